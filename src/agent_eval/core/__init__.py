@@ -1,0 +1,1 @@
+"""What every room may know: content and invocation types, problems, masking, text limits."""

@@ -1,0 +1,125 @@
+"""Messages as Gemini and ADK write them: a Content has a role and Parts.
+
+These are our own models: google-genai's take a second to import, and the set of keys that they accept changes
+with every release. A Part therefore keeps keys that it doesn't know (validation warns about them); everything
+else is strict.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.wire import WireModel
+
+
+def _is_base64(value: str) -> str:
+    try:
+        base64.b64decode(value.replace("-", "+").replace("_", "/") + "=" * (-len(value) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError("is not base64") from error
+    return value
+
+
+Base64Str = Annotated[str, AfterValidator(_is_base64)]
+
+
+class FunctionCall(WireModel):
+    """A tool call that the model asked for."""
+
+    id: str | None = None
+    """Pairs the call with its response; ignored when trajectories are compared."""
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    """None is not `{}`: ADK compares them as different (spec 14, Q14)."""
+    partial_args: list[Any] | None = None
+    will_continue: bool | None = None
+
+
+class FunctionResponse(WireModel):
+    """What a tool answered."""
+
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, Any] | None = None
+    parts: list[Any] | None = None
+    scheduling: str | None = None
+    will_continue: bool | None = None
+
+
+class Blob(WireModel):
+    """Bytes inside a message."""
+
+    data: Base64Str | None = None
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class FileData(WireModel):
+    """A file that a message points to."""
+
+    file_uri: str | None = None
+    mime_type: str | None = None
+    display_name: str | None = None
+
+
+class Part(WireModel):
+    """One piece of a message: text, bytes, a tool call, a tool response."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
+    )
+
+    text: str | None = None
+    thought: bool | None = None
+    """True for the model's own reasoning. ADK scores it as text all the same (spec 14, Q5)."""
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    thought_signature: str | None = None
+    video_metadata: dict[str, Any] | None = None
+    media_resolution: Any = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+    media_processing: Any = None
+    part_metadata: dict[str, Any] | None = None
+
+
+class Content(WireModel):
+    """A message."""
+
+    role: str | None = None
+    """`user` or `model`; ADK accepts any, and none."""
+    parts: list[Part] | None = None
+
+    def iter_parts(self) -> Iterator[Part]:
+        """The parts; nothing when there are none."""
+        return iter(self.parts or ())
+
+
+def text_of(content: Content | None) -> str:
+    """The text that criteria score: all non-empty text parts joined with newlines, "" for no content.
+
+    Thought parts count, as in ADK (spec 7.2).
+    """
+    if content is None:
+        return ""
+    return "\n".join(part.text for part in content.iter_parts() if part.text)
+
+
+def user_message(text: str) -> Content:
+    """A user's message of one text part."""
+    return Content(role="user", parts=[Part(text=text)])
+
+
+def model_message(text: str) -> Content:
+    """An agent's message of one text part."""
+    return Content(role="model", parts=[Part(text=text)])

@@ -1,0 +1,130 @@
+"""A turn: what the user said, what was expected or happened, what the agent answered.
+
+The same type holds the expected turn (from an eval file) and the actual one (from an agent), as in ADK.
+Field names, defaults and unions follow google-adk 2.13.0 (docs/adk-compatibility.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part
+from agent_eval.core.wire import WireModel
+
+
+class RubricContent(WireModel):
+    """What a rubric demands."""
+
+    text_property: str | None = None
+
+
+class Rubric(WireModel):
+    """One property that a judge checks with yes or no."""
+
+    rubric_id: str
+    rubric_content: RubricContent
+    description: str | None = None
+    type: str | None = None
+    """Which rubric criterion reads it when it stands in a case or a turn, e.g. `TOOL_USE_QUALITY`."""
+
+
+class IntermediateData(WireModel):
+    """The older form of what happens inside a turn: three flat lists."""
+
+    tool_uses: list[FunctionCall] = Field(default_factory=list)
+    tool_responses: list[FunctionResponse] = Field(default_factory=list)
+    intermediate_responses: list[tuple[str, list[Part]]] = Field(default_factory=list)
+    """Pairs of author and parts, in order."""
+
+
+class InvocationEvent(WireModel):
+    """One event inside a turn. Unknown keys are ignored: `adk web` adds some of its own."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", defer_build=True
+    )
+
+    author: str
+    content: Content | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    usage_metadata: dict[str, Any] | None = None
+    model_version: str | None = None
+
+
+class InvocationEvents(WireModel):
+    """The newer form of what happens inside a turn: the events in order."""
+
+    invocation_events: list[InvocationEvent] = Field(default_factory=list)
+
+
+def _intermediate_form(value: Any) -> str:
+    """Which form a value has: the presence of the events key decides, as in ADK (`{}` is the older form)."""
+    if isinstance(value, InvocationEvents):
+        return "events"
+    if isinstance(value, dict) and ("invocation_events" in value or "invocationEvents" in value):
+        return "events"
+    return "data"
+
+
+AnyIntermediateData = Annotated[
+    Annotated[IntermediateData, Tag("data")] | Annotated[InvocationEvents, Tag("events")],
+    Discriminator(_intermediate_form),
+]
+
+
+class AgentDetails(WireModel):
+    """What one agent was told and could call when it asked its model."""
+
+    name: str
+    instructions: str = ""
+    tool_declarations: list[Any] = Field(default_factory=list)
+
+
+class AppDetails(WireModel):
+    """The agents that made a model call in a turn, by name."""
+
+    agent_details: dict[str, AgentDetails] = Field(default_factory=dict)
+
+
+class Invocation(WireModel):
+    """One turn, expected or actual."""
+
+    invocation_id: str = ""
+    user_content: Content
+    final_response: Content | None = None
+    intermediate_data: AnyIntermediateData | None = None
+    creation_timestamp: float = 0.0
+    duration: float | None = None
+    """Wall seconds of the turn; only an actual turn has it, as the next two."""
+    model_duration: float | None = None
+    tool_duration: float | None = None
+    rubrics: list[Rubric] | None = None
+    app_details: AppDetails | None = None
+
+
+def _event_parts(data: InvocationEvents) -> Iterator[Part]:
+    for event in data.invocation_events:
+        if event.content is not None:
+            yield from event.content.iter_parts()
+
+
+def tool_calls(data: IntermediateData | InvocationEvents | None) -> list[FunctionCall]:
+    """All tool calls of a turn, in event order then part order; none for no data."""
+    if data is None:
+        return []
+    if isinstance(data, IntermediateData):
+        return list(data.tool_uses)
+    return [part.function_call for part in _event_parts(data) if part.function_call is not None]
+
+
+def tool_responses(data: IntermediateData | InvocationEvents | None) -> list[FunctionResponse]:
+    """All tool responses of a turn, in order; none for no data."""
+    if data is None:
+        return []
+    if isinstance(data, IntermediateData):
+        return list(data.tool_responses)
+    return [part.function_response for part in _event_parts(data) if part.function_response is not None]

@@ -1,0 +1,63 @@
+"""Keeps secrets out of everything that we write."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import urllib.parse
+from collections.abc import Iterable
+
+MASK = "***"
+_SHORTEST = 6
+"""A shorter value is no secret, and masking it ("1", "true") would mangle ordinary text."""
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    """The forms in which a secret turns up in logs, JSON, URLs, XML and basic-auth headers."""
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield html.escape(secret)
+    yield urllib.parse.quote(secret, safe="")
+    yield base64.b64encode(secret.encode()).decode().rstrip("=")
+
+
+class Masker:
+    """Replaces every known spelling of every secret by `***`.
+
+    Masking happens where text enters (the agent's protocol lines, its log), so that no later step, such as
+    shortening a text, can leave half a secret behind.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        found = {form for secret in secrets for line in {secret, *secret.splitlines()} for form in _forms(line)}
+        # Longest first: a secret that contains another one must go as a whole.
+        self._texts = sorted(found, key=lambda form: (-len(form), form))
+        self._bytes = [form.encode("utf-8", "surrogatepass") for form in self._texts]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest form: how much a reader of chunks must hold back."""
+        return max((len(form) for form in self._bytes), default=0)
+
+    def text(self, value: str) -> str:
+        """The text with every secret replaced."""
+        for form in self._texts:
+            if form in value:
+                value = value.replace(form, MASK)
+        return value
+
+    def data(self, value: bytes) -> bytes:
+        """The same for raw bytes in UTF-8."""
+        for form in self._bytes:
+            if form in value:
+                value = value.replace(form, MASK.encode())
+        return value
+
+
+def _forms(secret: str) -> Iterable[str]:
+    stripped = secret.strip()
+    if len(stripped) < _SHORTEST:
+        return ()
+    return _spellings(stripped)

@@ -1,0 +1,95 @@
+"""An eval set as ADK writes it: cases, their conversations or scenarios, the session they start in."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.invocation import Invocation, Rubric
+from agent_eval.core.wire import WireModel
+
+_KEEP_UNKNOWN = ConfigDict(
+    alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
+)
+
+
+class SessionInput(WireModel):
+    """The session that a case starts in."""
+
+    model_config = _KEEP_UNKNOWN
+
+    app_name: str
+    user_id: str
+    session_id: str | None = None
+    """Pins the session's id; None lets the driver choose."""
+    state: dict[str, Any] = Field(default_factory=dict)
+
+
+class UserBehavior(BaseModel):
+    """One trait of a persona. snake_case only, as in ADK."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    name: str
+    description: str
+    behavior_instructions: list[str]
+    violation_rubrics: list[str]
+
+
+class UserPersona(BaseModel):
+    """Who the simulated user plays."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    id: str
+    description: str
+    behaviors: list[UserBehavior]
+
+
+PERSONA_IDS = ("EXPERT", "NOVICE", "EVALUATOR")
+"""Personas that ADK 2.13.0 knows by name; case matters."""
+
+
+class ConversationScenario(WireModel):
+    """A conversation that a simulated user leads."""
+
+    starting_prompt: str
+    conversation_plan: str
+    user_persona: UserPersona | str | None = None
+    """Inline, or one of PERSONA_IDS."""
+
+
+class EvalCase(WireModel):
+    """One case: either a conversation of turns or a scenario."""
+
+    model_config = _KEEP_UNKNOWN
+
+    eval_id: str
+    conversation: list[Invocation] | None = None
+    conversation_scenario: ConversationScenario | None = None
+    session_input: SessionInput | None = None
+    creation_timestamp: float = 0.0
+    rubrics: list[Rubric] | None = None
+    """Apply to every turn of the case."""
+    final_session_state: dict[str, Any] | None = Field(default_factory=dict)
+    """Read by no criterion, as in ADK (spec 14, Q15)."""
+
+    @model_validator(mode="after")
+    def _exactly_one_conversation(self) -> Self:
+        if (self.conversation is None) == (self.conversation_scenario is None):
+            raise ValueError("give exactly one of `conversation` and `conversation_scenario`")
+        return self
+
+
+class EvalSet(BaseModel):
+    """What a file holds. snake_case only, unknown keys ignored, as in ADK."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    eval_set_id: str
+    name: str | None = None
+    description: str | None = None
+    eval_cases: list[EvalCase]
+    creation_timestamp: float = 0.0

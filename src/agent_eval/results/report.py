@@ -1,0 +1,181 @@
+"""The one model that every renderer reads, and its wire form `results.json`.
+
+`results.json` stays small: scores, statuses, reasons and, for what did not pass, short excerpts. What the agent did
+lies beside it in `recordings.jsonl.gz`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, computed_field
+
+from agent_eval.core.wire import WireModel
+from agent_eval.results.recording import RunError, Usage
+
+SCHEMA_VERSION = "1"
+SCORING_VERSION = 1
+"""Rises whenever the same recording and config would get another score."""
+
+MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
+CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
+VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
+
+
+class Reason(WireModel):
+    """Why something has the status it has: a code for machines, words for people."""
+
+    code: str
+    message: str
+
+
+class TurnEvidence(WireModel):
+    """What to show of a turn that lowered a score, each text cut to size."""
+
+    turn: int
+    """0-based."""
+    score: float | None = None
+    user: str = ""
+    expected: str = ""
+    actual: str = ""
+    why: list[str] = Field(default_factory=list)
+    """One finding a line, e.g. "missing: turn_on(device='lamp')"."""
+
+
+class RunScore(WireModel):
+    """A metric in one run."""
+
+    run: int
+    score: float | None = None
+    status: MetricStatus
+    reason: Reason | None = None
+    evidence: list[TurnEvidence] = Field(default_factory=list)
+    details: dict[str, Any] = Field(default_factory=dict)
+    """Numbers behind an informational score, e.g. token counts."""
+
+
+class MetricReport(WireModel):
+    """A metric of a case over all its runs."""
+
+    name: str
+    score: float | None = None
+    """Mean over the runs that have a score."""
+    threshold: float | None = None
+    """None for informational metrics."""
+    status: MetricStatus
+    reason: Reason | None = None
+    runs: list[RunScore]
+
+
+class RunResult(WireModel):
+    """One run of a case, without its scores."""
+
+    run_id: str
+    run: int
+    status: CaseStatus
+    error: RunError | None = None
+    started_at: float | None = None
+    duration: float = 0.0
+    usage: Usage = Field(default_factory=Usage)
+    turns: int = 0
+    attempts: int = 1
+
+
+class CaseReport(WireModel):
+    """A case over all its runs."""
+
+    case_id: str
+    """Stable: file and eval_id."""
+    file: str
+    line: int | None = None
+    eval_set_id: str
+    eval_id: str
+    status: CaseStatus
+    reason: Reason | None = None
+    """Why it is not `passed`."""
+    metrics: list[MetricReport] = Field(default_factory=list)
+    runs: list[RunResult] = Field(default_factory=list)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def duration(self) -> float:
+        """Wall seconds of all runs together."""
+        return sum(run.duration for run in self.runs)
+
+
+class FileReport(WireModel):
+    """A file: which config and which agent applied to it."""
+
+    file: str
+    eval_set_id: str
+    config: str | None = None
+    """None: ADK's defaults."""
+    criteria: dict[str, float] = Field(default_factory=dict)
+    """Thresholds by metric."""
+    agent: str
+    agent_reason: str = ""
+    legacy: bool = False
+
+
+class ProblemReport(WireModel):
+    """A Problem on the wire."""
+
+    severity: Literal["error", "warning", "notice"]
+    code: str
+    message: str
+    hint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    path: str | None = None
+
+
+class Totals(WireModel):
+    """Counts of cases by status."""
+
+    cases: int = 0
+    passed: int = 0
+    failed: int = 0
+    errored: int = 0
+    not_run: int = 0
+    quarantined: int = 0
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def pass_rate(self) -> float | None:
+        """Passed cases among those that passed or failed, 0..1; None when there are none."""
+        judged = self.passed + self.failed
+        return self.passed / judged if judged else None
+
+
+class RunReport(WireModel):
+    """One run of the gate."""
+
+    schema_version: Literal["1"] = SCHEMA_VERSION
+    scoring_version: int = SCORING_VERSION
+    tool_version: str
+    verdict: VerdictValue
+    reasons: list[Reason] = Field(default_factory=list)
+    """Why the verdict is what it is, the weightiest first."""
+    started_at: float
+    """Unix time in seconds."""
+    duration: float
+    num_runs: int
+    min_pass_rate: float
+    provenance: dict[str, str] = Field(default_factory=dict)
+    """Versions and commit: shown, never compared."""
+    files: list[FileReport] = Field(default_factory=list)
+    cases: list[CaseReport] = Field(default_factory=list)
+    """In file order, then case order, whatever finished first."""
+    problems: list[ProblemReport] = Field(default_factory=list)
+    notices: list[str] = Field(default_factory=list)
+    """What else the reader should know, e.g. that recordings were reused."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def totals(self) -> Totals:
+        """Counts of cases by status."""
+        counts = Totals(cases=len(self.cases))
+        for case in self.cases:
+            setattr(counts, case.status, getattr(counts, case.status) + 1)
+        return counts
