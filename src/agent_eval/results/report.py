@@ -13,7 +13,7 @@ from pydantic import Field, computed_field
 from agent_eval.core.wire import WireModel
 from agent_eval.results.recording import RunError, Usage
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
 """Rises whenever the same recording and config would get another score."""
 
