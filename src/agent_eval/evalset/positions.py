@@ -1,0 +1,147 @@
+"""Where a value stands in the text of a JSON file.
+
+Nothing is computed until somebody asks. Then one container at a time is indexed, and what is not on the way is skipped
+by the C scanner of the standard library, so that a finding costs about as much as reading its file once more.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from json import JSONDecoder
+from json.decoder import scanstring  # type: ignore[attr-defined]
+
+JsonPath = tuple[str | int, ...]
+"""Keys and indices from the top of a document to a value in it."""
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a text."""
+
+    line: int
+    """1-based."""
+    column: int
+    """1-based, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A child of a container: offsets of its key (of its value in a list) and of its value."""
+
+    key: int
+    value: int
+
+
+def format_path(path: JsonPath) -> str:
+    """A path as people write it, e.g. `eval_cases[2].conversation[0]`; "" for the document itself."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _IDENTIFIER.match(step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]'
+    return text
+
+
+class Positions:
+    """Finds values in the text of one well-formed JSON document."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines: list[int] | None = None
+        self._decoder = JSONDecoder(strict=False)
+        self._children: dict[int, dict[str | int, _Entry]] = {}
+        self._repeated: dict[tuple[int, str | int], int] = {}
+
+    def at(self, offset: int) -> Position:
+        """The line and column of an offset into the text."""
+        if self._lines is None:
+            self._lines = [0, *(match.end() for match in re.finditer("\n", self._text))]
+        line = bisect_right(self._lines, offset)
+        return Position(line, offset - self._lines[line - 1] + 1)
+
+    def of(self, path: JsonPath, *, key: bool = False) -> Position:
+        """The position of a value.
+
+        Where the path leads nowhere, it is the position of the innermost container that exists: the place where a
+        missing field has to go.
+
+        Args:
+            path: The way to the value. Of a key that stands twice in an object, the last one counts, as for the value.
+            key: Point to the key of an object's member rather than to its value.
+        """
+        offset = self._skip_space(0)
+        for number, step in enumerate(path, start=1):
+            entry = self._index(offset).get(step)
+            if entry is None:
+                break
+            offset = entry.key if key and number == len(path) else entry.value
+        return self.at(offset)
+
+    def lines_of_items(self, path: JsonPath) -> list[int]:
+        """The line on which each item of a list begins; none when there is no list at the path."""
+        offset = self._skip_space(0)
+        for step in path:
+            entry = self._index(offset).get(step)
+            if entry is None:
+                return []
+            offset = entry.value
+        if self._text[offset] != "[":
+            return []
+        return [self.at(entry.value).line for entry in self._index(offset).values()]
+
+    def duplicates(self) -> list[tuple[JsonPath, str, Position, Position]]:
+        """Each key that an object has more than once.
+
+        Returns:
+            Path of the object, the key, where it stands first and where last.
+        """
+        found = []
+        waiting: list[tuple[JsonPath, int]] = [((), self._skip_space(0))]
+        while waiting:
+            path, offset = waiting.pop()
+            for step, entry in self._index(offset).items():
+                waiting.append(((*path, step), entry.value))
+                first = self._repeated.get((offset, step))
+                if first is not None:
+                    found.append((path, str(step), self.at(first), self.at(entry.key)))
+        return found
+
+    def _skip_space(self, offset: int) -> int:
+        match = _SPACE.match(self._text, offset)
+        return match.end() if match else offset
+
+    def _index(self, offset: int) -> dict[str | int, _Entry]:
+        """The children of the container at an offset; none for a scalar."""
+        known = self._children.get(offset)
+        if known is None:
+            opening = self._text[offset]
+            known = self._scan(offset, opening) if opening in "[{" else {}
+            self._children[offset] = known
+        return known
+
+    def _scan(self, offset: int, opening: str) -> dict[str | int, _Entry]:
+        text, found = self._text, dict[str | int, _Entry]()
+        closing = "]" if opening == "[" else "}"
+        cursor = self._skip_space(offset + 1)
+        while text[cursor] != closing:
+            key_at = cursor
+            step: str | int = len(found)
+            if opening == "{":
+                step, cursor = scanstring(text, cursor + 1, False)
+                cursor = self._skip_space(self._skip_space(cursor) + 1)
+            if step in found:
+                self._repeated.setdefault((offset, step), found[step].key)
+            found[step] = _Entry(key_at, cursor)
+            _, cursor = self._decoder.raw_decode(text, cursor)
+            cursor = self._skip_space(cursor)
+            if text[cursor] == ",":
+                cursor = self._skip_space(cursor + 1)
+        return found

@@ -1,0 +1,263 @@
+"""From the bytes of a file to a JSON document, or to a finding that says what keeps it from being one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.positions import JsonPath, Positions, format_path
+from agent_eval.evalset.syntax import SyntaxFinding, diagnose
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A well-formed JSON file."""
+
+    file: str
+    """Relative to the root, with forward slashes."""
+    text: str
+    value: Any
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where its values stand."""
+        return Positions(self.text)
+
+    def problem(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        *,
+        path: JsonPath = (),
+        key: bool = False,
+        hint: str | None = None,
+    ) -> Problem:
+        """A finding about a value of this document.
+
+        Args:
+            severity: How much it matters.
+            code: As in docs/problems.md.
+            message: One sentence.
+            path: The value, or where it is missing: then the position is that of the container it belongs into.
+            key: Point to the value's key.
+            hint: What to do next.
+        """
+        where = self.positions.of(path, key=key)
+        return Problem(
+            severity=severity,
+            code=code,
+            message=message,
+            hint=hint,
+            file=self.file,
+            line=where.line,
+            column=where.column,
+            path=format_path(path) or None,
+        )
+
+    def error(
+        self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
+    ) -> Problem:
+        """A finding that forbids the run."""
+        return self.problem(Severity.ERROR, code, message, path=path, key=key, hint=hint)
+
+    def warning(
+        self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
+    ) -> Problem:
+        """A finding that is only shown."""
+        return self.problem(Severity.WARNING, code, message, path=path, key=key, hint=hint)
+
+
+def read_document(path: Path, file: str) -> tuple[Document | None, list[Problem]]:
+    """Reads a JSON file.
+
+    Args:
+        path: Where it is.
+        file: What to call it in findings.
+
+    Returns:
+        The document, or None when an error is among the findings.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return None, [
+            Problem(
+                severity=Severity.ERROR,
+                code="unreadable-file",
+                message=f"The file can't be read: {reason}.",
+                hint="Check that it exists and that its permissions let this user read it.",
+                file=file,
+            )
+        ]
+    return parse_document(data, file)
+
+
+def parse_document(data: bytes, file: str) -> tuple[Document | None, list[Problem]]:
+    """Parses the bytes of a JSON file; see `read_document`."""
+    found = _encoding_problem(data)
+    if found is not None:
+        return None, [_syntax_problem(file, found)]
+    text = data.decode("utf-8")
+    pairs = _Pairs()
+    try:
+        value = json.loads(
+            text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite_float, strict=True
+        )
+    except RecursionError:
+        return None, [
+            Problem(
+                severity=Severity.ERROR,
+                code="nested-too-deeply",
+                message="The file nests lists or objects too deeply to be read.",
+                hint="Check that it is an eval file: nothing in one nests that deeply.",
+                file=file,
+            )
+        ]
+    except ValueError as error:
+        # Constants and numbers carry no offset, and json's own message names the symptom rather than the cause.
+        offset = error.pos if isinstance(error, json.JSONDecodeError) else None
+        return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
+    document = Document(file=file, text=text, value=value)
+    if _SURROGATE.search(text):
+        problems = list(_lone_surrogates(document))
+        if problems:
+            return None, problems
+    return document, list(_duplicate_keys(document)) if pairs.duplicates else []
+
+
+class _Pairs:
+    """Builds objects, and notices whether any of them has a key twice."""
+
+    def __init__(self) -> None:
+        self.duplicates = False
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            self.duplicates = True
+        return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
+def _syntax_problem(file: str, found: SyntaxFinding) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code=found.code,
+        message=found.message,
+        hint=found.hint,
+        file=file,
+        line=found.line,
+        column=found.column,
+    )
+
+
+def _encoding_problem(data: bytes) -> SyntaxFinding | None:
+    """What keeps bytes from being UTF-8 text without a byte order mark."""
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            return SyntaxFinding(
+                code="not-utf8",
+                message=f"The file is encoded in {name}; JSON files are UTF-8.",
+                hint="Save it as UTF-8 without a byte order mark.",
+                line=1,
+                column=1,
+            )
+    if data.startswith(b"\xef\xbb\xbf"):
+        return SyntaxFinding(
+            code="byte-order-mark",
+            message="The file begins with a byte order mark, which ADK's JSON reader refuses.",
+            hint='Save it as "UTF-8", not "UTF-8 with BOM".',
+            line=1,
+            column=1,
+        )
+    if not data.strip():
+        return SyntaxFinding(
+            code="empty-file",
+            message="The file is empty.",
+            hint="Write an eval set or a config into it, or delete it.",
+            line=1,
+            column=1,
+        )
+    if b"\x00" in data[:4]:
+        return SyntaxFinding(
+            code="not-utf8",
+            message="The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8.",
+            hint="Save it as UTF-8 without a byte order mark.",
+            line=1,
+            column=1,
+        )
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line_start = before.rfind("\n") + 1
+        return SyntaxFinding(
+            code="not-utf8",
+            message=f"The file is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}.",
+            hint="Save it as UTF-8; it may have been written as Latin-1, Windows-1252 or another older encoding.",
+            line=before.count("\n") + 1,
+            column=len(before) - line_start + 1,
+        )
+    return None
+
+
+def _lone_surrogates(document: Document) -> Iterator[Problem]:
+    waiting: list[tuple[JsonPath, Any]] = [((), document.value)]
+    while waiting:
+        path, value = waiting.pop()
+        children: list[tuple[str | int, Any]] = []
+        if isinstance(value, dict | list):
+            children = list(value.items() if isinstance(value, dict) else enumerate(value))
+        broken_key = any(isinstance(step, str) and _LONE_SURROGATE.search(step) for step, _ in children)
+        if broken_key or (isinstance(value, str) and _LONE_SURROGATE.search(value)):
+            yield document.error(
+                "lone-surrogate",
+                f"{'A key' if broken_key else 'The text'} holds half of a surrogate pair, which is no character.",
+                path=path,
+                hint=r"Write the character itself, or both halves, e.g. `\ud83d\ude00` for an emoji.",
+            )
+        else:
+            waiting.extend(((*path, step), child) for step, child in children)
+
+
+def _duplicate_keys(document: Document) -> Iterator[Problem]:
+    """A finding for each key that an object has twice, at the first one: the one that is not read."""
+    for container, key, first, last in document.positions.duplicates():
+        yield Problem(
+            severity=Severity.WARNING,
+            code="duplicate-key",
+            message=f"The key `{key}` stands more than once in this object; only the one on line {last.line} is read.",
+            hint="Remove the others.",
+            file=document.file,
+            line=first.line,
+            column=first.column,
+            path=format_path((*container, key)),
+        )

@@ -1,0 +1,62 @@
+"""`file.json:case1,case2`: which files to take, and which of their cases."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selector:
+    """One thing that the user named on the command line."""
+
+    path: str
+    """A file or a directory, as written."""
+    ids: tuple[str, ...] = ()
+    """Eval ids or globs of them; none for all cases."""
+
+
+def parse_selector(text: str, exists: Callable[[str], bool]) -> Selector:
+    """Splits a selector into path and ids.
+
+    A path that exists is a path, whatever colons it has. Otherwise the longest path that exists and is followed by a
+    colon counts; if there is none, the text is split at its first colon, as in ADK. A Windows drive's colon never
+    splits.
+
+    Args:
+        text: What the user wrote.
+        exists: Whether a path exists.
+    """
+    if exists(text):
+        return Selector(path=text)
+    start = 2 if _DRIVE.match(text) else 0
+    colons = [match.start() for match in re.finditer(":", text) if match.start() >= start]
+    if not colons:
+        return Selector(path=text)
+    colon = next((at for at in reversed(colons) if exists(text[:at])), colons[0])
+    ids = tuple(dict.fromkeys(part.strip() for part in text[colon + 1 :].split(",") if part.strip()))
+    return Selector(path=text[:colon], ids=ids)
+
+
+def matches(pattern: str, eval_id: str) -> bool:
+    """Whether an id or a glob names a case. An id that happens to look like a glob names itself."""
+    return pattern == eval_id or fnmatchcase(eval_id, pattern)
+
+
+def select(ids: Sequence[str], patterns: Iterable[str]) -> set[str]:
+    """The ids that any of the patterns names."""
+    wanted = list(patterns)
+    return {eval_id for eval_id in ids if any(matches(pattern, eval_id) for pattern in wanted)}
+
+
+def nearby(value: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names that look most like a value, the likeliest first."""
+    names = list(dict.fromkeys(known))
+    folded = {name.casefold(): name for name in reversed(names)}
+    close = difflib.get_close_matches(value.casefold(), folded, n=count, cutoff=0.6)
+    return [folded[name] for name in close]

@@ -1,0 +1,195 @@
+"""Why a text is not JSON: the cause in words, rather than the symptom that the parser stumbled over."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?(?:NaN|Infinity)\b|-?\d[\d.eE+-]*', re.DOTALL)
+_CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: |\r?$)", re.MULTILINE)
+_WORD = re.compile(r"[^\W\d][\w$-]*")
+_SPACE = " \t\r\n"
+_PYTHON_WORDS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+_CURLY_QUOTES = "\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
+_CONSTANTS = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntaxFinding:
+    """The first thing that keeps a file from being read."""
+
+    code: str
+    message: str
+    hint: str
+    line: int
+    column: int
+
+
+def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFinding:
+    """Finds the cause of a parser's complaint.
+
+    Args:
+        text: What is not JSON.
+        offset: Where the parser stopped, in characters; None when it did not say (then it met a number or a constant).
+        parser_message: What it said.
+    """
+    conflict = _CONFLICT.search(text)
+    if conflict is not None:
+        return _finding(
+            text,
+            conflict.start(),
+            "json-merge-conflict",
+            "The file holds Git's markers of an unresolved merge conflict.",
+            "Choose one side, then delete the lines that begin with <<<<<<<, ======= and >>>>>>>.",
+        )
+    if offset is None:
+        return _odd_number(text, parser_message)
+    while offset < len(text) and text[offset] in _SPACE:
+        offset += 1
+    return (
+        _comment(text, offset) or _quotes(text, offset) or _comma(text, offset) or _other(text, offset, parser_message)
+    )
+
+
+def _finding(text: str, offset: int, code: str, message: str, hint: str) -> SyntaxFinding:
+    line_start = text.rfind("\n", 0, offset) + 1
+    return SyntaxFinding(
+        code=code,
+        message=message,
+        hint=hint,
+        line=text.count("\n", 0, line_start) + 1,
+        column=offset - line_start + 1,
+    )
+
+
+def _odd_number(text: str, parser_message: str) -> SyntaxFinding:
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token.lstrip("+-") in _CONSTANTS:
+            return _finding(
+                text,
+                match.start(),
+                "json-constant",
+                f"`{token}` is not JSON.",
+                "Write a number, or null when there is none.",
+            )
+        if token[0] != '"' and _is_too_big(token):
+            return _finding(
+                text,
+                match.start(),
+                "number-too-big",
+                f"The number `{token[:40]}{'...' if len(token) > 40 else ''}` is too big to be read.",
+                "Write it as a string if its digits matter.",
+            )
+    return _finding(text, 0, "not-json", f"The file is not JSON: {parser_message}.", "Check it with a JSON formatter.")
+
+
+def _is_too_big(token: str) -> bool:
+    try:
+        return not math.isfinite(float(token)) or bool(len(token) > 4300 and token.lstrip("-").isdigit())
+    except ValueError:
+        return False
+
+
+def _comment(text: str, offset: int) -> SyntaxFinding | None:
+    for opening in ("//", "/*", "#"):
+        if text.startswith(opening, offset):
+            return _finding(
+                text,
+                offset,
+                "json-comment",
+                f"JSON has no comments, but one begins here with `{opening}`.",
+                "Delete it. An eval set's `description` is a place for notes.",
+            )
+    return None
+
+
+def _quotes(text: str, offset: int) -> SyntaxFinding | None:
+    char = text[offset : offset + 1]
+    if char == "'":
+        return _finding(
+            text, offset, "json-single-quotes", "JSON strings have double quotes, not single ones.", 'Write "..." here.'
+        )
+    if char and char in _CURLY_QUOTES:
+        return _finding(
+            text,
+            offset,
+            "json-single-quotes",
+            f"`{char}` is a typographic quote; JSON strings have straight double quotes.",
+            'Write "..." here. Word processors and chat programs replace the quotes of what is pasted into them.',
+        )
+    return None
+
+
+def _comma(text: str, offset: int) -> SyntaxFinding | None:
+    """A comma before a closing bracket: parsers stop at either of the two."""
+    comma = offset if text[offset : offset + 1] == "," else _previous(text, offset)
+    closing = _next(text, comma + 1) if comma is not None else len(text)
+    if comma is not None and text[comma] == "," and text[closing : closing + 1] in ("]", "}"):
+        return _finding(
+            text,
+            comma,
+            "json-trailing-comma",
+            f"JSON allows no comma before a closing `{text[closing]}`.",
+            "Delete the comma.",
+        )
+    return None
+
+
+def _previous(text: str, offset: int) -> int | None:
+    offset -= 1
+    while offset >= 0 and text[offset] in _SPACE:
+        offset -= 1
+    return offset if offset >= 0 else None
+
+
+def _next(text: str, offset: int) -> int:
+    while offset < len(text) and text[offset] in _SPACE:
+        offset += 1
+    return offset
+
+
+def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
+    if offset >= len(text) or parser_message.startswith("Unterminated string"):
+        return _finding(
+            text,
+            min(offset, len(text.rstrip())),
+            "json-truncated",
+            "The file ends in the middle of "
+            + ("a string that begins here." if offset < len(text) else "a list or an object."),
+            "Complete it: a bracket, a brace or a quote is never closed.",
+        )
+    message, hint = _explain(text, offset, parser_message)
+    return _finding(text, offset, "not-json", message, hint)
+
+
+def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
+    word = _WORD.match(text, offset)
+    if word is not None:
+        if word.group() in _PYTHON_WORDS:
+            return f"`{word.group()}` is not JSON.", f"Write `{_PYTHON_WORDS[word.group()]}`."
+        if text[_next(text, word.end()) : _next(text, word.end()) + 1] == ":":
+            return f"The key `{word.group()}` has no quotes.", f'Write "{word.group()}".'
+    if parser_message.startswith("Invalid control character"):
+        return (
+            "A string holds a raw line break, tab or other control character.",
+            r"Write `\n` for a line break and `\t` for a tab.",
+        )
+    if parser_message.startswith("Invalid \\"):
+        return (
+            "A string holds a backslash that begins no known escape.",
+            r"Write `\\` for a backslash, e.g. in a Windows path or a regular expression.",
+        )
+    if parser_message.startswith("Extra data"):
+        return (
+            "A second value begins here, after the end of the document.",
+            "A file holds one eval set (JSON Lines are not read); perhaps a bracket was closed too early.",
+        )
+    if parser_message.startswith("Expecting ',' delimiter"):
+        return "A comma, or a closing bracket, is missing before this.", "Check the end of the value before it."
+    if parser_message.startswith("Expecting ':' delimiter"):
+        return "A colon is missing between a key and its value.", 'Write "key": value.'
+    if parser_message.startswith("Expecting property name"):
+        return "A key in double quotes is expected here.", 'Write "key": value.'
+    return "A value is expected here.", "Check what stands here with a JSON formatter."
