@@ -1,0 +1,70 @@
+"""Fixtures of the container tests: the engine, the image, and a runner that starts it as GitHub does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from container_engine import REPOSITORY, Engine, NoEngine, base_image, find_engine
+from github_runner import Runner
+
+IMAGE = "agent-eval-action:test"
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """The machine's engine; in CI its absence is a failure, elsewhere the tests are skipped."""
+    try:
+        return find_engine()
+    except NoEngine as error:
+        return _none(error)
+
+
+def _none(error: NoEngine) -> Engine:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"the container part can't run: {error}")
+    pytest.skip(f"NOT TESTED, the container part can't run: {error}")
+
+
+@pytest.fixture(scope="session")
+def base(engine: Engine) -> str:
+    """The image that ours is built on."""
+    try:
+        return base_image(engine)
+    except NoEngine as error:
+        _none(error)
+        raise
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine, base: str) -> str:
+    """Our image, built from the working tree."""
+    engine.check("build", "--build-arg", f"BASE_IMAGE={base}", "--tag", IMAGE, str(REPOSITORY), timeout=900)
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def agent_cache(engine: Engine, image: str) -> Iterator[str]:
+    """A volume with agents' environments, so that google-adk is installed once for all tests."""
+    name = f"agent-eval-test-{os.getpid()}"
+    engine.check("volume", "create", name)
+    yield name
+    engine.run("volume", "rm", "--force", name)
+
+
+@pytest.fixture
+def runner(engine: Engine, image: str, agent_cache: str, tmp_path: Path) -> Runner:
+    """Starts the image as a GitHub runner does."""
+    return Runner(engine=engine, image=image, scratch=tmp_path / "runner", cache_volume=agent_cache)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, runner: Runner) -> Callable[..., Path]:
+    """Makes a workspace with copies of the examples, owned by the runner's user."""
+
+    def make(*examples: str) -> Path:
+        return runner.workspace(tmp_path / "workspace", examples)
+
+    return make
