@@ -1,0 +1,206 @@
+"""Makes text that nobody vouches for safe to show: what agents, models and pull requests wrote.
+
+Each function names the place that its result is for; a result put somewhere else is not safe there:
+
+* `visible`: any plain text (terminal, XML, JSON, and the first step of all the others);
+* `text`: prose in Markdown, on one line, also in a table cell or a heading;
+* `code`: one line of code in Markdown, also in a table cell or a heading;
+* `html_code`: one line of code inside an HTML block such as `<summary>`, where Markdown is not read;
+* `fence`: a block of code in Markdown;
+* `link`: a link whose target is ours.
+
+The Markdown ones return `Markup`, so that the templates can tell what is already safe.
+
+GitHub makes links out of mentions, issue numbers, commit ids and bare addresses after Markdown is rendered, so a
+backslash doesn't stop it. A zero-width space inside the token does (the same means that Dependabot and Renovate use).
+It makes no links inside code.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from urllib.parse import quote, urlsplit
+
+from markupsafe import Markup
+
+from agent_eval.core.text import carriable
+
+EMPTY = "(empty)"
+"""Stands for blank text where nothing at all would look like a mistake of ours."""
+
+_BREAK = "&#8203;"
+"""A zero-width space, spelt so that it can be seen in the source."""
+
+_TERMINAL = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"  # CSI: colours, cursor movements
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\\\|\x9c)"  # OSC and other strings
+    "|\x1b[ -/]{0,4}[0-~]"  # two-character sequences
+)
+"""Terminal control sequences (ECMA-48), complete ones."""
+
+_NEWLINE = re.compile("\r\n?")
+_SUSPECT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+                      "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+                      "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")  # fmt: skip
+"""Controls, and what reorders, hides or takes no room: bidi controls, joiners, fillers, tags (Unicode 16)."""
+
+_JOINERS = "\u200c\u200d"
+_PILE = re.compile("([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4})"
+                   "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")  # fmt: skip
+"""More combining marks on one letter than any language writes: they would paint over the neighbouring lines."""
+
+
+def _shown(match: re.Match[str]) -> str:
+    char = match.group()
+    code = ord(char)
+    if char in _JOINERS and match.start():
+        # Emoji families and Persian, Hindi and Sinhala words need their joiners.
+        before = match.string[match.start() - 1]
+        if ord(before) > 0x2FF and unicodedata.category(before)[0] in "LMS":
+            return char
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}"
+    return f"[U+{code:04X}]"
+
+
+def visible(value: str) -> str:
+    """The text with nothing in it that acts on the reader instead of being read.
+
+    Terminal sequences are removed; line ends become newlines; other controls, bidi controls and invisible characters
+    are replaced by a visible name; what XML or UTF-8 can't carry becomes U+FFFD. Newlines and tabs stay.
+    """
+    if value.isascii() and value.isprintable():
+        return value
+    value = _NEWLINE.sub("\n", _TERMINAL.sub("", value))
+    value = _PILE.sub(r"\1", _SUSPECT.sub(_shown, value))
+    return carriable(value)
+
+
+def one_line(value: str) -> str:
+    """The visible text on one line: newlines shown as a return arrow, blanks at the ends dropped."""
+    return visible(value).strip().replace("\n", "⏎ ").replace("\t", " ")
+
+
+_SPECIAL = re.compile(
+    r"(?P<scheme>:)(?=//)"
+    r"|(?P<www>\bwww)(?=\.)"
+    r"|(?P<mention>@)"
+    r"|(?P<issue>\#)(?=\d)"
+    r"|(?P<tracker>\b(?:GH|GHSA|CVE))(?=-)"
+    r"|(?P<commit>\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b)"
+    r"|(?P<emoji>:)(?=[\w+-]+:)"
+    r"|(?P<dollar>\$)"
+    r"|(?P<html>[&<>|])"
+    r"|(?P<mark>[\\`*\[\]~#])"
+    r"|(?P<under>_)"
+    r"|(?P<start>\A(?:[-+=:]|\d{1,9}(?=[.)])))",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def _defused(match: re.Match[str]) -> str:
+    token = match.group()
+    kind = match.lastgroup
+    if kind in {"scheme", "www", "mention", "tracker", "emoji"}:
+        return token + _BREAK
+    if kind == "commit":  # Seven hexadecimal digits in a row are enough for a link.
+        return _BREAK.join(token[at : at + 6] for at in range(0, len(token), 6))
+    if kind == "issue":
+        return "\\#" + _BREAK
+    if kind == "dollar":
+        return "<span>$</span>"  # How GitHub's documentation keeps it from starting a formula.
+    if kind == "html":
+        return f"&#{ord(token)};"
+    if kind == "under":
+        around = match.string[match.start() - 1 : match.start()] + match.string[match.end() : match.end() + 1]
+        inside_word = len(around) == 2 and around.isalnum()
+        return token if inside_word else "\\_"
+    if kind == "start" and token.isdigit():
+        return token + _BREAK
+    return "\\" + token
+
+
+def text(value: str) -> Markup:
+    """Prose for Markdown, on one line: reads as it was written, and is nothing but text."""
+    return Markup(_SPECIAL.sub(_defused, one_line(value)))  # noqa: S704 - escaped for Markdown
+
+
+def code(value: str) -> Markup:
+    """One line of code for Markdown. Blank text is told in words."""
+    shown = one_line(value)
+    if not shown:
+        return Markup(f"*{EMPTY}*")  # noqa: S704 - a constant
+    if "|" in shown:
+        # Renderers disagree about a backslash before a pipe in a table; entities leave no doubt.
+        return Markup(f"<code>{_SPECIAL.sub(_defused_in_code, shown)}</code>")  # noqa: S704 - escaped
+    ticks = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    return Markup(f"{ticks}{pad}{shown}{pad}{ticks}")  # noqa: S704 - a code span longer than any run inside
+
+
+def _defused_in_code(match: re.Match[str]) -> str:
+    if match.lastgroup in {"mark", "under", "html", "dollar"}:
+        return f"&#{ord(match.group())};"
+    return _defused(match)
+
+
+def html_code(value: str) -> Markup:
+    """One line of code inside an HTML block. Blank text is told in words."""
+    shown = one_line(value)
+    if not shown:
+        return Markup(f"<em>{EMPTY}</em>")  # noqa: S704 - a constant
+    return Markup(f"<code>{html.escape(shown)}</code>")  # noqa: S704 - escaped for HTML
+
+
+def _longest_run(value: str, char: str = "`") -> int:
+    return max((len(run) for run in re.findall(re.escape(char) + "+", value)), default=0)
+
+
+def fence(value: str, lang: str = "") -> Markup:
+    """A block of code for Markdown, without a newline at its end. It must begin at the beginning of a line.
+
+    Args:
+        value: The code; newlines at its end are dropped.
+        lang: GitHub's name of a language, `diff` for example; letters only.
+
+    Raises:
+        ValueError: If `lang` is not a plain word.
+    """
+    if lang and not lang.isalpha():
+        raise ValueError(f"{lang!r} is not the name of a language")
+    shown = visible(value).rstrip("\n")
+    ticks = "`" * max(3, _longest_run(shown) + 1)
+    return Markup(f"{ticks}{lang}\n{shown}\n{ticks}")  # noqa: S704 - a fence longer than any run inside
+
+
+def link(label: Markup, url: str) -> Markup:
+    """A link for Markdown.
+
+    Args:
+        label: Safe Markdown, without a link in it.
+        url: An absolute http or https address; characters with a meaning in Markdown are percent-encoded.
+
+    Raises:
+        ValueError: If the address has another scheme or no host.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise ValueError(f"{url!r} is not a web address")
+    target = quote(carriable(url), safe=":/?#@!&=+,;%~")
+    return Markup(f"[{label}]({target.replace('&', '&amp;')})")  # noqa: S704 - both sides escaped
+
+
+_COMMAND = re.compile(r"##(?=\[)")
+
+
+def without_commands(value: str) -> str:
+    """Text for a log of GitHub Actions, where `##[error]` starts an annotation anywhere in a line (legacy commands).
+
+    The newer `::error::` form is read at the beginning of a line only: whoever prints the text puts something of
+    their own before each line.
+    """
+    return _COMMAND.sub("#\N{ZERO WIDTH SPACE}#", value)

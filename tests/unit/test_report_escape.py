@@ -1,0 +1,254 @@
+"""No text of an agent may become anything but text, judged by two Markdown implementations.
+
+cmarkgfm is GitHub's own parser (cmark-gfm, as a C library); markdown-it-py is an independent second opinion. What
+GitHub does after rendering (mentions, issues, commits, bare addresses, formulas) is imitated on text outside of code.
+"""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from agent_eval.report import escape
+
+ZWSP = "\u200b"
+
+NASTY = [
+    "<", ">", "&", "&lt;", "&#64;", "&#x40;", "`", "``", "```", "~~~", "|", "\\", "\\|", "\n", "\r", "\r\n",
+    "\n\n", "\n    ", "[", "]", "(", ")", "![", "](", "](javascript:alert(1))", "[x]: http://a.b", "*", "**",
+    "_", "__", "~~", "#", "# ", "- ", "1. ", "1) ", "+ ", "> ", "===", "---", ":-:", "|--|",
+    "http://evil.example", "https://github.com/o/r/issues/1", "HTTPS://A.B", "ftp://a.b", "www.evil.example",
+    "WWW.evil.example", "mailto:a@b.example", "a@b.example", "xmpp:a@b.c", "@octocat", "@org/team", "#123",
+    "o/r#5", "GH-12", "gh-12", "fixes #1", "GHSA-aaaa-bbbb-cccc", "CVE-2024-1234", "deadbeef", "0123abc",
+    "a" * 40, "o/r@deadbeef", ":smile:", ":+1:", "$x$", "$`x`$", "$$", "<script>", "</details>", "<!--", "-->",
+    "<a href=x>", "<img src=x>", "</code>", "<summary>", "</td>", "\x1b[31m", "\x1b]0;t\x07", "\u202e",
+    "\u200b", "\u2066", "\ud800", "\x00", "\x85", "\u2028", "%0A", "::error::x", "##[error]x", "[!NOTE]",
+    "[^1]", "[ ]", " ", "  ", "\t", "a", "Z", "0", "é", "日本", "👩‍👩‍👧", "١",
+]  # fmt: skip
+
+hostile = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=5)), max_size=12).map("".join)
+
+
+class Page(HTMLParser):
+    """What a reader gets: elements, and text inside and outside of code."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.code: list[str] = []
+        self.prose: list[str] = [""]
+        self._inside: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag in {"code", "pre"} and not self._inside:
+            self.code.append("")
+        if tag in {"code", "pre"}:
+            self._inside.append(tag)
+        else:
+            self.prose.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"code", "pre"} and self._inside:
+            self._inside.pop()
+        else:
+            self.prose.append("")
+
+    def handle_comment(self, data: str) -> None:
+        self.tags.append("comment")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.code[-1] += data
+        else:
+            self.prose[-1] += data
+
+
+def by_github(markdown: str) -> Page:
+    return Page(cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE))
+
+
+def by_markdown_it(markdown: str) -> Page:
+    return Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
+
+
+RENDERERS = [by_github, by_markdown_it]
+
+LINKED_BY_GITHUB = re.compile(
+    r"(?<![\w`])@[a-z0-9][\w/-]*"  # mention
+    r"|\#\d+"
+    r"|\bgh-\d+"
+    r"|\bGHSA-\w|\bCVE-\d"
+    r"|\w@[\w.-]+"  # mail, commit of a repository
+    r"|(?:https?|ftp)://\S|\bwww\.\S"
+    r"|\b(?=\d*[a-f])[0-9a-f]{7,40}\b"  # commit
+    r"|:[\w+-]+:"  # emoji
+    r"|\$[^$]+\$",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def nothing_to_link(page: Page) -> None:
+    for piece in page.prose:
+        assert not LINKED_BY_GITHUB.search(piece), piece
+
+
+def plain(value: str) -> str:
+    """How a one-line text reads once white space is collapsed, as browsers do."""
+    return " ".join(escape.one_line(value).split())
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=400, deadline=None)
+@given(hostile)
+@example("</td></tr></table><img src=x onerror=alert(1)>")
+@example("a\\")
+@example("1. x")
+@example("\\`code\\`")
+def test_text__is_nothing_but_text(render: object, value: str) -> None:
+    assert callable(render)
+    page = render(f"{escape.text(value)}")
+    assert set(page.tags) <= {"p", "span"}
+    nothing_to_link(page)
+    read = "".join(page.prose).replace(ZWSP, "")
+    assert " ".join(read.split()) == plain(value)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=400, deadline=None)
+@given(hostile)
+@example("a|b`c\\|")
+@example("`")
+@example(" ` ")
+def test_code__shows_what_was_written(render: object, value: str) -> None:
+    assert callable(render)
+    page = render(f"x {escape.code(value)} y")
+    if plain(value):
+        assert page.tags == ["p", "code"]
+        assert " ".join(page.code[0].replace(ZWSP, "").split()) == plain(value)
+    else:
+        assert page.tags == ["p", "em"]
+    assert "".join(page.prose).split()[0] == "x"
+    assert "".join(page.prose).split()[-1] == "y"
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=400, deadline=None)
+@given(hostile, hostile)
+def test_cells__stay_in_their_cell(render: object, one: str, other: str) -> None:
+    assert callable(render)
+    table = f"| a | b | c |\n|---|---|---|\n| {escape.text(one)} | {escape.code(other)} | end |\n| 1 | 2 | 3 |\n\nafter"
+    page = render(table)
+    assert [tag for tag in page.tags if tag in {"tr", "td", "th", "table"}] == [
+        "table", *["tr", "th", "th", "th"], *["tr", "td", "td", "td"] * 2,
+    ]  # fmt: skip
+    assert set(page.tags) <= {"table", "thead", "tbody", "tr", "td", "th", "code", "em", "span", "p"}
+    assert page.tags[-1] == "p"
+    nothing_to_link(page)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=300, deadline=None)
+@given(hostile)
+def test_heading__stays_a_heading(render: object, value: str) -> None:
+    assert callable(render)
+    page = render(f"before\n\n### x {escape.text(value)}\n\nafter")
+    assert [tag for tag in page.tags if tag != "span"] == ["p", "h3", "p"]
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=400, deadline=None)
+@given(hostile, st.sampled_from(["", "diff", "text"]))
+@example("```\n</details>\n````\n@octocat", "")
+def test_fence__holds(render: object, value: str, lang: str) -> None:
+    assert callable(render)
+    page = render(f"<details><summary>s</summary>\n\n{escape.fence(value, lang)}\n\n</details>\n\nafter")
+    assert page.tags == ["details", "summary", "pre", "code", "p"]
+    assert page.code[0].rstrip("\n") == escape.visible(value).rstrip("\n")
+    nothing_to_link(page)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=300, deadline=None)
+@given(hostile)
+def test_html_code__stays_inside_the_summary(render: object, value: str) -> None:
+    assert callable(render)
+    page = render(f"<details><summary>{escape.html_code(value)} more</summary>\n\ninside\n\n</details>\n\nafter")
+    assert page.tags in (["details", "summary", "code", "p", "p"], ["details", "summary", "em", "p", "p"])
+    if plain(value):
+        assert " ".join(page.code[0].split()) == plain(value)
+    nothing_to_link(page)
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@settings(max_examples=300, deadline=None)
+@given(hostile, hostile)
+def test_link__goes_where_it_should(render: object, label: str, path: str) -> None:
+    assert callable(render)
+    page = render(f"| {escape.link(escape.code(label), 'https://github.com/o/r/blob/' + path)} |\n|---|")
+    assert page.tags.count("a") == 1
+    assert "img" not in page.tags
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "//host/x", "data:text/html,x", "/relative", "http://"])
+def test_link__refuses_other_addresses(url: str) -> None:
+    with pytest.raises(ValueError, match="not a web address"):
+        escape.link(escape.text("x"), url)
+
+
+def test_fence__refuses_a_language_that_is_not_a_word() -> None:
+    with pytest.raises(ValueError, match="not the name of a language"):
+        escape.fence("x", "diff\n```")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\r\nlines\rthree\n", "two\nlines\nthree\n"),
+        ("tab\there", "tab\there"),
+        ("\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "red link"),
+        ("\x9b31mred", "red"),
+        ("bell\x07 and a lone \x1b", "bell␇ and a lone ␛"),
+        ("a\u202eb\u2066c", "a[U+202E]b[U+2066]c"),
+        ("zero\u200bwidth\ufeff", "zero[U+200B]width[U+FEFF]"),
+        ("tag\U000e0041", "tag[U+E0041]"),
+        ("family 👩\u200d👩\u200d👧 می\u200cخواهم", "family 👩\u200d👩\u200d👧 می\u200cخواهم"),
+        ("❤\ufe0f a\u200db", "❤\ufe0f a[U+200D]b"),
+        ("x\ufe00\ufe01\ufe02", "x\ufe00[U+FE01][U+FE02]"),
+        ("lone \ud83d surrogate \ufffe", "lone \ufffd surrogate \ufffd"),
+        ("e" + "\u0301" * 40 + "!", "e" + "\u0301" * 4 + "!"),
+        ("日本語 中文 한국어 ไทย हिन्दी", "日本語 中文 한국어 ไทย हिन्दी"),
+    ],
+)
+def test_visible(value: str, shown: str) -> None:
+    assert escape.visible(value) == shown
+
+
+@settings(max_examples=300)
+@given(hostile)
+def test_visible__leaves_nothing_that_acts(value: str) -> None:
+    shown = escape.visible(value)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", shown)
+    shown.encode("utf-8")
+    assert escape.visible(shown) == shown
+
+
+def test_text__keeps_ordinary_prose_readable() -> None:
+    assert escape.text("expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!") == (
+        "expected turn_on(device='lamp'), got \"nothing\" - 50 % of 1.5!"
+    )
+
+
+def test_without_commands__breaks_the_legacy_form() -> None:
+    assert "##[" not in escape.without_commands("a ##[error]b ###[x]")
+    assert escape.without_commands("## [ok] #[ok]") == "## [ok] #[ok]"
