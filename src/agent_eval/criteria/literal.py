@@ -1,0 +1,93 @@
+"""Values and calls as one short line of text, safe to print: JSON, with everything invisible escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.text import shorten
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.:-]*", re.ASCII)
+_DEEPEST = 12
+LONGEST_VALUE = 120
+LONGEST_CALL = 300
+
+
+def visible(text: str) -> str:
+    r"""The text on one line: controls, odd spaces, bidi marks and lone surrogates as `\uXXXX`."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def literal(value: Any, limit: int = LONGEST_VALUE) -> str:
+    """A JSON value on one line of about `limit` characters; what is left out is marked with `…`.
+
+    Never walks further into a value than it shows, so a huge one costs no more than a small one.
+    """
+    return _literal(value, limit, 0)
+
+
+def _literal(value: Any, limit: int, depth: int) -> str:
+    if isinstance(value, str):
+        cut = shorten(value, max(limit, 60))
+        return visible(json.dumps(cut, ensure_ascii=False).replace("\x7f", "\\u007f"))
+    if isinstance(value, Mapping | list | tuple):
+        if depth >= _DEEPEST:
+            return "{…}" if isinstance(value, Mapping) else "[…]"
+        return _container(value, limit, depth)
+    try:
+        return shorten(json.dumps(value), max(limit, 60))
+    except (TypeError, ValueError):
+        return visible(shorten(repr(value), max(limit, 60)))
+
+
+def _container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], limit: int, depth: int) -> str:
+    is_mapping = isinstance(value, Mapping)
+    pieces: list[str] = []
+    room = limit
+    for item in value.items() if isinstance(value, Mapping) else value:
+        if room <= 0:
+            pieces.append("…")
+            break
+        if is_mapping:
+            piece = f"{_literal(str(item[0]), 60, depth)}: {_literal(item[1], room, depth + 1)}"
+        else:
+            piece = _literal(item, room, depth + 1)
+        pieces.append(piece)
+        room -= len(piece) + 2
+    return ("{%s}" if is_mapping else "[%s]") % ", ".join(pieces)
+
+
+def name_of(name: str | None) -> str:
+    """The name of a tool or an argument; quoted unless it is an ordinary one."""
+    if name is None:
+        return "(no name)"
+    return name if len(name) <= 80 and _PLAIN_NAME.fullmatch(name) else _literal(name, 80, 0)
+
+
+def render_call(call: FunctionCall, *, ignore_args: bool = False, limit: int = LONGEST_CALL) -> str:
+    """A call as it would be written in code: `turn_on(device="lamp", level=3)`; with `ignore_args` `turn_on(…)`."""
+    name = name_of(call.name)
+    if not call.args:
+        return f"{name}()"
+    if ignore_args:
+        return f"{name}(…)"
+    pieces: list[str] = []
+    room = limit - len(name)
+    for key, value in call.args.items():
+        if room <= 0:
+            pieces.append("…")
+            break
+        piece = f"{name_of(key)}={literal(value, min(room, LONGEST_VALUE))}"
+        pieces.append(piece)
+        room -= len(piece) + 2
+    return f"{name}({', '.join(pieces)})"

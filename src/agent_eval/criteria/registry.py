@@ -1,0 +1,86 @@
+"""Which scorer a configured criterion gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.efficiency import (
+    Count,
+    InvocationDuration,
+    TokenUsage,
+    inference_call_count,
+    tool_call_count,
+)
+from agent_eval.criteria.response_match import ResponseMatch
+from agent_eval.criteria.tokenize import warm_up
+from agent_eval.criteria.tool_trajectory import ToolTrajectory
+from agent_eval.criteria.trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
+from agent_eval.evalset.suite import CriterionConfig, MatchType
+
+INFORMATIONAL: tuple[Criterion, ...] = (
+    Count(name="tool_call_count_v1", count=tool_call_count),
+    Count(name="inference_call_count_v1", count=inference_call_count),
+    TokenUsage(),
+    InvocationDuration(),
+)
+"""Reported after the configured criteria, in this order (ADK's). They have no threshold."""
+
+
+def _tool_trajectory(config: CriterionConfig) -> Criterion:
+    return ToolTrajectory(
+        threshold=config.threshold,
+        match_type=config.options.get("match_type", MatchType.EXACT),
+        ignore_args=config.options.get("ignore_args", False),
+    )
+
+
+def _response_match(config: CriterionConfig) -> Criterion:
+    return ResponseMatch(threshold=config.threshold)
+
+
+def _share(config: CriterionConfig) -> Criterion:
+    return TrajectoryShare(
+        name=config.metric, threshold=config.threshold, ignore_args=config.options.get("ignore_args", False)
+    )
+
+
+def _single_tool_use(config: CriterionConfig) -> Criterion:
+    return SingleToolUse(threshold=config.threshold, tool_name=config.options["tool_name"])
+
+
+_FACTORIES: dict[str, Callable[[CriterionConfig], Criterion]] = {
+    "tool_trajectory_avg_score": _tool_trajectory,
+    "response_match_score": _response_match,
+    PRECISION: _share,
+    RECALL: _share,
+    "trajectory_single_tool_use": _single_tool_use,
+}
+
+
+def supported(metric: str) -> bool:
+    """Whether `build` knows a scorer for a metric. The informational ones are not built, see INFORMATIONAL."""
+    return metric in _FACTORIES
+
+
+def build(config: CriterionConfig) -> Criterion:
+    """Makes the scorer of a configured criterion.
+
+    Args:
+        config: Validated; its options are typed.
+
+    Raises:
+        ValueError: No scorer is known for the metric; ask `supported` first.
+    """
+    factory = _FACTORIES.get(config.metric)
+    if factory is None:
+        raise ValueError(
+            f"no scorer for the metric {config.metric!r}; there is one for {', '.join(sorted(_FACTORIES))}"
+        )
+    return factory(config)
+
+
+def prepare(configs: Iterable[CriterionConfig]) -> None:
+    """Loads what the criteria will need (0.6 s for the stemmer), for a thread to do while agents start."""
+    if any(config.metric == "response_match_score" for config in configs):
+        warm_up()

@@ -1,0 +1,368 @@
+"""Every deterministic score, turn by turn, against google-adk[eval] on random input. `==`, not `approx`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from agent_eval.core.invocation import Invocation
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result
+from agent_eval.criteria.efficiency import durations, token_usage
+from agent_eval.criteria.registry import INFORMATIONAL, build
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.suite import CriterionConfig, MatchType
+
+pytestmark = pytest.mark.conformance
+
+EXAMPLES = 500
+BOUNDED = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+Turns = list[dict[str, Any]]
+Runs = tuple[Turns, Turns]
+"""Actual and expected turns, as many of each."""
+
+
+class Reference(Protocol):
+    def score(
+        self,
+        metric: str,
+        actual: Sequence[Mapping[str, Any]],
+        expected: Sequence[Mapping[str, Any]] | None,
+        criterion: Mapping[str, Any] | None,
+    ) -> dict[str, Any]: ...
+
+
+# --- what goes in ------------------------------------------------------------------------------------------------
+
+SCRIPTS = (
+    "aA bB eEsS zZ09 19'-_.,!?$%\t\n",  # ASCII
+    "今天气很好订单发货㐀々〇",  # Han, an extension, iteration mark
+    "これはテストのｶﾅ゛ﾞー・゠",  # kana, half-width, marks, punctuation
+    "안녕하세요각ᄀ각",  # Hangul, also as jamo
+    "สวัสดีค่ะครับ฿๏๑",  # Thai with marks, currency, digit
+    "ສະບາຍດີ",  # Lao
+    "ភាសាខ្មែរ",  # Khmer
+    "မြန်မာ",  # Burmese
+    "مَرْحَبًا٣",  # Arabic with marks and digits
+    "नमस्ते दुनिया",  # Devanagari
+    "Привет ёй",  # Cyrillic
+    "ÀéİıßŒﬁ™²½ⅫÅ℃Σσς",  # Latin beyond ASCII, compatibility forms, odd case mappings
+    "\u0301\u0327\u20dd\u093e\ufe0f",  # marks of each kind
+    "😀👩‍💻🇩🇪",  # emoji
+    "ＡＢＣ１２３！",  # full-width
+    "\x00\x1b\x7f\u200b\u200d\u202e\u3000\u00a0\ufeff\u2028\x85",  # controls and spaces
+)
+WORDS = [
+    *("running", "runs", "runner", "cities", "flying", "happily", "relational", "agreed", "sky", "dying", "y"),
+    *("1,000,000", "3.14", "don't", "don’t", "re-use", "tool_name_x", "ABC123", "**Total**:", "generalizations"),
+    *("café", "cafe\u0301", "naïve"),
+]
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(WORDS),
+        st.text(alphabet=st.sampled_from("".join(SCRIPTS)), min_size=1, max_size=12),
+        st.sampled_from(SCRIPTS).flatmap(lambda letters: st.text(alphabet=st.sampled_from(letters), max_size=8)),
+        st.text(max_size=4),
+    ),
+    max_size=12,
+).flatmap(lambda words: st.sampled_from([" ", ""]).map(lambda glue: glue.join(words)))
+
+
+@st.composite
+def text_pairs(draw: st.DrawFn) -> tuple[str, str]:
+    """Two texts that share some words, as an answer and its reference do."""
+    reference = draw(TEXTS)
+    answer = draw(st.one_of(TEXTS, st.just(reference), st.permutations(reference.split()).map(" ".join)))
+    return draw(st.sampled_from([answer, f"{answer} {reference}", answer.upper()])), reference
+
+
+def contents(text: str) -> st.SearchStrategy[dict[str, Any] | None]:
+    """Messages of that text: in one part or two, with a thought, with an empty part, or none at all."""
+    half = len(text) // 2
+    forms: list[dict[str, Any] | None] = [
+        {"role": "model", "parts": [{"text": text}]},
+        {"role": "model", "parts": [{"text": text}]},
+        {"parts": [{"text": text[:half]}, {"text": ""}, {"text": text[half:]}]},
+        {"role": "model", "parts": [{"text": "let me think", "thought": True}, {"text": text}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}, {"text": text}]},
+        {"role": "model", "parts": []},
+        {"role": "model"},
+        None,
+    ]
+    return st.sampled_from(forms)
+
+
+@st.composite
+def answered_turns(draw: st.DrawFn) -> Runs:
+    actual, expected = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        answer, reference = draw(text_pairs())
+        actual.append({"user_content": {"parts": [{"text": "u"}]}, "final_response": draw(contents(answer))})
+        expected.append({"user_content": {"parts": [{"text": "u"}]}, "final_response": draw(contents(reference))})
+    return actual, expected
+
+
+VALUES = st.sampled_from(
+    [
+        1,
+        1.0,
+        True,
+        "1",
+        0,
+        False,
+        0.0,
+        None,
+        "",
+        "lamp",
+        "Lamp",
+        "lamp ",
+        "caf\u00e9",
+        "cafe\u0301",
+        [],
+        {},
+        -0.0,
+        2**60,
+    ]
+)
+NESTED = st.recursive(
+    VALUES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(["x", "y"]), inner, max_size=2)
+    ),
+    max_leaves=3,
+)
+ARGS = st.one_of(st.none(), st.just({}), st.dictionaries(st.sampled_from(["x", "y"]), NESTED, max_size=2))
+CALLS = st.builds(
+    lambda name, args, id_, absent: {
+        key: value for key, value in {"name": name, "args": args, "id": id_}.items() if not (absent and value is None)
+    },
+    st.sampled_from(["a", "a", "A", "b", None]),
+    ARGS,
+    st.sampled_from([None, "1", "2"]),
+    st.booleans(),
+)
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Two lists of calls drawn from one small pool, or one made from the other by small changes."""
+    pool = draw(st.lists(CALLS, min_size=1, max_size=4))
+    expected = draw(st.lists(st.sampled_from(pool), max_size=5))
+    actual = draw(st.one_of(st.just(expected), st.lists(st.sampled_from(pool), max_size=5), st.permutations(expected)))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(actual)))
+        actual = [*actual[:place], *draw(st.lists(CALLS, max_size=1)), *actual[place + draw(st.integers(0, 1)) :]]
+    return list(actual), expected
+
+
+@st.composite
+def intermediate(draw: st.DrawFn, calls: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Either form of intermediate data that holds these calls; sometimes none when there are none."""
+    form = draw(st.sampled_from(["uses", "usesCamel", "events", "one event", "none"]))
+    if form == "none" and not calls:
+        return draw(st.sampled_from([None, {}, {"invocation_events": []}]))
+    if form.startswith("uses"):
+        return {
+            "tool_uses" if form == "uses" else "toolUses": calls,
+            "intermediate_responses": [["a", [{"text": "x"}]]],
+        }
+    parts = [{"function_call": call} for call in calls]
+    if form == "one event":
+        return {"invocationEvents": [{"author": "a"}, {"author": "a", "content": {"parts": [{"text": "t"}, *parts]}}]}
+    return {"invocation_events": [{"author": "a", "content": {"role": "model", "parts": [part]}} for part in parts]}
+
+
+@st.composite
+def called_turns(draw: st.DrawFn) -> Runs:
+    actual, expected = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        made, wanted = draw(trajectories())
+        actual.append({"user_content": {}, "intermediate_data": draw(intermediate(made))})
+        expected.append({"userContent": {}, "intermediateData": draw(intermediate(wanted))})
+    return actual, expected
+
+
+COUNTS = st.one_of(st.none(), st.integers(0, 5), st.just(10**9))
+USAGES = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "prompt_token_count": COUNTS,
+            "candidatesTokenCount": COUNTS,
+            "thoughts_token_count": COUNTS,
+            "tool_use_prompt_token_count": COUNTS,
+            "cachedContentTokenCount": COUNTS,
+            "total_token_count": COUNTS,
+        },
+    ),
+)
+SECONDS = st.one_of(st.none(), st.floats(0, 100, allow_nan=False), st.sampled_from([0, 0.0005, 0.0015, 0.0025, 1 / 3]))
+
+
+@st.composite
+def measured_turns(draw: st.DrawFn) -> Turns:
+    turns: Turns = []
+    for _ in range(draw(st.integers(0, 4))):
+        turn: dict[str, Any] = {"user_content": {}}
+        for name in ("duration", "model_duration", "tool_duration"):
+            turn[name] = draw(SECONDS)
+        events = draw(
+            st.lists(
+                st.builds(
+                    lambda usage, version, calls: {
+                        "author": "a",
+                        "usage_metadata": usage,
+                        "model_version": version,
+                        "content": {"parts": [{"function_call": {"name": "f"}}] * calls},
+                    },
+                    USAGES,
+                    st.sampled_from([None, "", "gemini-x"]),
+                    st.integers(0, 2),
+                ),
+                max_size=4,
+            )
+        )
+        turn["intermediate_data"] = draw(
+            st.sampled_from([{"invocation_events": events}, {"invocation_events": events}, None, {}])
+        )
+        turns.append(turn)
+    return turns
+
+
+THRESHOLDS = st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 2 / 3, 0.8, 0.9999999999999999, 1.0, 1])
+
+# --- comparing ---------------------------------------------------------------------------------------------------
+
+
+def _score(criterion: Criterion, actual: Turns, expected: Turns | None) -> Result:
+    conversation = Conversation(
+        case=EvalCase(eval_id="c", conversation=[]),
+        # Through JSON, as a file or a recording arrives.
+        actual=[Invocation.model_validate_json(json.dumps(turn)) for turn in actual],
+        expected=None if expected is None else [Invocation.model_validate_json(json.dumps(turn)) for turn in expected],
+    )
+    return asyncio.run(criterion.score(conversation))
+
+
+def _status(score: float | None, threshold: float) -> str:
+    if score is None:
+        return "NOT_EVALUATED"
+    return "PASSED" if score >= threshold else "FAILED"
+
+
+def _compare(reference: Reference, config: CriterionConfig, wire: dict[str, Any], runs: Runs) -> None:
+    theirs = reference.score(config.metric, *runs, {"threshold": config.threshold, **wire})
+    ours = _score(build(config), *runs)
+    assert not isinstance(ours, NotEvaluated)
+    assert ours.score == theirs["score"]
+    assert list(ours.turn_scores) == [turn["score"] for turn in theirs["turns"]]
+    assert _status(ours.score, config.threshold) == theirs["status"]
+    assert [_status(score, config.threshold) for score in ours.turn_scores] == [
+        turn["status"] for turn in theirs["turns"]
+    ]
+    # Each turn that ADK fails is explained, and no other.
+    failed = [index for index, turn in enumerate(theirs["turns"]) if turn["status"] == "FAILED"]
+    assert [finding.turn for finding in ours.findings] == failed
+    for finding in ours.findings:
+        assert finding.why
+        assert finding.expected
+        assert finding.actual
+        assert not [line for line in finding.why if len(line.splitlines()) != 1]
+
+
+def _run(compare: Callable[[], None], counted: list[int]) -> None:
+    compare()
+    assert len(counted) >= EXAMPLES, f"only {len(counted)} examples were compared"
+
+
+def _answer(text: str, reference: str) -> Runs:
+    return (
+        [{"user_content": {}, "final_response": {"parts": [{"text": text}]}}],
+        [{"user_content": {}, "final_response": {"parts": [{"text": reference}]}}],
+    )
+
+
+def test_response_match_is_adks(reference: Reference) -> None:
+    counted: list[int] = []
+
+    @BOUNDED
+    @given(answered_turns(), THRESHOLDS)
+    @example(_answer("x" * 10_000 + " y" * 3_000, "y " * 1_000), 0.5)
+    @example(_answer("y" * 3_000, "y" * 2_999 + "s"), 0.5)
+    def compare(runs: Runs, threshold: float) -> None:
+        counted.append(1)
+        _compare(reference, CriterionConfig(metric="response_match_score", threshold=threshold), {}, runs)
+
+    _run(compare, counted)
+
+
+@pytest.mark.parametrize("ignore_args", [False, True])
+@pytest.mark.parametrize("match_type", MatchType)
+def test_tool_trajectory_is_adks(reference: Reference, match_type: MatchType, ignore_args: bool) -> None:
+    counted: list[int] = []
+
+    @BOUNDED
+    @given(called_turns(), THRESHOLDS)
+    def compare(runs: Runs, threshold: float) -> None:
+        counted.append(1)
+        config = CriterionConfig(
+            metric="tool_trajectory_avg_score",
+            threshold=threshold,
+            options={"match_type": match_type, "ignore_args": ignore_args},
+        )
+        _compare(reference, config, {"match_type": match_type.name, "ignore_args": ignore_args}, runs)
+
+    _run(compare, counted)
+
+
+@pytest.mark.parametrize("criterion", INFORMATIONAL, ids=lambda criterion: criterion.name)
+def test_efficiency_is_adks(reference: Reference, criterion: Criterion) -> None:
+    counted: list[int] = []
+    of_turn = {"token_usage_v1": token_usage, "invocation_duration_v1": durations}.get(criterion.name)
+
+    @BOUNDED
+    @given(measured_turns())
+    def compare(turns: Turns) -> None:
+        counted.append(1)
+        theirs = reference.score(criterion.name, turns, None, None)
+        ours = _score(criterion, turns, None)
+        assert not isinstance(ours, NotEvaluated)
+        assert ours.score == theirs["score"]
+        assert list(ours.turn_scores) == [turn["score"] for turn in theirs["turns"]]
+        assert ours.details == theirs["details"]
+        if of_turn is not None:
+            details = [of_turn(Invocation.model_validate_json(json.dumps(turn))) for turn in turns]
+            assert details == [turn["details"] for turn in theirs["turns"]]
+        assert {theirs["status"], *(turn["status"] for turn in theirs["turns"])} == {"INFORMATIONAL"}
+
+    _run(compare, counted)
+
+
+@pytest.mark.parametrize("metric", ["response_match_score", "tool_trajectory_avg_score"])
+@pytest.mark.parametrize(
+    ("actual", "expected", "code"), [(0, 0, "no-turns"), (1, None, "needs-reference"), (2, 1, "turn-count")]
+)
+def test_what_adk_cannot_evaluate__is_no_score(
+    reference: Reference, metric: str, actual: int, expected: int | None, code: str
+) -> None:
+    turn: dict[str, Any] = {"user_content": {}}
+    references = None if expected is None else [turn] * expected
+    theirs = reference.score(metric, [turn] * actual, references, {"threshold": 0.5})
+    ours = _score(build(CriterionConfig(metric=metric, threshold=0.5)), [turn] * actual, references)
+
+    assert theirs.get("raised") == "ValueError" or theirs["status"] == "NOT_EVALUATED"
+    assert isinstance(ours, NotEvaluated)
+    assert ours.code == code
