@@ -19,7 +19,8 @@ WORKDIR /src
 COPY pyproject.toml uv.lock ./
 RUN uv sync --frozen --no-dev --no-install-project --no-cache
 COPY . .
-RUN uv sync --frozen --no-dev --no-editable --no-cache
+RUN uv sync --frozen --no-dev --no-editable --no-cache \
+    && rm /opt/agent-eval/.lock
 
 # hadolint ignore=DL3006
 FROM ${BASE_IMAGE}

@@ -1,0 +1,120 @@
+"""`entrypoint` from a bare clone, on machines with and without uv."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import agent_eval
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What git would give a newcomer of the files that the entrypoint needs."""
+    target = tmp_path / "a clone"
+    target.mkdir()
+    for name in ("entrypoint", "pyproject.toml", "uv.lock", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, target)
+    shutil.copytree(REPOSITORY / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return target
+
+
+def start(clone: Path, *arguments: str, path: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the clone's entrypoint with this interpreter and a PATH."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "VIRTUAL_ENV"))}
+    return subprocess.run(
+        [getattr(sys, "_base_executable", sys.executable), str(clone / "entrypoint"), *arguments],
+        env={**kept, "PATH": path, **environment},
+        cwd=clone.parent,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+@pytest.fixture
+def path_with_uv(tmp_path: Path) -> str:
+    """A PATH on which uv is."""
+    from uv import find_uv_bin
+
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "uv").symlink_to(find_uv_bin())
+    return f"{folder}:/usr/bin:/bin"
+
+
+@pytest.fixture
+def path_without_uv(tmp_path: Path) -> str:
+    """A PATH with nothing on it: the interpreter is started by its full name."""
+    return str(tmp_path / "nothing")
+
+
+def test_bare_clone__sets_itself_up_once(clone: Path, path_with_uv: str) -> None:
+    first = start(clone, "--version", path=path_with_uv)
+    assert first.returncode == 0, first.stderr
+    assert agent_eval.__version__ in first.stdout
+    assert "setting up" in first.stderr
+
+    began = time.perf_counter()
+    second = start(clone, "--version", path=path_with_uv)
+    assert time.perf_counter() - began < 5
+    assert (second.returncode, second.stdout, second.stderr) == (0, first.stdout, "")
+    ignored = (clone / ".venv-cli" / ".gitignore").read_text("utf-8")
+    assert ignored == "*\n", "the environment must not show up in git status"
+
+    (clone / "uv.lock").write_text((clone / "uv.lock").read_text("utf-8") + "\n", "utf-8")
+    third = start(clone, "--version", path=path_with_uv)
+    assert "setting up" in third.stderr
+    environments = [entry for entry in (clone / ".venv-cli").iterdir() if (entry / "bin").exists()]
+    assert len(environments) == 1, "the environment of the former state is removed"
+
+
+def test_bare_clone__without_uv(clone: Path, path_without_uv: str) -> None:
+    done = start(clone, "--version", path=path_without_uv)
+    assert done.returncode == 0, done.stderr
+    assert agent_eval.__version__ in done.stdout
+
+
+def test_bare_clone__help_without_arguments(clone: Path, path_with_uv: str) -> None:
+    done = start(clone, path=path_with_uv)
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout.lower()
+
+
+def test_bare_clone__inside_actions_runs_the_gate_from_inputs(clone: Path, path_with_uv: str, tmp_path: Path) -> None:
+    environment = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "INPUT_PATHS": "no-such-folder",
+        "INPUT_MIN-PASS-RATE": "0.5",
+    }
+    done = start(clone, path=path_with_uv, **environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "no-such-folder" in done.stdout + done.stderr
+
+
+def test_bare_clone__old_python_says_what_to_do(clone: Path, path_without_uv: str) -> None:
+    script = (clone / "entrypoint").read_text("utf-8")
+    assert "OLDEST = (3, 11)" in script
+    (clone / "entrypoint").write_text(script.replace("OLDEST = (3, 11)", "OLDEST = (4, 0)"), "utf-8")
+    done = start(clone, "--version", path=path_without_uv)
+    assert done.returncode == 2
+    assert "needs Python 4.0 or newer" in done.stderr
+    assert "install uv" in done.stderr
+
+
+def test_bare_clone__failing_set_up_shows_why(clone: Path, path_with_uv: str) -> None:
+    (clone / "pyproject.toml").write_text("[project]\nname = 'x'\nversion = '1'\n[tool.uv]\nsources = 1\n", "utf-8")
+    done = start(clone, "--version", path=path_with_uv)
+    assert done.returncode == 2
+    assert "setting up the environment failed" in done.stderr
+    assert not list((clone / ".venv-cli").glob("*/.ready"))

@@ -1,0 +1,103 @@
+"""The image by itself: what is in it, and that nothing of the workspace gets into its way."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from container_engine import REPOSITORY, Engine
+from github_runner import Runner
+
+import agent_eval
+
+pytest_plugins = ["container_fixtures"]
+pytestmark = pytest.mark.container
+
+SIZE_LIMIT = 300_000_000
+"""Bytes that we add to the base: git and its Perl, numpy, uv and the rest."""
+
+
+def inside(engine: Engine, image: str, script: str, *options: str) -> str:
+    """What a shell script prints in the image."""
+    return engine.check("run", "--rm", *options, "--entrypoint", "sh", image, "-c", script).strip()
+
+
+def test_image__configured_as_github_demands(engine: Engine, image: str) -> None:
+    (facts,) = json.loads(engine.check("image", "inspect", image))
+    config = facts["Config"]
+    assert config["User"] == "", "GitHub's mounts need root"
+    assert config["Entrypoint"][0].startswith("/"), "another working directory must not matter"
+    assert "-I" in config["Entrypoint"]
+    assert not config["Cmd"], "GitHub passes no arguments; a default would arrive as some"
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+
+
+def test_image__adds_little_to_its_base(engine: Engine, base: str, image: str) -> None:
+    ours, theirs = (int(engine.check("image", "inspect", "--format", "{{.Size}}", name)) for name in (image, base))
+    assert ours - theirs < SIZE_LIMIT, f"{(ours - theirs) / 1e6:.0f} MB"
+
+
+def test_image__locked_versions_without_development_tools(engine: Engine, image: str) -> None:
+    listed = json.loads(
+        inside(engine, image, "uv pip list --python /opt/agent-eval/bin/python --format json --quiet 2>/dev/null")
+    )
+    installed = {(package["name"], package["version"]) for package in listed if package["name"] != "agent-eval-action"}
+    packages = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))["package"]
+    locked = {(package["name"], package.get("version")) for package in packages}
+    assert installed <= locked
+    names = {name for name, _ in installed}
+    assert {"pydantic", "uv", "rich"} <= names
+    assert not {"pytest", "mypy", "ruff", "google-adk"} & names
+
+
+def test_image__bytecode_is_compiled(engine: Engine, image: str) -> None:
+    script = (
+        "cd /opt/agent-eval/lib/python3*/site-packages && "
+        "for f in agent_eval/cli.py pydantic/main.py rich/table.py; do "
+        "ls $(dirname $f)/__pycache__/$(basename $f .py).*.pyc; done"
+    )
+    assert len(inside(engine, image, script).splitlines()) == 3
+
+
+def test_image__help_without_arguments_outside_actions(engine: Engine, image: str) -> None:
+    assert "usage:" in engine.check("run", "--rm", image).lower()
+
+
+def test_image__version_is_the_code_s(engine: Engine, image: str) -> None:
+    assert agent_eval.__version__ in engine.check("run", "--rm", image, "--version")
+
+
+def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -> None:
+    found = inside(
+        engine, image, "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3"
+    )
+    assert found == ""
+
+
+def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
+    runner: Runner, workspace: Callable[..., Path]
+) -> None:
+    root = workspace()
+    for name in ("agent_eval.py", "argparse.py", "json.py", "hashlib.py", "sitecustomize.py"):
+        (root / name).write_text("print('HIJACKED'); raise SystemExit(0)\n", "utf-8")
+    runner.hand_over(root)
+    done = runner.step(root, "--version", environment={"PYTHONPATH": "/github/workspace", "PYTHONSTARTUP": "json.py"})
+    assert "HIJACKED" not in done.log
+    assert agent_eval.__version__ in done.log
+
+
+def test_image__git_reads_a_workspace_of_another_user(
+    engine: Engine, image: str, workspace: Callable[..., Path]
+) -> None:
+    root = workspace()
+    said = inside(engine, image, "git -C /github/workspace status --short --branch", "-v", f"{root}:/github/workspace")
+    assert said == "## main"
+
+
+def test_image__gitlab_blanks_the_entrypoint(engine: Engine, image: str) -> None:
+    # GitLab: `image: {name: ..., entrypoint: [""]}`, then it runs the script with a shell.
+    said = engine.check("run", "--rm", "--entrypoint", "", image, "sh", "-c", "agent-eval --version && uv --version")
+    assert agent_eval.__version__ in said
