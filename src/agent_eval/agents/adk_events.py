@@ -1,0 +1,165 @@
+"""Turns the raw events of an ADK turn into an Invocation.
+
+The rules are those of google-adk 2.13.0, applied to the events of any version, so that all are scored alike. Events
+are what `event.model_dump(mode="json", exclude_none=True)` gives; keys that a newer ADK adds are left out where our
+models don't know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from agent_eval.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse
+from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
+
+Json = Mapping[str, Any]
+
+_STRICT: dict[str, type[BaseModel]] = {
+    "function_call": FunctionCall,
+    "function_response": FunctionResponse,
+    "inline_data": Blob,
+    "file_data": FileData,
+}
+_USER = "user"
+_DEFAULT_AUTHOR = "agent"
+
+
+class MalformedEvent(ValueError):
+    """An event that no ADK would write."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnFacts:
+    """What the host measured of a turn, besides its events."""
+
+    started_at: float = 0.0
+    """Unix time in seconds."""
+    duration: float | None = None
+    """Wall seconds, as the next two: awaiting a model, and inside tools without awaiting a model."""
+    model_duration: float | None = None
+    tool_duration: float | None = None
+    requests: Sequence[Json] = ()
+    """The first model request of each agent: `agent`, `instructions`, `tools`."""
+
+
+def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFacts) -> Invocation:
+    """The invocation that a turn's events amount to.
+
+    Args:
+        events: The turn's events in order, without the user's own.
+        user_content: What was sent.
+        facts: What was measured.
+
+    Raises:
+        MalformedEvent: An event is not of ADK's shape.
+    """
+    final: _Event | None = None
+    kept: list[_Event] = []
+    read = [_Event(raw) for raw in events]
+    for event in read:
+        if event.author.lower() == _USER:
+            continue
+        if event.parts and event.is_final() and (final is None or not final.has_text() or event.has_text()):
+            final = event
+        if event.says_something() or event.raw.get("grounding_metadata") is not None:
+            kept.append(event)
+    return Invocation(
+        invocation_id=next((str(event.raw["invocation_id"]) for event in read if event.raw.get("invocation_id")), ""),
+        user_content=user_content,
+        final_response=None if final is None else final.content,
+        intermediate_data=InvocationEvents(
+            invocation_events=[event.as_kept(blank=event is final and not event.calls) for event in kept]
+        ),
+        creation_timestamp=facts.started_at,
+        duration=_rounded(facts.duration),
+        model_duration=_rounded(facts.model_duration),
+        tool_duration=_rounded(facts.tool_duration),
+        app_details=_app_details({event.author for event in read}, facts.requests),
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """To milliseconds, as ADK does."""
+    return None if seconds is None else round(seconds, 3)
+
+
+def _app_details(authors: set[str], requests: Sequence[Json]) -> AppDetails:
+    """Details of the agents that both asked a model and spoke; an agent inside an AgentTool did not speak."""
+    details: dict[str, AgentDetails] = {}
+    for request in requests:
+        name = str(request.get("agent"))
+        if name in authors and name not in details:
+            details[name] = AgentDetails(
+                name=name,
+                instructions=str(request.get("instructions") or ""),
+                tool_declarations=list(request.get("tools") or []),
+            )
+    return AppDetails(agent_details=details)
+
+
+class _Event:
+    """One raw event, with the questions that ADK asks of it."""
+
+    def __init__(self, raw: Json) -> None:
+        self.raw = raw
+        self.author = str(raw.get("author") or _DEFAULT_AUTHOR)
+        self.content = _content(raw.get("content"))
+        self.parts = [] if self.content is None else self.content.parts or []
+        self.calls = any(part.function_call is not None for part in self.parts)
+
+    def is_final(self) -> bool:
+        """`Event.is_final_response()` of google-adk 2.13.0."""
+        actions = self.raw.get("actions") or {}
+        if actions.get("skip_summarization") or self.raw.get("long_running_tool_ids"):
+            return True
+        if self.raw.get("partial") or self.calls:
+            return False
+        if self.raw.get("error_code"):
+            return True
+        answers = any(part.function_response is not None for part in self.parts)
+        return not answers and self.parts[-1].code_execution_result is None
+
+    def has_text(self) -> bool:
+        return any(part.text for part in self.parts)
+
+    def says_something(self) -> bool:
+        return any(
+            part.text or part.function_call or part.function_response or part.inline_data is not None
+            for part in self.parts
+        )
+
+    def as_kept(self, *, blank: bool) -> InvocationEvent:
+        """The event as the invocation keeps it; blank when its content is the final response already."""
+        try:
+            return InvocationEvent(
+                author=self.author,
+                content=None if blank else self.content,
+                grounding_metadata=self.raw.get("grounding_metadata"),
+                usage_metadata=self.raw.get("usage_metadata"),
+                model_version=self.raw.get("model_version"),
+            )
+        except ValidationError as error:
+            raise MalformedEvent(f"an event of {self.author} is malformed: {error}") from error
+
+
+def _content(raw: Any) -> Content | None:
+    if raw is None:
+        return None
+    try:
+        parts = None if raw.get("parts") is None else [_part(part) for part in raw["parts"]]
+        return Content.model_validate({"role": raw.get("role"), "parts": parts})
+    except (ValidationError, AttributeError, TypeError) as error:
+        raise MalformedEvent(f"the content of an event is malformed: {error}") from error
+
+
+def _part(raw: Json) -> dict[str, Any]:
+    return {key: _known(value, _STRICT[key]) if key in _STRICT else value for key, value in raw.items()}
+
+
+def _known(raw: Any, model: type[BaseModel]) -> Any:
+    """The fields that our model has."""
+    return {key: raw[key] for key in model.model_fields if key in raw}

@@ -1,0 +1,231 @@
+"""The gate's end of the line protocol that it speaks with its host processes (docs/host-protocol.md).
+
+A message is one line of JSON. Either side may ask; ids pair answers with questions. Everything that arrives was
+written by a process that runs the pull request's code: it is masked, and may be garbage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agent_eval.core.masking import Masker
+from agent_eval.core.text import carriable, shorten
+
+VERSION = 1
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of the longest message that is read."""
+_NAME = re.compile("[a-z_]{1,32}")
+"""Keys like the protocol's own and ADK's stay as they are, even if a secret should be spelled like one of them."""
+
+
+class ProtocolError(Exception):
+    """The other side wrote something that is not our protocol."""
+
+
+class ConnectionLost(Exception):
+    """The other side closed the connection, or we gave it up."""
+
+
+class RemoteError(Exception):
+    """The other side answered with an error."""
+
+    def __init__(self, code: str, message: str, data: Mapping[str, Any]) -> None:
+        """Takes the three fields of an error answer."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+def decode(line: bytes, masker: Masker) -> dict[str, Any]:
+    """Reads one message, masks its texts, and checks its envelope.
+
+    Texts are masked after parsing: masking the raw line would break it where a secret looks like a number of it.
+
+    Raises:
+        ProtocolError: It is not JSON, not an object, of another version or without a type.
+    """
+    try:
+        message = json.loads(line.decode("utf-8", "replace"), parse_constant=str)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not a line of JSON: {_shown(line, masker)}") from error
+    if not isinstance(message, dict):
+        raise ProtocolError(f"not a JSON object: {_shown(line, masker)}")
+    if message.get("v") != VERSION:
+        raise ProtocolError(f"not of protocol version {VERSION}: {_shown(line, masker)}")
+    if message.get("type") not in ("request", "response", "notify"):
+        raise ProtocolError(f"neither request, response nor notify: {_shown(line, masker)}")
+    # An escaped secret ("\u0061bc") or a lone surrogate can only be seen in the parsed texts.
+    if b"\\u" in line or masker.data(line) != line:
+        try:
+            message.update(
+                {key: _clean(message[key], masker) for key in ("params", "result", "error") if key in message}
+            )
+        except RecursionError as error:
+            raise ProtocolError(f"nested too deeply: {_shown(line, masker)}") from error
+    return message
+
+
+def _shown(line: bytes, masker: Masker) -> str:
+    return shorten(carriable(masker.data(line[:100_000]).decode("utf-8", "replace")), 400)
+
+
+def _clean(value: Any, masker: Masker) -> Any:
+    if isinstance(value, str):
+        return masker.text(value.encode("utf-8", "replace").decode())
+    if isinstance(value, dict):
+        return {
+            key if _NAME.fullmatch(key) else _clean(key, masker): _clean(item, masker) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_clean(item, masker) for item in value]
+    return value
+
+
+class Connection:
+    """One connection. `run` reads it until it ends; the other methods may be used meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        masker: Masker,
+        on_notify: Callable[[str, dict[str, Any]], None],
+        on_request: Callable[[str, dict[str, Any]], Awaitable[Any]],
+        max_line: int = MAX_LINE,
+    ) -> None:
+        """Makes a connection that is not open yet.
+
+        Args:
+            masker: Applied to every text that arrives.
+            on_notify: Called with method and params of each notification, in order.
+            on_request: Answers a request; a RemoteError that it raises becomes the error answer.
+            max_line: Bytes of the longest message to accept.
+        """
+        self._masker = masker
+        self._on_notify = on_notify
+        self._on_request = on_request
+        self._max_line = max_line
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._last_id = 0
+        self._writer: asyncio.StreamWriter | None = None
+        self._reader: asyncio.StreamReader | None = None
+        self._lost: Exception | None = None
+
+    async def open(self, ours: socket.socket) -> None:
+        """Takes over our end of a socket pair."""
+        self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=self._max_line)
+
+    async def run(self) -> None:
+        """Reads until the other side closes.
+
+        Raises:
+            ProtocolError: It wrote something else than our protocol. The connection is of no use any more.
+        """
+        try:
+            while (line := await self._line()) is not None:
+                if line.strip():
+                    await self._receive(decode(line, self._masker))
+        except ProtocolError as error:
+            self._fail(error)
+            raise
+        else:
+            self._fail(ConnectionLost("the connection was closed"))
+
+    async def _line(self) -> bytes | None:
+        assert self._reader is not None, "open() comes first"
+        try:
+            return await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            # Also in the middle of a line: a process that was killed is dead, not wrong, and its end says more.
+            return None
+        except asyncio.LimitOverrunError as error:
+            start = await self._reader.read(400)
+            raise ProtocolError(
+                f"a line of more than {self._max_line:,} bytes, beginning {_shown(start, self._masker)}"
+            ) from error
+        except OSError:
+            return None
+
+    async def _receive(self, message: dict[str, Any]) -> None:
+        number, method = message.get("id"), str(message.get("method"))
+        params = message.get("params") or {}
+        if not isinstance(params, dict):
+            raise ProtocolError(f"params of {method} are not an object")
+        match message["type"]:
+            case "notify":
+                self._on_notify(method, params)
+            case "request":
+                await self._reply(number, method, params)
+            case _:
+                future = self._pending.pop(number, None) if isinstance(number, int) else None
+                if future is None or future.done():
+                    return  # nobody waits for it any more
+                error = message.get("error")
+                if isinstance(error, dict):
+                    data = error.get("data")
+                    future.set_exception(
+                        RemoteError(
+                            str(error.get("code")), str(error.get("message")), data if isinstance(data, dict) else {}
+                        )
+                    )
+                else:
+                    future.set_result(message.get("result"))
+
+    async def _reply(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        reply: dict[str, Any] = {"id": number, "type": "response"}
+        try:
+            reply["result"] = await self._on_request(method, params)
+        except RemoteError as error:
+            reply["error"] = {"code": error.code, "message": error.message, "data": dict(error.data)}
+        self._write(reply)
+
+    def _write(self, message: dict[str, Any]) -> None:
+        if self._lost is not None or self._writer is None:
+            raise self._lost or ConnectionLost("the connection is not open")
+        line = json.dumps({"v": VERSION, **message}, ensure_ascii=False).encode("utf-8", "replace")
+        self._writer.write(line + b"\n")
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> tuple[int, asyncio.Future[Any]]:
+        """Sends a request.
+
+        Returns:
+            Its id, and what will hold the result, a RemoteError, a ProtocolError or a ConnectionLost.
+        """
+        self._last_id += 1
+        number = self._last_id
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        # Whoever asked may have been cancelled meanwhile; then nobody looks at the exception.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._pending[number] = future
+        try:
+            self._write({"id": number, "type": "request", "method": method, "params": dict(params)})
+        except (ConnectionLost, ProtocolError, OSError) as error:
+            self._pending.pop(number, None)
+            future.set_exception(error if not isinstance(error, OSError) else ConnectionLost(str(error)))
+        return number, future
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Sends a notification; does nothing when the connection is gone."""
+        with contextlib.suppress(ConnectionLost, ProtocolError, OSError):
+            self._write({"type": "notify", "method": method, "params": dict(params)})
+
+    def _fail(self, error: Exception) -> None:
+        self._lost = self._lost or error
+        waiting, self._pending = self._pending, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+
+    async def close(self) -> None:
+        """Closes our end. Never raises."""
+        self._fail(ConnectionLost("the connection was closed by us"))
+        if self._writer is not None:
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
