@@ -80,9 +80,14 @@ def visible(value: str) -> str:
     return carriable(value)
 
 
+def folded(value: str) -> str:
+    """The visible text on one line: newlines shown as a return arrow, tabs as a blank."""
+    return visible(value).replace("\n", "⏎ ").replace("\t", " ")
+
+
 def one_line(value: str) -> str:
-    """The visible text on one line: newlines shown as a return arrow, blanks at the ends dropped."""
-    return visible(value).strip().replace("\n", "⏎ ").replace("\t", " ")
+    """The same without blanks and newlines at the ends."""
+    return folded(visible(value).strip())
 
 
 _SPECIAL = re.compile(
@@ -194,13 +199,13 @@ def link(label: Markup, url: str) -> Markup:
     return Markup(f"[{label}]({target.replace('&', '&amp;')})")  # noqa: S704 - both sides escaped
 
 
-_COMMAND = re.compile(r"##(?=\[)")
+_COMMAND = re.compile(r"##(?=\[)|::(?=[a-z])", re.IGNORECASE)
 
 
 def without_commands(value: str) -> str:
-    """Text for a log of GitHub Actions, where `##[error]` starts an annotation anywhere in a line (legacy commands).
+    """Text for a log of GitHub Actions in which nothing is a workflow command.
 
-    The newer `::error::` form is read at the beginning of a line only: whoever prints the text puts something of
-    their own before each line.
+    `##[error]` is one anywhere in a line, `::error::` where a line begins, which any wrapping can bring about: both
+    get a zero-width space.
     """
-    return _COMMAND.sub("#\N{ZERO WIDTH SPACE}#", value)
+    return _COMMAND.sub(lambda match: f"{match.group()[0]}\N{ZERO WIDTH SPACE}{match.group()[1]}", value)

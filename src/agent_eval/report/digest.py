@@ -1,0 +1,284 @@
+"""What every text tells, before it is dressed: the verdict in one sentence, why a case failed, a row for each metric.
+
+Everything here is plain text as it was found; the renderers escape it for their medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.report.numbers import duration_text, measurement_text, score_text, threshold_text
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, MetricReport, RunReport, TurnEvidence
+
+VERDICT_WORD: Mapping[str, str] = {
+    "passed": "Passed",
+    "failed": "Failed",
+    "inconclusive": "Inconclusive",
+    "invalid": "Invalid",
+}
+
+_LINE = 300
+"""Characters of one line of an explanation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn to show, and the run it comes from."""
+
+    run: int
+    """0-based."""
+    evidence: TurnEvidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that keeps a case from passing."""
+
+    subject: str
+    """The metric's name, or the error's kind."""
+    summary: str
+    """One line, e.g. `tool_trajectory_avg_score 0.50, needs 1.00`."""
+    lines: tuple[str, ...] = ()
+    """Details, the most telling first, each on one line."""
+    turns: tuple[Turn, ...] = ()
+    """Turns that lowered the score, of the first run that has any."""
+    log: str = ""
+    """A traceback and the end of the agent's log; many lines."""
+    is_error: bool = False
+    """An error has no score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """One metric over all cases."""
+
+    name: str
+    thresholds: tuple[float, ...]
+    """Ascending, without repetition: files may differ."""
+    mean: float | None
+    """Mean over the cases that have a score."""
+    passed: int
+    failed: int
+    not_evaluated: int
+    informational: int
+
+    @property
+    def threshold(self) -> str:
+        """`0.80`, `0.50 to 0.80`, or a dash."""
+        if not self.thresholds:
+            return threshold_text(None)
+        low, high = self.thresholds[0], self.thresholds[-1]
+        return threshold_text(low) if low == high else f"{threshold_text(low)} to {threshold_text(high)}"
+
+    @property
+    def score(self) -> str:
+        """The mean in the metric's unit."""
+        if self.informational and not self.thresholds:
+            return measurement_text(self.name, self.mean)
+        return score_text(self.mean, self.thresholds[0] if len(self.thresholds) == 1 else None)
+
+
+def with_status(report: RunReport, status: str) -> list[CaseReport]:
+    """The cases of one status, in the report's order."""
+    return [case for case in report.cases if case.status == status]
+
+
+def has_crashed(case: CaseReport) -> bool:
+    """Whether a run of the case ended without all its answers."""
+    return any(run.error is not None for run in case.runs)
+
+
+def headline(report: RunReport) -> str:
+    """The verdict in one sentence, with the numbers that made it."""
+    totals = report.totals
+    if report.verdict == "invalid":
+        errors = sum(problem.severity == "error" for problem in report.problems)
+        found = plural(errors, "error") + " in the eval files or the configuration" if errors else _first_reason(report)
+        return f"Invalid: {found}; nothing was run"
+    rest = []
+    if report.verdict == "failed":
+        crashed = sum(has_crashed(case) for case in with_status(report, "failed"))
+        below = totals.failed - crashed
+        causes = [f"{below} below a threshold"] * bool(below) + [f"{crashed} by an error of the agent"] * bool(crashed)
+        count = f"{totals.failed:,} of {plural(totals.cases, 'case')}"
+        rest = [count + (f" ({', '.join(causes)})" if crashed else "")] if totals.failed else [_first_reason(report)]
+    elif report.verdict == "passed":
+        if totals.passed == totals.cases:
+            rest = [f"all {plural(totals.cases, 'case')}" if totals.cases != 1 else "the only case"]
+        else:
+            rest = [f"{totals.passed:,} of {plural(totals.cases, 'case')}"]
+    if totals.errored:
+        unjudged = f"{totals.errored:,}" if rest else f"{totals.errored:,} of {plural(totals.cases, 'case')}"
+        rest.append(f"{unjudged} could not be judged")
+    if totals.not_run:
+        rest.append(f"{totals.not_run:,} not run")
+    if totals.quarantined:
+        rest.append(f"{totals.quarantined:,} quarantined")
+    if report.verdict != "passed" and totals.passed:
+        rest.append(f"{totals.passed:,} passed")
+    return f"{VERDICT_WORD[report.verdict]}: {', '.join(rest) if rest else _first_reason(report)}"
+
+
+def _first_reason(report: RunReport) -> str:
+    return first_line(report.reasons[0].message) if report.reasons else "no reason was recorded"
+
+
+def run_note(report: RunReport) -> str:
+    """How often each case ran and how long it all took, e.g. `3 runs each, 48 s`."""
+    runs = f"{report.num_runs} runs each, " if report.num_runs != 1 else ""
+    return f"{runs}{duration_text(report.duration)}"
+
+
+def metric_rows(report: RunReport) -> list[MetricRow]:
+    """A row for each metric: gating ones first, each group in the order of appearance."""
+    found: dict[str, list[MetricReport]] = {}
+    for case in report.cases:
+        for metric in case.metrics:
+            found.setdefault(metric.name, []).append(metric)
+    rows = [_metric_row(name, metrics) for name, metrics in found.items()]
+    return sorted(rows, key=lambda row: bool(row.informational and not row.thresholds))
+
+
+def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
+    scores = [metric.score for metric in metrics if metric.score is not None]
+    statuses = [metric.status for metric in metrics]
+    return MetricRow(
+        name=name,
+        thresholds=tuple(sorted({metric.threshold for metric in metrics if metric.threshold is not None})),
+        mean=sum(scores) / len(scores) if scores else None,
+        passed=statuses.count("passed"),
+        failed=statuses.count("failed"),
+        not_evaluated=statuses.count("not_evaluated"),
+        informational=statuses.count("informational"),
+    )
+
+
+def findings(case: CaseReport) -> list[Finding]:
+    """Everything that keeps a case from passing, the weightiest first: errors, then metrics, then the rest."""
+    found = [*_error_findings(case), *_metric_findings(case)]
+    if case.reason is not None and (not found or case.reason.code not in {finding.subject for finding in found}):
+        message = first_line(case.reason.message, _LINE)
+        if not found:
+            found.append(Finding(subject=case.reason.code, summary=message))
+        elif len(case.runs) > 1:
+            # With several runs the rule about them is what the scores alone don't tell.
+            found.append(Finding(subject=case.reason.code, summary=message))
+    return found
+
+
+def _error_findings(case: CaseReport) -> Iterator[Finding]:
+    groups: dict[tuple[str, str, int | None], tuple[RunError, list[int]]] = {}
+    for run in case.runs:
+        if run.error is not None:
+            key = (run.error.kind, run.error.message, run.error.turn)
+            groups.setdefault(key, (run.error, []))[1].append(run.run)
+    for error, runs in groups.values():
+        where = "" if error.turn is None else f" in turn {error.turn + 1}"
+        lines = [first_line(error.hint, _LINE)] if error.hint else []
+        if len(case.runs) > 1:
+            lines.append(_which_runs(runs, len(case.runs)))
+        log = "\n\n".join(text.strip("\n") for text in (error.traceback, error.log_tail) if text and text.strip())
+        yield Finding(
+            subject=error.kind,
+            summary=f"{error.kind}{where}: {first_line(error.message, _LINE)}",
+            lines=tuple(lines),
+            log=log,
+            is_error=True,
+        )
+
+
+def _which_runs(runs: Sequence[int], total: int) -> str:
+    if len(runs) == total:
+        return f"in all {total} runs"
+    named = ", ".join(str(run + 1) for run in runs[:10]) + (" …" if len(runs) > 10 else "")
+    return f"in {'run' if len(runs) == 1 else 'runs'} {named} of {total}"
+
+
+def _metric_findings(case: CaseReport) -> Iterator[Finding]:
+    for metric in case.metrics:
+        if metric.status in {"passed", "informational"}:
+            continue
+        lines = []
+        if metric.status == "failed":
+            summary = (
+                f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {threshold_text(metric.threshold)}"
+            )
+            if metric.reason is not None:
+                lines.append(first_line(metric.reason.message, _LINE))
+        else:
+            why = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
+            summary = f"{metric.name} not evaluated" + (f": {first_line(why.message, _LINE)}" if why else "")
+        turns = _turns(metric)
+        for turn in turns:
+            number = f"turn {turn.evidence.turn + 1}: "
+            lines.extend(number + first_line(why, _LINE) for why in turn.evidence.why if why.strip())
+        if len(metric.runs) > 1:
+            lines.append("runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20]))
+        yield Finding(subject=metric.name, summary=summary, lines=tuple(lines), turns=turns)
+
+
+def _turns(metric: MetricReport) -> tuple[Turn, ...]:
+    """The turns of the worst run that has evidence; of equals the first."""
+    runs = [run for run in metric.runs if run.evidence]
+    if not runs:
+        return ()
+    worst = min(runs, key=lambda run: float("inf") if run.score is None else run.score)
+    return tuple(Turn(run=worst.run, evidence=evidence) for evidence in worst.evidence)
+
+
+def why(case: CaseReport, limit: int = 3) -> list[str]:
+    """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room."""
+    found = findings(case)
+    if len(found) > limit:
+        shown = [finding.summary for finding in found[: limit - 1]]
+        return [*shown, f"and {plural(len(found) - limit + 1, 'more finding')}"]
+    room = limit - len(found)
+    lines = []
+    for finding in found:
+        details = finding.lines[:room]
+        room -= len(details)
+        lines += [finding.summary, *details]
+    return lines
+
+
+def place(file: str | None, line: int | None) -> str:
+    """`file:line`, as far as it is known."""
+    return ":".join(str(part) for part in (file, line) if part is not None)
+
+
+def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:
+    """The cases that were not run, by the reason for it."""
+    groups: dict[str, list[CaseReport]] = {}
+    for case in with_status(report, "not_run"):
+        reason = first_line(case.reason.message, _LINE) if case.reason else "no reason was recorded"
+        groups.setdefault(reason, []).append(case)
+    return list(groups.items())
+
+
+def changes(expected: str, actual: str, *, limit: int) -> str:
+    """What was expected and what happened as one text: `- ` only expected, `+ ` only actual, two blanks both.
+
+    Args:
+        expected: Any text; calls one on a line make the best reading.
+        actual: The same.
+        limit: Characters of each side that are used.
+    """
+    old = shorten(expected, limit).splitlines() or ["(nothing)"]
+    new = shorten(actual, limit).splitlines() or ["(nothing)"]
+    if len(old) * len(new) > 40_000:  # Comparing costs the product of the lengths.
+        return "\n".join([f"- {line}" for line in old] + [f"+ {line}" for line in new])
+    return "\n".join(_aligned(old, new))
+
+
+def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    from difflib import SequenceMatcher
+
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from (f"  {line}" for line in old[i1:i2])
+        else:
+            yield from (f"- {line}" for line in old[i1:i2])
+            yield from (f"+ {line}" for line in new[j1:j2])
