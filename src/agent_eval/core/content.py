@@ -91,6 +91,8 @@ class Part(WireModel):
     tool_response: dict[str, Any] | None = None
     media_processing: Any = None
     part_metadata: dict[str, Any] | None = None
+    audio_transcription: Any = None
+    speech_metadata: Any = None
 
 
 class Content(WireModel):

@@ -11,6 +11,7 @@ from pathspec import GitIgnoreSpec
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.ignore import IgnoreRules
+from agent_eval.evalset.paths import absolute, name_of
 from agent_eval.evalset.selectors import Selector, nearby, parse_selector
 
 SUFFIXES = (".test.json", ".evalset.json")
@@ -64,12 +65,12 @@ def discover(
         exclude: Patterns of files and directories not to take.
         skip: Directories not to search, e.g. the one we write into.
     """
-    root = _absolute(root)
+    root = absolute(root)
     walker = _Walker(
         root=root,
         include=GitIgnoreSpec.from_lines(include) if include else None,
         exclude=GitIgnoreSpec.from_lines(exclude),
-        skip=frozenset(_absolute(path) for path in skip),
+        skip=frozenset(absolute(path) for path in skip),
     )
     found = Discovery()
     ids: dict[Path, list[str]] = {}
@@ -79,9 +80,9 @@ def discover(
         for path in files:
             ids.setdefault(path, []).extend(selector.ids)
         if selector.ids and files:
-            found.groups.append((selector, [_name(root, path) for path in files]))
+            found.groups.append((selector, [name_of(path, root) for path in files]))
     found.files = sorted(
-        (FoundFile(path=path, name=_name(root, path), ids=tuple(dict.fromkeys(ids[path]))) for path in ids),
+        (FoundFile(path=path, name=name_of(path, root), ids=tuple(dict.fromkeys(ids[path]))) for path in ids),
         key=lambda file: file.name,
     )
     found.problems += walker.problems
@@ -102,18 +103,9 @@ def _nothing_found(targets: Sequence[str], include: Sequence[str], exclude: Sequ
     )
 
 
-def _absolute(path: Path) -> Path:
-    """Without `..`, but with links as they are: a file is reported by the name the user knows."""
-    return Path(os.path.abspath(path))  # noqa: PTH100
-
-
-def _name(root: Path, path: Path) -> str:
-    return Path(os.path.relpath(path, root)).as_posix()
-
-
 def _resolve(root: Path, selector: Selector, walker: _Walker, problems: list[Problem]) -> list[Path]:
     """The files that a selector stands for."""
-    path = _absolute(root / selector.path)
+    path = absolute(root / selector.path)
     if path.is_dir():
         return list(walker.walk(path))
     if path.exists():
@@ -121,19 +113,17 @@ def _resolve(root: Path, selector: Selector, walker: _Walker, problems: list[Pro
     if _GLOB & set(selector.path) and not Path(selector.path).is_absolute():
         matched = sorted(found for found in root.glob(selector.path) if found.is_file())
         if matched:
-            return [_absolute(found) for found in matched]
+            return [absolute(found) for found in matched]
     problems.append(_missing(root, selector))
     return []
 
 
 def _missing(root: Path, selector: Selector) -> Problem:
-    path = _absolute(root / selector.path)
+    path = absolute(root / selector.path)
     siblings: list[str] = []
     if path.parent.is_dir():
-        siblings = [
-            str(Path(selector.path).parent / name)
-            for name in nearby(path.name, sorted(entry.name for entry in path.parent.iterdir()))
-        ]
+        names = sorted(entry.name for entry in path.parent.iterdir())
+        siblings = [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]
     hint = "Paths are relative to the repository's root."
     if siblings:
         hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
@@ -184,7 +174,7 @@ class _Walker:
             code="link-outside-root",
             message="The link leads out of the repository; the file is not read.",
             hint="Name the file to take it all the same.",
-            file=_name(self.root, link),
+            file=name_of(link, self.root),
         )
 
     def _walk(
@@ -205,7 +195,7 @@ class _Walker:
                     code="unreadable-directory",
                     message=f"The directory can't be searched: {error.strerror}.",
                     hint="Check its permissions.",
-                    file=_name(self.root, directory),
+                    file=name_of(directory, self.root),
                 )
             )
             return
@@ -225,7 +215,7 @@ class _Walker:
                 yield path
 
     def _leave_out(self, path: Path, name: str, is_directory: bool) -> bool:
-        relative = _name(self.root, path)
+        relative = name_of(path, self.root)
         if is_directory:
             return (
                 name in _NEVER

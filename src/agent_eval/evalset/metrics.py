@@ -26,7 +26,12 @@ class MetricSpec:
     """The closed range of the score, and so of a threshold."""
     needs_reference: bool = False
     """Scores against expected turns: a scenario has none."""
+    needs_final_response: bool = False
+    """Scores against the texts of expected final responses: a case without any can't pass. (A trajectory metric can:
+    no `intermediate_data` means that no calls are expected.)"""
     needs_scenario: bool = False
+    rubric_type: str | None = None
+    """Rubrics of cases and turns count for this metric when they have this `type`; None: it reads no rubrics."""
     source: str = "adk"
     """`adk`: registered by google-adk 2.13.0; `vertex`: named by Vertex AI, absent from ADK."""
 
@@ -38,16 +43,16 @@ def _spec(name: str, family: Family, **facts: bool | float | str) -> tuple[str, 
 METRICS: dict[str, MetricSpec] = dict(
     [
         _spec("tool_trajectory_avg_score", Family.DETERMINISTIC, needs_reference=True),
-        _spec("response_match_score", Family.DETERMINISTIC, needs_reference=True),
+        _spec("response_match_score", Family.DETERMINISTIC, needs_reference=True, needs_final_response=True),
         _spec("trajectory_precision", Family.DETERMINISTIC, needs_reference=True, source="vertex"),
         _spec("trajectory_recall", Family.DETERMINISTIC, needs_reference=True, source="vertex"),
         _spec("trajectory_single_tool_use", Family.DETERMINISTIC, source="vertex"),
         _spec("response_evaluation_score", Family.JUDGE, low=1.0, high=5.0, needs_reference=True),
         _spec("safety_v1", Family.JUDGE),
-        _spec("final_response_match_v2", Family.JUDGE, needs_reference=True),
-        _spec("rubric_based_final_response_quality_v1", Family.JUDGE),
-        _spec("rubric_based_tool_use_quality_v1", Family.JUDGE),
-        _spec("rubric_based_multi_turn_trajectory_quality_v1", Family.JUDGE),
+        _spec("final_response_match_v2", Family.JUDGE, needs_reference=True, needs_final_response=True),
+        _spec("rubric_based_final_response_quality_v1", Family.JUDGE, rubric_type="FINAL_RESPONSE_QUALITY"),
+        _spec("rubric_based_tool_use_quality_v1", Family.JUDGE, rubric_type="TOOL_USE_QUALITY"),
+        _spec("rubric_based_multi_turn_trajectory_quality_v1", Family.JUDGE, rubric_type="TRAJECTORY_QUALITY"),
         _spec("hallucinations_v1", Family.JUDGE),
         _spec("per_turn_user_simulator_quality_v1", Family.JUDGE, needs_scenario=True),
         _spec("multi_turn_task_success_v1", Family.JUDGE),

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.positions import JsonPath, Positions, format_path
 from agent_eval.evalset.syntax import SyntaxFinding, diagnose
@@ -59,6 +61,7 @@ class Document:
             key: Point to the value's key.
             hint: What to do next.
         """
+        path = self._spelled(path)
         where = self.positions.of(path, key=key)
         return Problem(
             severity=severity,
@@ -70,6 +73,19 @@ class Document:
             column=where.column,
             path=format_path(path) or None,
         )
+
+    def _spelled(self, path: JsonPath) -> JsonPath:
+        """The path with each key as the file writes it, in snake_case or in camelCase."""
+        value, steps = self.value, list(path)
+        for number, step in enumerate(path):
+            if isinstance(step, str) and isinstance(value, dict):
+                steps[number] = step if step in value else to_camel(step) if to_camel(step) in value else step
+                value = value.get(steps[number])
+            elif isinstance(step, int) and isinstance(value, list) and step < len(value):
+                value = value[step]
+            else:
+                break
+        return tuple(steps)
 
     def error(
         self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from agent_eval.core.invocation import Invocation, Rubric
 from agent_eval.core.wire import WireModel
@@ -52,12 +53,22 @@ PERSONA_IDS = ("EXPERT", "NOVICE", "EVALUATOR")
 """Personas that ADK 2.13.0 knows by name; case matters."""
 
 
+def _persona_form(value: Any) -> str:
+    return "id" if isinstance(value, str) else "inline"
+
+
 class ConversationScenario(WireModel):
     """A conversation that a simulated user leads."""
 
     starting_prompt: str
     conversation_plan: str
-    user_persona: UserPersona | str | None = None
+    user_persona: (
+        Annotated[
+            Annotated[UserPersona, Tag("inline")] | Annotated[str, Tag("id")],
+            Discriminator(_persona_form),
+        ]
+        | None
+    ) = None
     """Inline, or one of PERSONA_IDS."""
 
 
@@ -78,8 +89,10 @@ class EvalCase(WireModel):
 
     @model_validator(mode="after")
     def _exactly_one_conversation(self) -> Self:
-        if (self.conversation is None) == (self.conversation_scenario is None):
-            raise ValueError("give exactly one of `conversation` and `conversation_scenario`")
+        if self.conversation is not None and self.conversation_scenario is not None:
+            raise PydanticCustomError("two_conversations", "The case has both a conversation and a scenario.")
+        if self.conversation is None and self.conversation_scenario is None:
+            raise PydanticCustomError("no_conversation", "The case has neither a conversation nor a scenario.")
         return self
 
 

@@ -54,9 +54,16 @@ def select(ids: Sequence[str], patterns: Iterable[str]) -> set[str]:
     return {eval_id for eval_id in ids if any(matches(pattern, eval_id) for pattern in wanted)}
 
 
-def nearby(value: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names that look most like a value, the likeliest first."""
+def nearby(value: str, known: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
+    """The known names that look most like a value, the likeliest first.
+
+    Args:
+        value: What was written.
+        known: What could have been meant.
+        count: How many to return at most.
+        cutoff: How alike they must be, 0..1.
+    """
     names = list(dict.fromkeys(known))
     folded = {name.casefold(): name for name in reversed(names)}
-    close = difflib.get_close_matches(value.casefold(), folded, n=count, cutoff=0.6)
+    close = difflib.get_close_matches(value.casefold(), folded, n=count, cutoff=cutoff)
     return [folded[name] for name in close]

@@ -1,0 +1,190 @@
+"""Reads `criteria`: a number or an object for each metric, checked against what the metric is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent_eval.core.problem import Problem
+from agent_eval.evalset.criterion_models import CRITERION_MODELS, BaseCriterion, RubricsBasedCriterion
+from agent_eval.evalset.metrics import METRICS, Family, MetricSpec
+from agent_eval.evalset.positions import JsonPath
+from agent_eval.evalset.reading import Document
+from agent_eval.evalset.selectors import nearby
+from agent_eval.evalset.shape import keys_of, near_miss, shape_problems
+from agent_eval.evalset.suite import CriterionConfig
+
+_THRESHOLD = TypeAdapter(float)
+
+
+def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
+    """A criterion with every field of its object form, defaults filled in; fields that we don't know as they are."""
+    options = {name: getattr(model, name) for name in keys_of(type(model)) if name != "threshold"}
+    return CriterionConfig(metric=metric, threshold=model.threshold, options={**(model.model_extra or {}), **options})
+
+
+def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Problem]]:
+    """The criteria of a config file, in its order, and what is wrong with them.
+
+    Args:
+        document: A config file that holds an object; findings about the rest of it are not made here.
+    """
+    criteria = document.value.get("criteria", {})
+    if not isinstance(criteria, dict):
+        return [], []  # The file's own model says so.
+    if not criteria:
+        return [], [
+            document.error(
+                "no-criteria",
+                "The config has no criteria, so nothing would be gated.",
+                path=("criteria",),
+                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}, or delete the file: then ADK\'s '
+                "defaults apply.",
+            )
+        ]
+    custom = _custom_names(document.value)
+    found: list[CriterionConfig] = []
+    problems: list[Problem] = []
+    for metric, value in criteria.items():
+        path: JsonPath = ("criteria", metric)
+        refused = _refuse_name(document, metric, path, custom)
+        if refused is not None:
+            problems.append(refused)
+            continue
+        model_type = BaseCriterion if metric in custom else CRITERION_MODELS[metric]
+        model, wrong = _read(document, value, model_type, path)
+        problems += wrong
+        if model is not None:
+            spec = None if metric in custom else METRICS[metric]
+            at = (*path, "threshold") if isinstance(value, dict) else path
+            problems += _threshold_problems(document, model.threshold, metric, spec, at)
+            if metric not in custom:
+                problems += _field_problems(document, model, metric, path)
+            problems += _duplicate_rubrics(document, model, path)
+            found.append(criterion(metric, model))
+    return found, problems
+
+
+def _custom_names(config: dict[str, Any]) -> set[str]:
+    names: set[str] = set()
+    for key in ("custom_metrics", "customMetrics"):
+        value = config.get(key)
+        names |= set(value) if isinstance(value, dict) else set()
+    return names
+
+
+def _refuse_name(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
+    """What is wrong with the name of a metric."""
+    if metric in custom:
+        return None
+    spec = METRICS.get(metric)
+    if spec is None:
+        close = nearby(metric, CRITERION_MODELS)
+        known = ", ".join(f"`{name}`" for name in CRITERION_MODELS)
+        hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else f"Known metrics: {known}."
+        return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
+    if spec.family is Family.INFORMATIONAL:
+        return document.error(
+            "informational-metric",
+            f"`{metric}` is always reported and can't be given a threshold.",
+            path=path,
+            key=True,
+            hint="Remove it: it gates nothing.",
+        )
+    return None
+
+
+def _read(
+    document: Document, value: Any, model_type: type[BaseCriterion], path: JsonPath
+) -> tuple[BaseCriterion | None, list[Problem]]:
+    """A criterion from its number form or its object form."""
+    metric = path[-1]
+    if isinstance(value, dict):
+        try:
+            return model_type.model_validate(value), []
+        except ValidationError as error:
+            return None, shape_problems(document, error, model_type, path)
+    try:
+        threshold = _THRESHOLD.validate_python(value)
+    except ValidationError:
+        found = document.error(
+            "wrong-type",
+            f"The criterion `{metric}` must be a number or an object with a `threshold`.",
+            path=path,
+            hint=f'Write e.g. "{metric}": 0.8.',
+        )
+        return None, [found]
+    try:
+        return model_type.model_validate({"threshold": threshold}), []
+    except ValidationError as error:
+        fields = ", ".join(f"`{detail['loc'][-1]}`" for detail in error.errors())
+        found = document.error(
+            "missing-field",
+            f"The criterion `{metric}` needs {fields} besides its threshold.",
+            path=path,
+            hint="Give it as an object: see docs/problems.md.",
+        )
+        return None, [found]
+
+
+def _threshold_problems(
+    document: Document, threshold: float, metric: str, spec: MetricSpec | None, path: JsonPath
+) -> Iterator[Problem]:
+    low, high = (spec.low, spec.high) if spec is not None else (-math.inf, math.inf)
+    if math.isfinite(threshold) and low <= threshold <= high:
+        return
+    span = f" Scores of `{metric}` go from {low:g} to {high:g}." if spec is not None else ""
+    yield document.error(
+        "threshold-out-of-range",
+        f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
+        path=path,
+        hint="Above the range no agent could pass, below it every agent would."
+        if spec is not None
+        else "Give a finite number.",
+    )
+
+
+def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
+    """Findings about fields that the criterion does not have: ADK keeps them, and nothing reads them."""
+    known = keys_of(type(model))
+    for key in model.model_extra or {}:
+        if key in known or key.startswith(("$", "_")):
+            continue
+        close = near_miss(key, known)
+        if close is not None:
+            yield document.error(
+                "misspelt-criterion-field",
+                f"`{key}` is not a field of `{metric}`.",
+                path=(*path, key),
+                key=True,
+                hint=f"Did you mean `{close}`?",
+            )
+        else:
+            owners = [name for name, other in CRITERION_MODELS.items() if near_miss(key, keys_of(other)) is not None]
+            where = f"; it belongs to `{owners[0]}`" if owners else ""
+            yield document.warning(
+                "unknown-criterion-field",
+                f"`{key}` is not a field of `{metric}`{where}. Nothing reads it.",
+                path=(*path, key),
+                key=True,
+                hint=f"Fields: {', '.join(f'`{name}`' for name in known)}.",
+            )
+
+
+def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
+    if not isinstance(model, RubricsBasedCriterion):
+        return
+    seen: Counter[str] = Counter()
+    for index, rubric in enumerate(model.rubrics):
+        seen[rubric.rubric_id] += 1
+        if seen[rubric.rubric_id] == 2:
+            yield document.error(
+                "duplicate-rubric-id",
+                f"The rubric id `{rubric.rubric_id}` is used twice in this criterion.",
+                path=(*path, "rubrics", index, "rubric_id"),
+                hint="Give each rubric an id of its own.",
+            )

@@ -1,0 +1,241 @@
+"""Says in words, and at the right place, why a value does not have the shape that a model demands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel, to_snake
+from pydantic_core import ErrorDetails
+
+from agent_eval.core.problem import Problem
+from agent_eval.evalset.positions import JsonPath
+from agent_eval.evalset.reading import Document
+from agent_eval.evalset.selectors import nearby
+
+_WANTED = {
+    "string_type": "a string",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+}
+_OLD_NAMES = {
+    "tool_name": "name",
+    "tool_input": "args",
+    "query": "user_content",
+    "reference": "final_response",
+    "expected_tool_use": "intermediate_data",
+}
+"""What keys of ADK's older format are called now."""
+
+_CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
+_HINTS = {
+    "user_content": _CONTENT_HINT,
+    "final_response": _CONTENT_HINT,
+    "parts": 'Write [{"text": "..."}].',
+    "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
+    "rubric_content": 'Write {"text_property": "..."}.',
+}
+_CONVERSATIONS = ("conversation", "conversation_scenario")
+_ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation": "no-conversation"}
+
+
+def shape_problems(document: Document, error: ValidationError, model: type[BaseModel], base: JsonPath) -> list[Problem]:
+    """Findings for everything that a model found wrong.
+
+    Args:
+        document: Where the value comes from.
+        error: What the model said.
+        model: The model.
+        base: The value's path in the document.
+    """
+    return [
+        _problem(document, detail, model, base)
+        for detail in error.errors(include_url=False, include_context=True, include_input=False)
+    ]
+
+
+def unknown_key(document: Document, path: JsonPath, owner: str, known: list[str]) -> tuple[str, str | None]:
+    """Message and hint for a key that its owner does not have."""
+    key = str(path[-1])
+    return f"`{key}` is not a key of {owner}.", did_you_mean(key, known)
+
+
+def did_you_mean(value: str, known: list[str]) -> str:
+    """A hint: the names that a value may stand for, else all of them."""
+    renamed = _OLD_NAMES.get(value)
+    if renamed in known:
+        return f"That is its name in ADK's older format; write `{renamed}`."
+    close = nearby(value, known) or nearby(to_snake(value), known)
+    if close:
+        return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
+    return f"Known: {', '.join(f'`{name}`' for name in known)}."
+
+
+def near_miss(key: str, known: list[str]) -> str | None:
+    """The known key that an unknown one is most probably a misspelling of."""
+    close = nearby(to_snake(key), known, count=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def noun(model: type[BaseModel]) -> str:
+    """What people call an instance of a model, e.g. `an eval case`."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys of a model, in snake_case."""
+    return list(model.model_fields)
+
+
+def spellings(names: list[str]) -> set[str]:
+    """The names in snake_case and in camelCase."""
+    return {*names, *(to_camel(name) for name in names)}
+
+
+def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], base: JsonPath) -> Problem:
+    path, missing = _real_path(document.value, base, detail["loc"], detail["type"] == "missing")
+    kind = detail["type"]
+    if missing is not None:
+        owner = _models_at(model, path[len(base) :])
+        what = f"item {missing + 1}" if isinstance(missing, int) else f"`{missing}`"
+        of = f" of {noun(owner[0])}" if owner and not isinstance(missing, int) else ""
+        hint = _missing_hint(document, path, missing)
+        return document.error("missing-field", f"The required field {what}{of} is missing.", path=path, hint=hint)
+    if kind == "extra_forbidden":
+        owners = _models_at(model, path[len(base) : -1])
+        known = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
+        message, hint = unknown_key(document, path, noun(owners[0]) if owners else "this object", known)
+        return document.error("unknown-key", message, path=path, key=True, hint=hint)
+    if kind in _ALIASES:
+        return _conversation_problem(document, detail, path, model)
+    label = f"`{_last_key(path)}`" if path else "The document"
+    if kind in _WANTED:
+        found = _describe(_value_at(document.value, path))
+        hint = next((_HINTS[key] for key in (to_snake(_last_key(path)),) if key in _HINTS), None)
+        return document.error("wrong-type", f"{label} must be {_WANTED[kind]}, not {found}.", path=path, hint=hint)
+    text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
+    return document.error("invalid-value", f"{label} {text[:1].lower()}{text[1:]}.", path=path)
+
+
+def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath, model: type[BaseModel]) -> Problem:
+    hint = "Give exactly one of `conversation` and `conversation_scenario`."
+    if detail["type"] == "no_conversation":
+        case = _value_at(document.value, path)
+        keys = [key for key in case if near_miss(key, list(_CONVERSATIONS))]
+        if keys:
+            hint = f"`{keys[0]}` looks like a misspelling of `{near_miss(keys[0], list(_CONVERSATIONS))}`."
+    return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
+
+
+def _missing_hint(document: Document, path: JsonPath, missing: str | int) -> str | None:
+    """A key that is there and looks like the missing one."""
+    container = _value_at(document.value, path)
+    if isinstance(missing, int):
+        return _HINTS["intermediate_responses"] if "intermediate_responses" in map(_snake, path) else None
+    if not isinstance(container, dict):
+        return None
+    for key in container:
+        if near_miss(key, [missing]) or _OLD_NAMES.get(key) == missing:
+            return f"There is `{key}`: rename it to `{missing}`."
+    return None
+
+
+def _snake(step: str | int) -> str:
+    return to_snake(step) if isinstance(step, str) else ""
+
+
+def _last_key(path: JsonPath) -> str:
+    """The innermost key, with the index behind it if the value is a list's item."""
+    text = ""
+    for step in reversed(path):
+        if isinstance(step, str):
+            return step + text
+        text = f"[{step}]{text}"
+    return text
+
+
+def _describe(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a string" if len(value) > 30 else f'the string "{value}"'
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _value_at(value: Any, path: JsonPath) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _real_path(
+    value: Any, base: JsonPath, loc: tuple[int | str, ...], is_missing: bool
+) -> tuple[JsonPath, str | int | None]:
+    """The path in the document that a model's own location stands for.
+
+    Pydantic mixes names of union members into it, and names missing fields by their alias.
+
+    Returns:
+        The path; and the missing field, then the path is that of its container.
+    """
+    path = list(base)
+    value = _value_at(value, base)
+    for number, step in enumerate(loc, start=1):
+        if isinstance(value, dict) and isinstance(step, str):
+            spelling = next((name for name in (step, to_snake(step), to_camel(step)) if name in value), None)
+            if spelling is not None:
+                path.append(spelling)
+                value = value[spelling]
+            elif number == len(loc) and is_missing:
+                return tuple(path), to_snake(step)
+        elif isinstance(value, list) and isinstance(step, int):
+            if step >= len(value):
+                return tuple(path), step
+            path.append(step)
+            value = value[step]
+    return tuple(path), None
+
+
+def _models_at(model: type[BaseModel], path: JsonPath) -> list[type[BaseModel]]:
+    """The models that may describe the value at a path inside a model."""
+    models = [model]
+    for step in path:
+        if isinstance(step, str):
+            inner = [
+                found
+                for candidate in models
+                for name, field in candidate.model_fields.items()
+                if step in (name, field.alias)
+                for found in _models_in(field.annotation)
+            ]
+            # A key that is no field is one of a mapping's: the models of its values stand already.
+            models = inner or models
+    return list(dict.fromkeys(models))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
