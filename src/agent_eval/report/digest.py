@@ -87,8 +87,8 @@ def with_status(report: RunReport, status: str) -> list[CaseReport]:
 
 
 def has_crashed(case: CaseReport) -> bool:
-    """Whether a run of the case ended without all its answers."""
-    return any(run.error is not None for run in case.runs)
+    """Whether the agent broke down in a run of the case: it has no score because of the pull request's own code."""
+    return any(run.error is not None and run.error.owner == "agent" for run in case.runs)
 
 
 def headline(report: RunReport) -> str:

@@ -1,0 +1,176 @@
+"""The result as JUnit XML, for Jenkins, GitLab and everything else that reads test reports.
+
+A suite is a file and a test case is an eval case. A `failure` is an answer that was not good enough, an `error` an
+answer that could not be judged (the agent crashed, its provider was down); cases that were not run are `skipped`.
+
+Attributes are those of Jenkins' own schema and no others: it knows no `file` and no `line` of a test case, so the place
+stands at the beginning of the texts. Times have milliseconds, as the schema's pattern demands.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.core.text import plural, shorten
+from agent_eval.report.digest import changes, findings, has_crashed, headline, place, why
+from agent_eval.report.escape import one_line, visible
+from agent_eval.report.numbers import measurement_text, score_text, threshold_text
+from agent_eval.results.report import CaseReport, MetricReport, ProblemReport, RunReport
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_LONGEST_NAME = 250
+_LONGEST_MESSAGE = 500
+_LONGEST_SIDE = 4_000
+"""Characters of an expected or actual text."""
+_LONGEST_TEXT = 30_000
+"""Characters of one element: GitLab gives up on a report with huge texts."""
+_SETTINGS = "settings"
+"""The suite of problems that belong to no file."""
+
+
+def junit_xml(report: RunReport) -> str:
+    """The report as an XML document to be written in UTF-8, ending with a newline.
+
+    Of an invalid run the errors in files and settings are the test cases: a report without any would count as a
+    mistake of the job, or be overlooked.
+    """
+    from xml.etree import ElementTree
+
+    suites = [_file_suite(report, file) for file in dict.fromkeys(case.file for case in report.cases)]
+    if report.verdict == "invalid":
+        errors = [problem for problem in report.problems if problem.severity == "error"]
+        suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
+    root = ElementTree.Element("testsuites", {"name": "agent-eval"})
+    for suite in suites:
+        root.append(_corrected(suite.build_xml_doc()))
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    root.set("time", _seconds(sum(case.duration for case in report.cases)))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _seconds(value: float) -> str:
+    return f"{max(value, 0):.3f}"
+
+
+def _corrected(suite: Element) -> Element:
+    """junit-xml's tree without what strays from the schema: `disabled`, long fractions, absent times."""
+    suite.attrib.pop("disabled", None)
+    total = 0.0
+    for case in suite.iter("testcase"):
+        seconds = float(case.get("time", "0"))
+        total += seconds
+        case.set("time", _seconds(seconds))
+    suite.set("time", _seconds(total))
+    return suite
+
+
+def _class_name(file: str) -> str:
+    """A dotted name, of which Jenkins shows the last part as the class and the rest as its package."""
+    stem = file.removesuffix(".json")
+    parts = [re.sub(r"[.\s]+", "_", one_line(part)) for part in stem.split("/") if part not in {"", "."}]
+    return shorten(".".join(parts), _LONGEST_NAME) or "_"
+
+
+def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[str, str] | None = None) -> Any:
+    from junit_xml import TestSuite
+
+    started = datetime.datetime.fromtimestamp(report.started_at, datetime.UTC)
+    return TestSuite(
+        shorten(one_line(name), _LONGEST_NAME),
+        cases,
+        timestamp=started.strftime("%Y-%m-%dT%H:%M:%S"),
+        properties={one_line(key): one_line(value) for key, value in (properties or {}).items()},
+    )
+
+
+def _file_suite(report: RunReport, file: str) -> Any:
+    about = next((one for one in report.files if one.file == file), None)
+    properties = {}
+    if about is not None:
+        properties = {
+            "agent": about.agent,
+            "config": about.config or "google-adk's defaults",
+            **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
+        }
+    return _suite(report, file, [_test_case(case) for case in report.cases if case.file == file], properties)
+
+
+def _test_case(case: CaseReport) -> Any:
+    from junit_xml import TestCase
+
+    test = TestCase(
+        shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
+        _class_name(case.file),
+        elapsed_sec=max(case.duration, 0),
+        stdout=_bounded(_scores(case)),
+    )
+    kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
+    message = shorten(one_line("; ".join(why(case, 2))) or case.status, _LONGEST_MESSAGE)
+    kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
+    if case.status == "errored" or (case.status == "failed" and has_crashed(case)):
+        test.add_error_info(message, _bounded(_explanation(case)), kind)
+    elif case.status == "failed":
+        test.add_failure_info(message, _bounded(_explanation(case)), kind)
+    elif case.status != "passed":
+        reason = one_line(case.reason.message) if case.reason else ""
+        test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
+    return test
+
+
+def _bounded(lines: Iterator[str]) -> str:
+    return shorten(visible("\n".join(lines)), _LONGEST_TEXT)
+
+
+def _scores(case: CaseReport) -> Iterator[str]:
+    yield place(case.file, case.line)
+    if len(case.runs) > 1:
+        yield plural(len(case.runs), "run")
+    for metric in case.metrics:
+        yield f"{metric.name}: {_score(metric)}"
+
+
+def _score(metric: MetricReport) -> str:
+    if metric.status == "informational":
+        return measurement_text(metric.name, metric.score)
+    needs = f" ({metric.status.replace('_', ' ')}, needs {threshold_text(metric.threshold)})"
+    return score_text(metric.score, metric.threshold) + needs
+
+
+def _explanation(case: CaseReport) -> Iterator[str]:
+    yield place(case.file, case.line)
+    for finding in findings(case):
+        yield ""
+        yield finding.summary
+        yield from (f"  {line}" for line in finding.lines)
+        for turn in finding.turns:
+            shown = turn.evidence
+            yield f"  turn {shown.turn + 1}" + (f" of run {turn.run + 1}" if len(case.runs) > 1 else "")
+            if shown.user:
+                yield f"    user: {shorten(one_line(shown.user), _LONGEST_MESSAGE)}"
+            yield "    - expected, + actual:"
+            difference = changes(visible(shown.expected), visible(shown.actual), limit=_LONGEST_SIDE)
+            yield from (f"    {line}" for line in difference.splitlines())
+        if finding.log:
+            yield shorten(finding.log, _LONGEST_SIDE * 2)
+
+
+def _problem_suite(report: RunReport, file: str | None, problems: Sequence[ProblemReport]) -> Any:
+    from junit_xml import TestCase
+
+    cases = []
+    for number, problem in enumerate((one for one in problems if one.file == file), start=1):
+        # Names must be unique within a suite: a code may turn up many times in a file.
+        test = TestCase(f"{one_line(problem.code)} {number}", _class_name(file or _SETTINGS))
+        where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+        details = [where, problem.message, problem.path and f"at {problem.path}", problem.hint]
+        text = _bounded(detail for detail in details if detail)
+        test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
+        cases.append(test)
+    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report)})

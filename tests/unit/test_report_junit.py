@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from junitparser import Error, Failure, JUnitXml, Skipped
+from lxml import etree
+from report_samples import EVIL, HOME, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
+
+from agent_eval.report.junit import junit_xml
+from agent_eval.results.report import Reason, RunReport, TurnEvidence
+
+SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parents[1] / "data" / "jenkins-junit.xsd")))
+
+
+def parsed(report_: RunReport) -> etree._Element:
+    """The document, after everything that reads such files has accepted it."""
+    data = junit_xml(report_).encode("utf-8")
+    root = etree.fromstring(data)
+    SCHEMA.assertValid(root)
+    suites = JUnitXml.fromstring(data)
+    assert suites.tests == int(root.get("tests", "-1"))
+    for suite in suites:
+        assert suite.tests == len(list(suite)) == int(suite._elem.get("tests", "-1"))
+        results = [result for test in suite for result in test.result]
+        assert suite.failures == sum(isinstance(result, Failure) for result in results)
+        assert suite.errors == sum(isinstance(result, Error) for result in results)
+        assert suite.skipped == sum(isinstance(result, Skipped) for result in results)
+        assert math.isclose(suite.time, sum(test.time for test in suite), abs_tol=0.001 * (1 + len(list(suite))))
+    return root
+
+
+def find(root: etree._Element, path: str) -> etree._Element:
+    element = root.find(path)
+    assert element is not None, path
+    return element
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_junit_xml__is_accepted_by_jenkins_schema_and_a_strict_parser(name: str) -> None:
+    parsed(SAMPLES[name]())
+
+
+def test_junit_xml__failure_for_quality_error_for_crashes() -> None:
+    root = parsed(failed())
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("6", "2", "1")
+    quality = find(root, ".//testcase[@name='thermostat_in_bedroom']/failure")
+    assert quality.get("type") == f"{TRAJECTORY}, {RESPONSE}"
+    assert quality.get("message") == f"{TRAJECTORY} 0.50, needs 1.00; {RESPONSE} 0.7996, needs 0.80"
+    assert f"{HOME}:48\n" in cast(str, quality.text)
+    assert '- set_temperature(room="bedroom", celsius=21)' in cast(str, quality.text)
+    assert '+ set_temperature(room="kitchen", celsius=21)' in cast(str, quality.text)
+    crashed = find(root, ".//testcase[@name='garage_door']/error")
+    assert crashed.get("type") == "agent-exception"
+    assert "KeyError: 'garage'" in cast(str, crashed.text)
+
+
+def test_junit_xml__scores_and_place_in_system_out() -> None:
+    root = parsed(failed())
+    out = cast(str, find(root, ".//testcase[@name='two_devices']/system-out").text)
+    assert out.splitlines()[:4] == [
+        f"{HOME}:64",
+        "3 runs",
+        f"{TRAJECTORY}: 0.67 (failed, needs 1.00)",
+        f"{RESPONSE}: 0.93 (passed, needs 0.80)",
+    ]
+
+
+def test_junit_xml__not_run_is_skipped_with_the_reason() -> None:
+    root = parsed(SAMPLES["inconclusive"]())
+    skipped = find(root, ".//testcase[@name='later_0']/skipped")
+    assert skipped.get("message") == "the run's deadline (3,600 s) was over"
+    assert len(root.findall(".//skipped")) == 3
+    assert root.get("errors") == "2"
+
+
+def test_junit_xml__invalid_files_are_errors() -> None:
+    root = parsed(SAMPLES["invalid"]())
+    assert root.get("errors") == "2"
+    error = find(root, ".//testcase[@name='unknown-metric 1']/error")
+    assert "tests/home_automation/test_config.json:3:5" in cast(str, error.text)
+    assert "Did you mean" in cast(str, error.text)
+
+
+def test_junit_xml__class_names_are_dotted_paths() -> None:
+    root = parsed(failed())
+    assert {test.get("classname") for test in root.iter("testcase")} == {
+        "tests.home_automation.lights_test",
+        "tests.home_automation.basics_evalset",
+    }
+
+
+def test_junit_xml__times_have_milliseconds() -> None:
+    slow = good("slow").model_copy(update={"runs": [good("x").runs[0].model_copy(update={"duration": 0.1 + 0.2})]})
+    root = parsed(report("passed", [slow]))
+    assert {element.get("time") for element in root.iter() if element.get("time")} == {"0.300"}
+    huge = good("huge").model_copy(update={"runs": [good("x").runs[0].model_copy(update={"duration": 123456.789})]})
+    parsed(report("passed", [huge]))
+
+
+def test_junit_xml__a_megabyte_is_shortened() -> None:
+    text = "卧室🙇\x00\x1b[31m" * 150_000
+    turn = TurnEvidence(turn=0, score=0.0, user=text, expected=text, actual=text + "!", why=[text])
+    big = case(
+        text,
+        "failed",
+        metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=text)),
+        file=HOME,
+    )
+    document = junit_xml(report("failed", [big]))
+    parsed(report("failed", [big]))
+    assert len(document) < 100_000
+    assert "more characters" in document
+    assert not re.search("[\x00-\x08\x0b-\x1f]", document)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.text(st.characters(), max_size=40))
+def test_junit_xml__any_text_is_carried(message: str, name: str) -> None:
+    turn = TurnEvidence(turn=0, score=0.0, user=message, expected=message, actual=name, why=[message])
+    parsed(
+        report(
+            "failed",
+            [
+                case(name, "failed", metric(name, 0.0, threshold=1.0, evidence={0: [turn]}), file=message),
+                case("later", "not_run", reason=Reason(code=name, message=message)),
+            ],
+        )
+    )
+
+
+def test_junit_xml__hostile_text_stays_text() -> None:
+    root = parsed(SAMPLES["hostile"]())
+    assert {str(element.tag) for element in root.iter()} == {
+        "testsuites", "testsuite", "testcase", "failure", "error", "skipped", "system-out", "properties", "property",
+    }  # fmt: skip
+    assert "\x1b" in EVIL
+    assert "\u202e" not in junit_xml(SAMPLES["hostile"]())
