@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import warnings
+from typing import Any
 
 warnings.filterwarnings("ignore")
 
@@ -14,8 +15,8 @@ from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric  # noqa
 from google.adk.evaluation.metric_evaluator_registry import DEFAULT_METRIC_EVALUATOR_REGISTRY  # noqa: E402
 
 
-def details(result, prefix=""):
-    found = {}
+def details(result: Any, prefix: str = "") -> dict[str, float]:
+    found: dict[str, float] = {}
     for kind in ("token_usage_details", "duration_details"):
         value = getattr(result, prefix + kind, None)
         if value is not None:
@@ -23,7 +24,7 @@ def details(result, prefix=""):
     return found
 
 
-def answer(request):
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     metric = EvalMetric(metric_name=request["metric"])
     if request["criterion"] is not None:
         criterion = BaseCriterion.model_validate(request["criterion"])
@@ -50,7 +51,7 @@ def answer(request):
     }
 
 
-def main():
+def main() -> None:
     # ADK and its libraries print: keep our answers on a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural
-from agent_eval.criteria.literal import literal, name_of
+from agent_eval.criteria.literal import escaped, literal, name_of
 
 MOST_DIFFERENCES = 6
 """Lines for one pair of calls."""
@@ -102,40 +102,32 @@ def _kind(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "true or false"
+        return "a boolean"
     if isinstance(value, int | float):
         return "a number"
     if isinstance(value, str):
-        return "a text"
+        return "text"
     return "an object" if isinstance(value, dict) else "a list"
 
 
 def _unequal_texts(expected: str, actual: str) -> str:
-    note = _likeness_note(expected, actual)
     if max(len(expected), len(actual)) > 2 * _WINDOW:
         place = next(
             (i for i, (one, other) in enumerate(zip(expected, actual, strict=False)) if one != other),
             min(len(expected), len(actual)),
         )
         ours, theirs = _window(expected, place), _window(actual, place)
-        return f"expected {ours}, got {theirs} (they differ from character {place + 1:,} on{note and '; ' + note})"
-    return f"expected {literal(expected, 2 * _WINDOW)}, got {literal(actual, 2 * _WINDOW)}{note and f' ({note})'}"
+        return f"expected {ours}, got {theirs} (they differ from character {place + 1:,} on)"
+    if expected.split() == actual.split():
+        note = " (only white space differs)"
+    elif unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", actual):
+        return f"expected {escaped(expected)}, got {escaped(actual)} (they look alike but are different characters)"
+    else:
+        note = " (only upper and lower case differ)" if expected.casefold() == actual.casefold() else ""
+    return f"expected {literal(expected)}, got {literal(actual)}{note}"
 
 
 def _window(text: str, place: int) -> str:
     start = max(0, place - 15)
     end = start + _WINDOW
     return f"{'…' if start else ''}{literal(text[start:end])}{'…' if end < len(text) else ''}"
-
-
-def _likeness_note(expected: str, actual: str) -> str:
-    """Why two texts that look alike are not the same; "" when they don't look alike."""
-    if max(len(expected), len(actual)) > 10_000:
-        return ""
-    if expected.split() == actual.split():
-        return "only the white space differs"
-    if unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", actual):
-        return "they look the same, but are different Unicode characters"
-    if expected.casefold() == actual.casefold():
-        return "only upper and lower case differ"
-    return ""

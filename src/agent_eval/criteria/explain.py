@@ -24,7 +24,6 @@ MOST_CALLS = 40
 LONGEST_TEXT = 4_000
 """Characters of `expected` and of `actual`."""
 _MOST_WORDS = 20
-_LONGEST_SCORED_TEXT = 100_000
 
 
 def list_calls(calls: Sequence[FunctionCall], *, ignore_args: bool = False) -> str:
@@ -84,9 +83,9 @@ def explain_share(
     """Why precision (or, `of_expected`, recall) of a turn is below 1: the calls too many, or too few."""
     alignment = align(expected, actual, ignore_args=ignore_args)
     if of_expected:
-        summary = f"{matched} of {plural(len(expected), 'expected call')} made"
+        summary = f"{matched:,} of {len(expected):,} expected calls made"
     else:
-        summary = f"{matched} of {plural(len(actual), 'call')} made {'was' if matched == 1 else 'were'} expected"
+        summary = f"{matched:,} of {len(actual):,} calls made {'was' if matched == 1 else 'were'} expected"
     differences = _differences(
         alignment,
         expected,
@@ -119,11 +118,11 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
     if not rouge.prediction_tokens:
         return (f"the answer has {'no text' if not actual.strip() else 'no words, only punctuation or symbols'}",)
     lines = [
-        f"{rouge.overlap:,} of {plural(rouge.reference_tokens, 'expected word')} found (recall {rouge.recall:.2f}); "
-        f"{rouge.overlap:,} of {plural(rouge.prediction_tokens, 'word')} given "
+        f"{rouge.overlap:,} of {rouge.reference_tokens:,} expected words found (recall {rouge.recall:.2f}); "
+        f"{rouge.overlap:,} of {rouge.prediction_tokens:,} words given "
         f"{'was' if rouge.overlap == 1 else 'were'} expected (precision {rouge.precision:.2f})"
     ]
-    ours, theirs = words(expected[:_LONGEST_SCORED_TEXT]), words(actual[:_LONGEST_SCORED_TEXT])
+    ours, theirs = words(expected), words(actual)
     if lacking := _surplus(ours, theirs):
         lines.append(f"missing words: {_counted(lacking)}")
     if unasked := _surplus(theirs, ours):
@@ -143,8 +142,8 @@ def _summary(
     if not actual:
         return f"{plural(len(expected), 'call')} expected, none made"
     if alignment.moved and not (alignment.changed or alignment.missing or alignment.extra):
-        return f"the expected calls were made in another order, and match_type {match_type.name} demands theirs"
-    return f"{found} of {plural(len(expected), 'expected call')} matched"
+        return f"the expected calls were made in another order; match_type {match_type.name} demands the eval file's"
+    return f"{found:,} of {len(expected):,} expected calls matched"
 
 
 def _differences(

@@ -39,15 +39,20 @@ def literal(value: Any, limit: int = LONGEST_VALUE) -> str:
 def _literal(value: Any, limit: int, depth: int) -> str:
     if isinstance(value, str):
         cut = shorten(value, max(limit, 60))
-        return visible(json.dumps(cut, ensure_ascii=False).replace("\x7f", "\\u007f"))
+        return visible(json.dumps(cut, ensure_ascii=False))
     if isinstance(value, Mapping | list | tuple):
         if depth >= _DEEPEST:
             return "{…}" if isinstance(value, Mapping) else "[…]"
         return _container(value, limit, depth)
     try:
         return shorten(json.dumps(value), max(limit, 60))
-    except (TypeError, ValueError):
-        return visible(shorten(repr(value), max(limit, 60)))
+    except (TypeError, ValueError):  # no JSON value, or a number of over 4,300 digits
+        return f"({type(value).__name__})"
+
+
+def escaped(text: str) -> str:
+    r"""The text as JSON with every character beyond ASCII as `\uXXXX`: shows what looks the same and is not."""
+    return json.dumps(shorten(text, LONGEST_VALUE))
 
 
 def _container(value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], limit: int, depth: int) -> str:
