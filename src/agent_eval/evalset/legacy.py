@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +19,7 @@ from agent_eval.core.content import FunctionCall, Part, model_message, user_mess
 from agent_eval.core.invocation import IntermediateData, Invocation
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.positions import JsonPath
-from agent_eval.evalset.reading import Document
+from agent_eval.evalset.reading import Document, read_document
 from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.shape import shape_problems
 
@@ -97,6 +98,22 @@ class Converted:
         turn = (*case, *rest[1:2]) if self.single_case else (*case, "data", *rest[1:2])
         renamed = {"user_content": "query", "final_response": "reference", "intermediate_data": "expected_tool_use"}
         return (*turn, *(renamed[step] for step in rest[2:3] if isinstance(step, str) and step in renamed))
+
+
+def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Problem]]:
+    """Reads an initial session file.
+
+    Args:
+        path: Where it is.
+        name: What to call it in findings.
+    """
+    document, problems = read_document(path, name)
+    if document is None:
+        return None, problems
+    try:
+        return LegacySession.model_validate(document.value), problems
+    except ValidationError as error:
+        return None, [*problems, *shape_problems(document, error, LegacySession, ())]
 
 
 def is_list_of_turns(value: Any) -> bool:

@@ -95,7 +95,12 @@ class Positions:
             offset = entry.value
         if self._text[offset] != "[":
             return []
-        return [self.at(entry.value).line for entry in self._index(offset).values()]
+        lines, line, counted = [], 1, 0
+        for entry in self._index(offset).values():
+            line += self._text.count("\n", counted, entry.value)
+            counted = entry.value
+            lines.append(line)
+        return lines
 
     def duplicates(self) -> list[tuple[JsonPath, str, Position, Position]]:
         """Each key that an object has more than once.
