@@ -117,6 +117,11 @@ class Connection:
         self._reader: asyncio.StreamReader | None = None
         self._lost: Exception | None = None
 
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._lost is not None
+
     async def open(self, ours: socket.socket) -> None:
         """Takes over our end of a socket pair."""
         self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=self._max_line)

@@ -1,0 +1,370 @@
+"""One host process: started, spoken with, watched, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents import blame
+from agent_eval.agents.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host_log import HostLog
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.spawn import Sandbox, kill_group
+from agent_eval.core.masking import Masker
+
+HOST = Path(__file__).with_name("host.py")
+_CANCEL_GRACE = 2.0
+"""Seconds that a turn has to end once it is cancelled."""
+_STACK_SECONDS = 1.0
+_EXIT_SECONDS = 1.0
+"""Seconds that a process has to be gone once it has closed its connection."""
+_SHUTDOWN_SECONDS = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSpec:
+    """How to start hosts of one agent."""
+
+    python: Sequence[str]
+    agent_path: str
+    root: Path
+    sandbox: Sandbox
+    masker: Masker
+    log_dir: Path
+    log_limit: int
+    start_timeout: float
+    retry: Mapping[str, Any]
+    on_throttle: Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """How a host ended."""
+
+    message: str
+    kind: FailureKind
+    log_tail: str
+    hint: str | None = None
+
+
+@dataclass(kw_only=True)
+class Turn:
+    """A turn that is under way."""
+
+    number: int
+    answer: asyncio.Future[Any]
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class HostProcess:
+    """A running host. Make one with `start`."""
+
+    def __init__(self, spec: HostSpec, log: HostLog) -> None:
+        """Use `start`."""
+        self._spec = spec
+        self.log = log
+        self.facts: dict[str, Any] = {}
+        """What the host told of itself: versions, the agent's name."""
+        self.death: Death | None = None
+        self.sessions = 0
+        """Open sessions, kept by the pool."""
+        self._turns: dict[int, Turn] = {}
+        self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be asked for
+        self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
+        self._process: asyncio.subprocess.Process | None = None
+        self._closing: str | None = None
+        self._ended = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, spec: HostSpec, name: str) -> HostProcess:
+        """Starts a process and loads the agent in it.
+
+        Args:
+            spec: The agent.
+            name: Of the log file.
+
+        Raises:
+            AgentFailure: It could not be started, or the agent not be loaded.
+        """
+        host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
+        try:
+            async with asyncio.timeout(spec.start_timeout):
+                await host._spawn()
+                await host._load()
+        except TimeoutError:
+            stack = await host._stack()
+            await host.end(f"did not load within {spec.start_timeout:.0f} s")
+            raise AgentFailure(
+                f"The agent could not be loaded within {spec.start_timeout:.0f} s.",
+                kind=FailureKind.IMPORT,
+                traceback=stack,
+                log_tail=host.log.tail() or None,
+                hint="Something blocks while the agent is imported: a network call, a lock, an endless loop.",
+            ) from None
+        except RemoteError as error:
+            await host.end("could not load the agent")
+            raise blame.failed_load(error, host.log.tail() or None) from None
+        except (ConnectionLost, ProtocolError):
+            death = await host.wait_ended()
+            if death.kind is FailureKind.PROTOCOL:
+                raise host.died(collateral=False) from None
+            if not host.facts:
+                raise AgentFailure(
+                    f"The agent's interpreter {spec.python[0]} {death.message} before it could load anything.",
+                    kind=FailureKind.ENVIRONMENT,
+                    log_tail=death.log_tail or None,
+                    hint="It must be Python 3.10 or newer that the agent's user may execute.",
+                ) from None
+            raise AgentFailure(
+                f"The agent can't be imported: its process {death.message} while it was loaded.",
+                kind=FailureKind.IMPORT,
+                log_tail=death.log_tail or None,
+                hint=death.hint,
+            ) from None
+        except BaseException:
+            await host.end("was not needed any more")
+            raise
+        return host
+
+    async def _spawn(self) -> None:
+        ours, theirs = socket.socketpair()
+        source = os.open(HOST, os.O_RDONLY)
+        try:
+            argv = [*self._spec.python, str(HOST), str(theirs.fileno())]
+            passed = [theirs.fileno()]
+            if self._spec.sandbox.user is not None:
+                # The other user may not be able to walk to our own files; an open one can be read all the same.
+                argv[-2], passed = f"/dev/fd/{source}", [*passed, source]
+            self._process = await self._spec.sandbox.start(argv, cwd=self._spec.root, pass_fds=passed)
+        except OSError as error:
+            ours.close()
+            raise AgentFailure(
+                f"The agent's interpreter can't be started: {error}",
+                kind=FailureKind.ENVIRONMENT,
+                hint=f"See that {self._spec.python[0]} exists and may be executed by the agent's user.",
+            ) from error
+        finally:
+            os.close(source)
+            theirs.close()
+        await self._connection.open(ours)
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def _load(self) -> None:
+        hello = await self._hello
+        self.facts = {"python": hello.get("python", "")}
+        params = {"agent": self._spec.agent_path, "root": str(self._spec.root), "retry": dict(self._spec.retry)}
+        _, answer = self._connection.ask("load", params)
+        self.facts.update(await answer or {})
+
+    @property
+    def ending(self) -> bool:
+        """Whether it takes no more sessions."""
+        return self._closing is not None or self._connection.lost
+
+    # -- what the host says
+
+    async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
+        if method != "hello":
+            raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
+        if VERSION not in (params.get("versions") or ()) or params.get("role") != "agent":
+            raise RemoteError("version", f"the gate speaks version {VERSION} with role agent", {})
+        if not self._hello.done():
+            self._hello.set_result(params)
+        return {"version": VERSION, "role": "agent"}
+
+    def _on_notify(self, method: str, params: dict[str, Any]) -> None:
+        match method:
+            case "event":
+                turn = self._turns.get(params.get("turn", 0))
+                if turn is not None and isinstance(params.get("event"), dict):
+                    turn.events.append(params["event"])
+            case "throttled":
+                self._spec.on_throttle()
+            case _:
+                pass  # a newer host may tell more than we know
+
+    # -- turns
+
+    def begin(self, params: Mapping[str, Any]) -> Turn:
+        """Sends a turn; its `answer` is the host's."""
+        number, answer = self._connection.ask("send", params)
+        turn = Turn(number=number, answer=answer)
+        self._turns[number] = turn
+        answer.add_done_callback(lambda _: self._turns.pop(number, None))
+        return turn
+
+    async def cancel(self, turn: Turn) -> dict[str, Any] | None:
+        """Ends a turn.
+
+        Returns:
+            What the host told about it, `where` it was and what it was `waiting` for; None when it does not react,
+            or is gone.
+        """
+        _, answer = self._connection.ask("cancel", {"turn": turn.number})
+        try:
+            async with asyncio.timeout(_CANCEL_GRACE):
+                told = await answer
+        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+            return None
+        finally:
+            self._turns.pop(turn.number, None)
+        return told if isinstance(told, dict) else {}
+
+    def abandon(self, turn: Turn) -> None:
+        """Ends a turn that nobody waits for any more, in the background."""
+
+        async def cancel() -> None:
+            if await self.cancel(turn) is None and self.death is None:
+                await self.end("did not react when a turn was cancelled")
+
+        task = asyncio.create_task(cancel())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def forget(self, session: str) -> None:
+        """Lets the host drop a session."""
+        self._connection.tell("close_session", {"session": session})
+
+    async def _stack(self) -> str | None:
+        """Where the host's main thread is; works in a blocked host too."""
+        if self.death is not None:
+            return None
+        _, answer = self._connection.ask("stack", {})
+        try:
+            async with asyncio.timeout(_STACK_SECONDS):
+                told = await answer
+        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+            return None
+        return str(told.get("stack") or "") or None if isinstance(told, dict) else None
+
+    async def end_hung(self) -> str | None:
+        """Kills a host that does not react, and tells where it hung if that can be found out."""
+        stack = await self._stack()
+        await self.end("did not react any more and was killed by the gate")
+        return stack
+
+    # -- the end
+
+    async def _watch(self) -> None:
+        """Reads the connection and the log until the process ends, and finds out how it ended."""
+        process = self._process
+        assert process is not None and process.stdout is not None, "started before"
+        logging = asyncio.create_task(self.log.read(process.stdout))
+        exited = asyncio.create_task(self._exited(process))
+        reading = asyncio.create_task(self._connection.run())
+        garbage: ProtocolError | None = None
+        try:
+            await asyncio.wait({reading, exited}, return_when=asyncio.FIRST_COMPLETED)
+            # Whatever ended first, the other one follows at once, unless something is wrong.
+            await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._is_garbage(reading) else 0)
+            if self._is_garbage(reading):
+                error = reading.exception()
+                garbage = error if isinstance(error, ProtocolError) else None
+            by_itself = process.returncode
+        finally:
+            # What the process left behind holds the log open; what it still had to say is read before the pipe closes.
+            _kill(process)
+            await asyncio.wait({logging}, timeout=_EXIT_SECONDS)
+            await kill_group(process)
+            for task in (logging, exited, reading):
+                task.cancel()
+            await asyncio.gather(logging, exited, reading, return_exceptions=True)
+            await self._connection.close()
+            self.log.close()
+        self.death = self._how(by_itself, garbage)
+        if not self._hello.done():
+            self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
+        self._ended.set()
+
+    @staticmethod
+    def _is_garbage(reading: asyncio.Task[None]) -> bool:
+        return reading.done() and not reading.cancelled() and reading.exception() is not None
+
+    @staticmethod
+    async def _exited(process: asyncio.subprocess.Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            await process.wait()
+
+    def _how(self, returncode: int | None, garbage: ProtocolError | None) -> Death:
+        tail = self.log.tail()
+        if self._closing is not None:
+            return Death(message=self._closing, kind=FailureKind.CRASH, log_tail=tail)
+        if garbage is not None:
+            return Death(
+                message=f"wrote something else than our protocol: {garbage}",
+                kind=FailureKind.PROTOCOL,
+                log_tail=tail,
+                hint="Something in the agent writes to or closes file descriptors that are not its own.",
+            )
+        if returncode is None:
+            return Death(
+                message="closed its connection to the gate but went on running",
+                kind=FailureKind.PROTOCOL,
+                log_tail=tail,
+                hint="Something in the agent closes file descriptors that are not its own.",
+            )
+        return Death(
+            message=blame.ended_words(returncode),
+            kind=FailureKind.CRASH,
+            log_tail=tail,
+            hint=blame.ended_hint(returncode),
+        )
+
+    async def wait_ended(self) -> Death:
+        """Waits for an end that is under way (the connection is lost already)."""
+        await self._ended.wait()
+        assert self.death is not None, "set before the event"
+        return self.death
+
+    def died(self, *, collateral: bool) -> AgentFailure:
+        """The failure of a session whose host has ended."""
+        death = self.death
+        assert death is not None, "only after the end"
+        return AgentFailure(
+            f"The agent's process {death.message}.",
+            kind=death.kind,
+            log_tail=death.log_tail or None,
+            hint=death.hint,
+            collateral=collateral,
+        )
+
+    async def end(self, why: str) -> None:
+        """Kills the process and everything in its group. Never raises."""
+        self._closing = self._closing or why
+        if self._process is None:
+            self.log.close()
+            self.death = self.death or Death(message=why, kind=FailureKind.CRASH, log_tail="")
+            self._ended.set()
+            return
+        if not self._ended.is_set():
+            _kill(self._process)
+            await self._ended.wait()
+
+    async def close(self) -> None:
+        """Lets the host close its tools, then ends it. Never raises."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.death is None and self._closing is None:
+            self._closing = "was closed"
+            _, answer = self._connection.ask("shutdown", {})
+            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+                async with asyncio.timeout(_SHUTDOWN_SECONDS):
+                    await answer
+        await self.end("was closed")
