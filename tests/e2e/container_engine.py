@@ -36,6 +36,10 @@ class Engine:
     buildkit: bool
     """Whether this client can build with BuildKit; without, the legacy builder is used."""
 
+    def environment(self) -> dict[str, str]:
+        """The variables of a process that talks to the engine."""
+        return {**os.environ, "DOCKER_BUILDKIT": str(int(self.buildkit))}
+
     def run(
         self,
         *arguments: str,
@@ -51,10 +55,9 @@ class Engine:
             environment: Variables on top of our own: what `-e NAME` without a value passes on.
             stdin: What to feed it.
         """
-        variables = {**os.environ, "DOCKER_BUILDKIT": str(int(self.buildkit)), **(environment or {})}
         return subprocess.run(
             [self.client, *arguments],
-            env=variables,
+            env={**self.environment(), **(environment or {})},
             input=stdin,
             stdin=None if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,0 +1,212 @@
+"""The gate in the container, started as GitHub starts it: the four exit codes and everything that is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from container_engine import REPOSITORY, Engine
+from github_runner import RUNNER_USER, SECRETS, Finished, Runner
+from lxml import etree
+
+from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS
+
+pytest_plugins = ["container_fixtures"]
+pytestmark = pytest.mark.container
+
+Workspace = Callable[..., Path]
+
+
+def check_files(done: Finished) -> None:
+    """Whatever the verdict: the files are there, agree with each other, and belong to the workspace's owner."""
+    results = done.results()
+    assert set(done.outputs) == set(OUTPUTS)
+    assert done.outputs["verdict"] == results["verdict"]
+    assert {name: done.outputs[name] for name in ("total", "passed", "failed", "errored")} == {
+        "total": str(results["totals"]["cases"]),
+        **{name: str(results["totals"][name]) for name in ("passed", "failed", "errored")},
+    }
+    for name in FILE_OUTPUTS:
+        assert not Path(done.outputs[name]).is_absolute(), "later steps run outside of the container"
+        assert (done.workspace / done.outputs[name]).is_file(), name
+    suites = etree.parse(done.workspace / done.outputs["junit-file"]).getroot()
+    assert len(suites.findall(".//testcase")) == results["totals"]["cases"]
+    summary = (done.workspace / done.outputs["summary-file"]).read_text("utf-8")
+    assert done.summary.strip() == summary.strip() != ""
+    with gzip.open(done.workspace / done.outputs["recordings-file"], "rt", encoding="utf-8") as lines:
+        recorded = [json.loads(line) for line in lines]
+    assert {line["case_id"] for line in recorded} <= {case["case_id"] for case in results["cases"]}
+    folder = done.workspace / "agent-eval-results"
+    owner = RUNNER_USER if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    strangers = [path for path in (folder, *folder.rglob("*")) if (path.stat().st_uid, path.stat().st_gid) != owner]
+    assert strangers == [], "self-hosted runners could not clean up"
+    check_nothing_else(done)
+    written = "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+    for secret in SECRETS.values():
+        assert secret not in written + done.log
+
+
+def check_nothing_else(done: Finished) -> None:
+    """Only outputs and the summary are written; the workspace is as it was."""
+    assert [done.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
+    changed = subprocess.run(
+        ["git", "-c", f"safe.directory={done.workspace}", "-C", str(done.workspace), "status", "--porcelain"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.splitlines()
+    assert [line for line in changed if "agent-eval-results" not in line] == []
+
+
+def test_gate__passes_the_example(runner: Runner, workspace: Workspace) -> None:
+    done = runner.step(workspace("home_automation"))
+    assert done.exit_code == 0, done.log
+    assert done.outputs["verdict"] == "passed"
+    assert int(done.outputs["passed"]) == int(done.outputs["total"]) > 10
+    assert done.outputs["pass-rate"] == "1"
+    assert [command for command in done.commands if command.name in {"error", "warning"}] == []
+    check_files(done)
+
+
+def test_gate__catches_the_broken_tool(runner: Runner, workspace: Workspace) -> None:
+    root = workspace("home_automation", "home_automation_broken")
+    done = runner.step(root, inputs={"paths": "home_automation", "agent": "home_automation_broken"})
+    assert done.exit_code == 1, done.log
+    assert done.outputs["verdict"] == "failed"
+    assert 0 < float(done.outputs["pass-rate"]) < 1
+    check_files(done)
+
+    failed = [case for case in done.results()["cases"] if case["status"] == "failed"]
+    errors = [command for command in done.commands if command.name == "error"]
+    assert 0 < len(errors) <= 10
+    placed = {(case["file"], str(case["line"])) for case in failed}
+    assert {
+        (error.properties["file"], error.properties["line"]) for error in errors if "file" in error.properties
+    } <= placed
+    for error in errors:
+        if "file" in error.properties:
+            lines = (root / error.properties["file"]).read_text("utf-8").splitlines()
+            assert int(error.properties["line"]) <= len(lines), "annotations stand in files of the workspace"
+    for case in failed:
+        assert case["eval_id"].replace("_", "") in done.summary.replace("\\", "").replace("_", "")
+
+
+def test_gate__min_pass_rate_arrives_in_spite_of_its_dashes(runner: Runner, workspace: Workspace) -> None:
+    done = runner.step(workspace("home_automation"), inputs={"paths": "home_automation", "min-pass-rate": "7"})
+    assert done.exit_code == 2, done.log
+    assert "min-pass-rate" in done.log
+
+
+def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, workspace: Workspace) -> None:
+    root = workspace("home_automation")
+    broken = root / "home_automation/evals/broken.test.json"
+    broken.write_text('{\n  "eval_set_id": "x",\n  "eval_cases": [],,\n}\n', "utf-8")
+    (root / "home_automation/agent.py").write_text("raise SystemExit('the agent was started')\n", "utf-8")
+    runner.hand_over(root)
+    done = runner.step(root)
+    assert done.exit_code == 2, done.log
+    assert done.outputs["verdict"] == "invalid"
+    assert "the agent was started" not in done.log
+    (error,) = [command for command in done.commands if command.name == "error" and "file" in command.properties]
+    assert error.properties["file"] == "home_automation/evals/broken.test.json"
+    assert error.properties["line"] == "3"
+    assert "broken.test.json" in done.summary
+
+
+UNAVAILABLE = '''
+"""An agent whose model provider has an outage."""
+
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm
+from google.genai import errors
+
+
+class Unavailable(BaseLlm):
+    """Fails as Gemini does."""
+
+    async def generate_content_async(self, llm_request, stream=False):
+        raise errors.ServerError(503, {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}})
+        yield
+
+
+root_agent = LlmAgent(name="outage", model=Unavailable(model="outage"))
+'''
+
+
+def unavailable(root: Path) -> None:
+    """Puts the agent and one case into the workspace."""
+    agent = root / "outage"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("from . import agent as agent\n", "utf-8")
+    (agent / "agent.py").write_text(UNAVAILABLE, "utf-8")
+    turn = {
+        "user_content": {"role": "user", "parts": [{"text": "hello"}]},
+        "final_response": {"role": "model", "parts": [{"text": "hello"}]},
+    }
+    case = {"eval_id": "greeting", "conversation": [turn]}
+    (agent / "hello.test.json").write_text(json.dumps({"eval_set_id": "hello", "eval_cases": [case]}), "utf-8")
+
+
+def test_gate__is_inconclusive_when_the_provider_is_down(runner: Runner, workspace: Workspace) -> None:
+    root = workspace()
+    unavailable(root)
+    runner.hand_over(root)
+    done = runner.step(root)
+    assert done.exit_code == 3, done.log
+    assert (done.outputs["verdict"], done.outputs["errored"], done.outputs["failed"]) == ("inconclusive", "1", "0")
+    assert "503" in done.summary
+
+    lenient = runner.step(root, inputs={"on-inconclusive": "pass"})
+    assert lenient.exit_code == 0, lenient.log
+    assert lenient.outputs["verdict"] == "inconclusive"
+
+
+def test_gate__is_the_command_line_when_it_gets_arguments(runner: Runner, workspace: Workspace) -> None:
+    done = runner.step(workspace("home_automation"), "validate", "home_automation")
+    assert done.exit_code == 0, done.log
+    assert done.file_commands["GITHUB_OUTPUT"] == ""
+    assert not (done.workspace / "agent-eval-results").exists()
+
+
+def test_gate__gitlab_runs_the_command_line(engine: Engine, image: str, agent_cache: str, workspace: Workspace) -> None:
+    root = workspace("home_automation")
+    options = ["--workdir", "/builds/agent", "--entrypoint", "", "-e", "CI=true", "-e", "GITLAB_CI=true"]
+    volumes = ["-v", f"{root}:/builds/agent", "-v", f"{agent_cache}:/home/agent/.cache"]
+    said = engine.check("run", "--rm", *options, *volumes, image, "sh", "-c", "agent-eval run", timeout=300)
+    assert etree.parse(root / "agent-eval-results/junit.xml").getroot().findall(".//testcase")
+    assert "::error" not in said
+
+
+def test_gate__the_bare_clone_agrees_with_the_container(runner: Runner, workspace: Workspace) -> None:
+    root = workspace("home_automation", "home_automation_broken")
+    inside = runner.step(root, inputs={"paths": "home_automation", "agent": "home_automation_broken"})
+    outside = subprocess.run(
+        [
+            sys.executable, "-m", "agent_eval", "run", "home_automation", "--agent", "home_automation_broken",
+            "--output-dir", "outside",
+        ],
+        cwd=root,
+        env={name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert outside.returncode == inside.exit_code == 1, outside.stdout + outside.stderr
+    theirs = json.loads((root / "outside/results.json").read_text("utf-8"))
+
+    def scores(results: dict[str, list[dict[str, object]]]) -> list[object]:
+        return [
+            (case["case_id"], case["status"], [(m["name"], m["score"]) for m in case["metrics"] if m["threshold"]])  # type: ignore[attr-defined]
+            for case in results["cases"]
+        ]
+
+    assert scores(theirs) == scores(inside.results())
+    assert REPOSITORY not in root.parents

@@ -1,0 +1,92 @@
+"""What an agent can get at inside the container: nothing of the gate's, and no say in the log."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from github_runner import SECRETS, Finished, Runner
+
+pytest_plugins = ["container_fixtures"]
+pytestmark = pytest.mark.container
+
+CHECKOUT = "c2VjcmV0LWNoZWNrb3V0LXRva2Vu"
+"""What Runner.workspace leaves in .git/config, as actions/checkout does."""
+
+
+def evil_workspace(runner: Runner, root: Path) -> None:
+    """Adds the agent and a case that expects it to have got nothing."""
+    agent = root / "evil"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("from . import agent as agent\n", "utf-8")
+    secrets = json.dumps({**SECRETS, "checkout": CHECKOUT})
+    source = (Path(__file__).with_name("evil_agent.py")).read_text("utf-8")
+    (agent / "agent.py").write_text(source.replace('"@SECRETS@"', repr(secrets)), "utf-8")
+    turn = {
+        "user_content": {"role": "user", "parts": [{"text": "go"}]},
+        "final_response": {"role": "model", "parts": [{"text": "{}"}]},
+    }
+    cases = [{"eval_id": f"attempt-{number}", "conversation": [turn]} for number in range(2)]
+    (agent / "evil.test.json").write_text(json.dumps({"eval_set_id": "evil", "eval_cases": cases}), "utf-8")
+    runner.hand_over(root)
+
+
+def answers(done: Finished) -> list[dict[str, Any]]:
+    """What each case's agent says it got hold of."""
+    with gzip.open(done.workspace / "agent-eval-results/recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
+        recordings = [json.loads(line) for line in lines]
+    texts = [
+        turn["final_response"]["parts"][0]["text"] for recording in recordings for turn in recording["invocations"]
+    ]
+    return [json.loads(text.splitlines()[0]) for text in texts]
+
+
+@pytest.fixture
+def attacked(runner: Runner, workspace: Callable[..., Path]) -> Finished:
+    """A step in which the agent tried everything."""
+    root = workspace()
+    evil_workspace(runner, root)
+    return runner.step(root, inputs={"api-token": SECRETS["INPUT_API-TOKEN"]})
+
+
+def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) -> None:
+    assert answers(attacked) == [{}, {}], attacked.log[-3000:]
+
+    # The verdict is the gate's own: the answers are not the "{}" alone that was expected.
+    assert attacked.exit_code == 1, attacked.log
+    assert attacked.outputs["verdict"] == attacked.results()["verdict"] == "failed"
+    assert [attacked.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
+    files = [path for path in attacked.workspace.rglob("*") if path.is_file() and ".git/" not in str(path)]
+    assert "evil" not in {path.name for path in files}
+    told = "".join(path.read_bytes().decode("utf-8", "replace") for path in files if "evil/" not in str(path))
+    for secret in (*SECRETS.values(), CHECKOUT, base64.b64decode(CHECKOUT).decode()):
+        assert secret not in told + attacked.log + attacked.summary
+
+
+def test_security__agent_has_no_say_in_the_log(attacked: Finished) -> None:
+    spoken = [command for command in attacked.commands if "from the agent" in command.data]
+    assert spoken == []
+    written = [command for command in attacked.commands if "gate's stdout" in command.data]
+    assert written == []
+    # What is left are our own annotations, each at a case of the eval file.
+    for command in attacked.commands:
+        assert command.name in {"error", "warning", "notice", "group", "endgroup", "debug", "add-mask"}, command
+        if command.name == "error" and "file" in command.properties:
+            assert command.properties["file"] == "evil/evil.test.json"
+        if command.name == "add-mask":
+            assert command.data != "passed"
+    answers_told = [command for command in attacked.commands if command.data.startswith("in the answer")]
+    assert answers_told == []
+
+
+def test_security__permissions_are_as_before(runner: Runner, workspace: Callable[..., Path]) -> None:
+    root = workspace()
+    evil_workspace(runner, root)
+    before = {path: path.stat().st_mode for path in root.rglob("*")}
+    runner.step(root)
+    assert {path: path.stat().st_mode for path in before} == before
