@@ -1,0 +1,248 @@
+"""What an agent says it needs: the file that names its dependencies, and a fingerprint of all that follows from it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+
+MINIMUM_PYTHON = ">=3.10"
+"""What our host needs inside the agent's interpreter."""
+_SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
+_LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
+_MAX_FILES = 20_000
+
+
+class SourceKind(enum.Enum):
+    """How the dependencies are written down."""
+
+    LOCK = "uv.lock"
+    PROJECT = "pyproject.toml"
+    REQUIREMENTS = "requirements"
+    NONE = "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """The dependencies of an agent."""
+
+    kind: SourceKind
+    file: Path | None
+    """None for SourceKind.NONE: plain `google-adk`."""
+    python: str
+    """The interpreter to ask uv for: a version or a range of versions."""
+    project_name: str | None = None
+    """Of a project: what its metadata calls it."""
+    project_version: str = "0"
+    entry_points: str = ""
+    """Of a project: entry_points.txt."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the file lies, and with it the project."""
+        return None if self.file is None else self.file.parent
+
+    @property
+    def locked(self) -> bool:
+        """Whether every version is fixed, so that the environment never ages."""
+        return self.kind is SourceKind.LOCK
+
+
+def find_dependencies(start: Path, root: Path) -> Dependencies:
+    """The nearest file that names dependencies, walking up from a directory to the root.
+
+    In each directory a pyproject.toml with a `[project]` comes before a requirements.txt, and a uv.lock beside it (or
+    that of the workspace it is a member of) makes it a locked project.
+
+    Args:
+        start: The agent's directory, at or below the root.
+        root: The repository's root, where the search ends.
+
+    Raises:
+        AgentFailure: A pyproject.toml on the way can't be read.
+    """
+    start, root = start.resolve(), root.resolve()
+    for directory in (start, *start.parents):
+        if (directory / "pyproject.toml").is_file() and "project" in _toml(directory / "pyproject.toml"):
+            return dependencies_in(directory / "pyproject.toml", root)
+        if (directory / "requirements.txt").is_file():
+            return dependencies_in(directory / "requirements.txt", root)
+        if directory == root:
+            break
+    return Dependencies(kind=SourceKind.NONE, file=None, python=_pinned_python(start, root) or MINIMUM_PYTHON)
+
+
+def dependencies_in(file: Path, root: Path) -> Dependencies:
+    """The dependencies that a given file names: a uv.lock, a pyproject.toml, or a requirements file of any name.
+
+    Raises:
+        AgentFailure: There is no such file, or it can't be read.
+    """
+    file = file.resolve()
+    if file.is_dir():
+        return find_dependencies(file, file)
+    if not file.is_file():
+        raise AgentFailure(
+            f"The requirements file {file} does not exist",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Correct `agent-requirements`; a relative path starts at the repository's root.",
+        )
+    pinned = _pinned_python(file.parent, root.resolve())
+    if file.name not in {"uv.lock", "pyproject.toml"}:
+        return Dependencies(kind=SourceKind.REQUIREMENTS, file=file, python=pinned or MINIMUM_PYTHON)
+    manifest = file.with_name("pyproject.toml")
+    project = _toml(manifest).get("project") or {}
+    locked = _lock_of(manifest, root.resolve()) is not None
+    if file.name == "pyproject.toml" and not project:
+        raise AgentFailure(
+            f"{file} has no [project] table, so it names no dependencies",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Name a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
+        )
+    return Dependencies(
+        kind=SourceKind.LOCK if locked else SourceKind.PROJECT,
+        file=manifest,
+        python=pinned or _text(project.get("requires-python")) or MINIMUM_PYTHON,
+        project_name=_text(project.get("name")),
+        project_version=_text(project.get("version")) or "0",
+        entry_points=_entry_points(project),
+    )
+
+
+def _lock_of(manifest: Path, root: Path) -> Path | None:
+    """The lock file of a project: beside it, or that of the workspace above it."""
+    for directory in manifest.parents:
+        lock = directory / "uv.lock"
+        if lock.is_file():
+            if directory == manifest.parent:
+                return lock
+            tool = _toml(directory / "pyproject.toml").get("tool") if (directory / "pyproject.toml").is_file() else None
+            return lock if isinstance(tool, dict) and "workspace" in (tool.get("uv") or {}) else None
+        if directory == root:
+            break
+    return None
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise AgentFailure(
+            f"{path} can't be read: {error}",
+            kind=FailureKind.ENVIRONMENT,
+            hint="The agent's dependencies are looked up there; correct the file.",
+        ) from error
+
+
+def _text(value: object) -> str | None:
+    return value.strip() if isinstance(value, str) and value.strip() else None
+
+
+def _pinned_python(start: Path, root: Path) -> str | None:
+    """The version in the nearest .python-version, as uv and pyenv read it."""
+    for directory in (start, *start.parents):
+        file = directory / ".python-version"
+        if file.is_file():
+            lines = (line.strip() for line in file.read_text("utf-8", "replace").splitlines())
+            return next((line for line in lines if line and not line.startswith("#")), None)
+        if directory == root:
+            break
+    return None
+
+
+def _entry_points(project: dict[str, Any]) -> str:
+    """A project's entry points in the form of entry_points.txt."""
+    groups: dict[str, Any] = {}
+    for table, group in (("scripts", "console_scripts"), ("gui-scripts", "gui_scripts")):
+        if isinstance(project.get(table), dict):
+            groups[group] = project[table]
+    if isinstance(project.get("entry-points"), dict):
+        groups |= project["entry-points"]
+    return "\n".join(
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+        for group, entries in groups.items()
+        if isinstance(entries, dict)
+    )
+
+
+def fingerprint(dependencies: Dependencies, root: Path) -> str:
+    """A hash of everything that decides what gets installed.
+
+    That is the file itself, requirements and constraints that it includes, the lock, uv.toml, and the sources of local
+    packages (without which a changed one would go unnoticed).
+    """
+    digest = hashlib.sha256(f"{dependencies.kind.name} {dependencies.python}".encode())
+    file = dependencies.file
+    if file is None:
+        return digest.hexdigest()
+    paths = [file]
+    if dependencies.kind is SourceKind.REQUIREMENTS:
+        paths = list(_included(file, set()))
+    elif (lock := _lock_of(file, root.resolve())) is not None:
+        paths += [lock, lock.with_name("pyproject.toml")]
+    paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
+    for path in dict.fromkeys(paths):
+        data = path.read_bytes() if path.is_file() else b"missing"
+        digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+        for source in _local_sources(path, data.decode("utf-8", "replace")):
+            _add_tree(digest, source)
+    return digest.hexdigest()
+
+
+def _included(file: Path, seen: set[Path]) -> Iterator[Path]:
+    """A requirements file and all that it includes with -r and -c."""
+    if file in seen:
+        return
+    seen.add(file)
+    yield file
+    if not file.is_file():
+        return
+    for line in file.read_text("utf-8", "replace").splitlines():
+        found = re.match(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]*([^\s#]+)", line)
+        if found and "://" not in found[1]:
+            yield from _included((file.parent / found[1]).resolve(), seen)
+
+
+def _local_sources(file: Path, text: str) -> Iterator[Path]:
+    """The directories and archives on this machine that a requirements or lock file installs from.
+
+    Editable ones are left out: they are used in place.
+    """
+    if file.name in {"uv.lock", "pyproject.toml"}:
+        names = _LOCAL_SOURCE.findall(text)
+    else:
+        names = [found[1] for line in text.splitlines() if (found := re.match(r"\s*(?:\S+\s*@\s*)?(file:\S+)", line))]
+        names += [
+            found[1] for line in text.splitlines() if (found := re.match(r"\s*(\.{0,2}/\S*|\.{1,2})(?:\s|$)", line))
+        ]
+    for name in names:
+        path = (file.parent / re.sub(r"^file:(//)?|\[[^\]]*\]$|#.*$", "", name)).resolve()
+        if path.exists():
+            yield path
+
+
+def _add_tree(digest: Any, source: Path) -> None:
+    """Adds the names and contents of a file or of a directory's files, up to a number that no package reaches."""
+    if source.is_file():
+        digest.update(source.read_bytes())
+        return
+    count = 0
+    for folder, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.endswith(".egg-info"))
+        for name in sorted(files):
+            path = Path(folder) / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            count += 1
+            if count > _MAX_FILES:
+                return
+            digest.update(f"\n{path.relative_to(source)} ".encode("utf-8", "surrogateescape"))
+            digest.update(hashlib.sha256(path.read_bytes()).digest())

@@ -1,0 +1,346 @@
+"""The interpreter that an agent runs in: a given one, or an environment that uv makes from what the agent names.
+
+An environment lies under the cache directory by the hash of all that it follows from, so a second run takes no time.
+It is made by the agent's user (building a package runs its code) and belongs to us afterwards, so that the agent
+can't change what a later run will use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agent_eval.agents.dependencies import (
+    Dependencies,
+    SourceKind,
+    dependencies_in,
+    find_dependencies,
+    fingerprint,
+)
+from agent_eval.agents.envstore import Made, Place, gate, locked, prune, take_over
+from agent_eval.agents.installer import Installer, Interpreter, find_uv, probe, run
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.sealing import blocked_at
+from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox
+from agent_eval.core.masking import Masker
+
+_RECIPE = 1
+"""Rises whenever the same dependencies would give another environment."""
+_FRESH_SECONDS = 7 * 24 * 3600
+"""An environment whose versions aren't locked is made anew after a week, as a new machine would get it."""
+ADK = "google-adk"
+
+_OVERLAY = """\
+import json, os, sys
+given = json.loads(sys.argv[1])
+with open(os.path.join(given["site"], "_agent_eval_project.pth"), "w", encoding="utf-8") as f:
+    f.write("".join(p + "\\n" for p in given["paths"]))
+if given["name"]:
+    name = given["name"].replace("-", "_").replace(".", "_")
+    info = os.path.join(given["site"], name + "-" + given["version"] + ".dist-info")
+    os.makedirs(info, exist_ok=True)
+    for file, text in (
+        ("METADATA", "Metadata-Version: 2.1\\nName: " + given["name"] + "\\nVersion: " + given["version"] + "\\n"),
+        ("entry_points.txt", given["entry_points"]), ("INSTALLER", "agent-eval\\n"), ("RECORD", ""),
+    ):
+        with open(os.path.join(info, file), "w", encoding="utf-8") as f:
+            f.write(text)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentRequest:
+    """Which interpreter an agent asks for."""
+
+    start: Path
+    """The agent's directory, where the search for its dependencies begins; the root for a dotted module."""
+    root: Path
+    """The repository's root, where it ends."""
+    python: str | None = None
+    """`--agent-python`: a path, a name in PATH, or a command such as `poetry run python`. Nothing is installed then."""
+    requirements: Path | None = None
+    """`--agent-requirements`; relative to the root."""
+    installer: Mapping[str, str] = field(default_factory=dict)
+    """Where packages come from (`forwarding.installer_environment`); only the installer sees it."""
+    timeout: float = 900.0
+    """Seconds for everything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentInterpreter:
+    """An interpreter that has ADK."""
+
+    python: tuple[str, ...]
+    """How to start it."""
+    origin: str
+    """Where it comes from, for people: "uv.lock", "--agent-python" ..."""
+    seconds: float
+    """How long it took to get."""
+    reused: bool
+    """It was there already."""
+    versions: Mapping[str, str]
+    """Of python and of the packages that explain a score, by name."""
+    environment: Mapping[str, str]
+    """What activating it means: PATH with its programs first, VIRTUAL_ENV."""
+
+    def activate(self, sandbox: Sandbox) -> Sandbox:
+        """The sandbox with this environment active, so that the agent finds programs that came with its packages."""
+        return replace(sandbox, environment={**sandbox.environment, **self.environment})
+
+
+def default_cache_dir(environ: Mapping[str, str], account: Account | None) -> Path:
+    """Where environments are kept: the user's cache, or a place that another account can get at."""
+    if account is not None:
+        return STATE_DIR / "cache"
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "agent-eval"
+
+
+async def ensure_environment(
+    request: EnvironmentRequest, *, sandbox: Sandbox, masker: Masker, cache_dir: Path, log: Callable[[str], None]
+) -> AgentInterpreter:
+    """Gets the agent's interpreter, making an environment when there is none yet.
+
+    Safe to call from several processes at once: one builds, the others wait for it.
+
+    Args:
+        request: What is wanted.
+        sandbox: How the agent will run; the installer runs the same way.
+        masker: Knows the secrets, those of the package indexes among them.
+        cache_dir: Where environments are kept. The sandbox's user must be able to enter it.
+        log: Gets a line for what takes time.
+
+    Raises:
+        AgentFailure: There is no interpreter, of kind ENVIRONMENT; its owner is the provider when a package index
+            could not be reached.
+    """
+    begun = time.perf_counter()
+    if request.python is not None:
+        return await _given(request, sandbox, masker, begun)
+    dependencies = (
+        dependencies_in(request.root / request.requirements, request.root)
+        if request.requirements is not None
+        else find_dependencies(request.start, request.root)
+    )
+    _check_reach(dependencies, sandbox.user, cache_dir)
+    program, version = find_uv(sandbox, cache_dir / "tools")
+    place = Place(folder=cache_dir / "envs", key=_key(request, dependencies, version))
+    place.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    if (made := place.made()) is not None:
+        return _interpreter(place, made, sandbox, begun, reused=True)
+    async with locked(place.lock, timeout=request.timeout):
+        # Somebody else may have made it while we waited.
+        if (made := place.made()) is not None:
+            return _interpreter(place, made, sandbox, begun, reused=True)
+        log(f"Making the agent's environment from {_origin(dependencies, request.root)} (uv {version})")
+        with gate(cache_dir / "uv", sandbox.user) as uv_cache:
+            installer = Installer(
+                program=program,
+                version=version,
+                sandbox=replace(sandbox, environment=_without(sandbox.environment, "PYTHONPATH")),
+                masker=masker,
+                environment={**request.installer, **_uv_settings(place, uv_cache, sandbox.user)},
+                deadline=asyncio.get_running_loop().time() + request.timeout,
+            )
+            made = await _build(place, dependencies, installer, request.root)
+        place.finish(made)
+        prune(place.folder)
+    result = _interpreter(place, made, sandbox, begun, reused=False)
+    log(f"Made it in {result.seconds:.1f} s: " + ", ".join(f"{name} {value}" for name, value in made.versions.items()))
+    return result
+
+
+async def run_setup(
+    command: str, *, sandbox: Sandbox, root: Path, masker: Masker, log: Callable[[str], None], timeout: float = 900.0
+) -> None:
+    """Runs `--agent-setup`, which prepares the machine: system packages, a database, a browser.
+
+    As ourselves, with the agent's environment: only root can install packages. The command stands in the workflow, so
+    it is the base's; what it runs from the checkout is not (docs/security.md).
+
+    Raises:
+        AgentFailure: It failed.
+    """
+    log(f"Running agent-setup: {masker.text(command)}")
+    environment = {"DEBIAN_FRONTEND": "noninteractive"} | ({"HOME": "/root"} if sandbox.user is not None else {})
+    argv = ["sh", "-c", command]
+    try:
+        done = await run(
+            sandbox, argv, cwd=root, masker=masker, timeout=timeout, environment=environment, privileged=True
+        )
+    except TimeoutError as error:
+        message = f"`agent-setup` took longer than {timeout:g} s and was stopped"
+        raise AgentFailure(message, kind=FailureKind.ENVIRONMENT) from error
+    if done.code != 0:
+        raise AgentFailure(
+            f"`agent-setup` ended with exit code {done.code}",
+            kind=FailureKind.ENVIRONMENT,
+            log_tail=done.output[-4_000:],
+            hint="It runs in a shell at the repository's root, with the variables that the agent gets and no others.",
+        )
+
+
+def _key(request: EnvironmentRequest, dependencies: Dependencies, uv_version: str) -> str:
+    facts = {
+        "recipe": _RECIPE,
+        "uv": uv_version,
+        "machine": [platform.system(), platform.machine(), *platform.libc_ver()],
+        "dependencies": fingerprint(dependencies, request.root),
+        "project": str(dependencies.directory) if dependencies.project_name else None,  # its path is in the .pth
+        "metadata": [dependencies.project_name, dependencies.project_version, dependencies.entry_points],
+        "index": sorted(request.installer.items()),
+        "week": None if dependencies.locked else int(time.time() // _FRESH_SECONDS),
+    }
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def _origin(dependencies: Dependencies, root: Path) -> str:
+    if dependencies.file is None:
+        return f"plain {ADK} (nothing names dependencies)"
+    file = dependencies.file.with_name("uv.lock") if dependencies.locked else dependencies.file
+    return os.path.relpath(file, root.resolve())
+
+
+def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir: Path) -> None:
+    """Says in words what would otherwise be a "permission denied" somewhere inside uv."""
+    cache_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    if account is None:
+        return
+    needed = [(cache_dir, os.X_OK, "Choose another cache directory.")]
+    if dependencies.file is not None:
+        needed.append((dependencies.file, os.R_OK, "Move the repository, or give others the permission to read it."))
+    for path, need, hint in needed:
+        if (part := blocked_at(path, account, need=need)) is not None:
+            raise AgentFailure(
+                f"The agent runs as `{account.name}` (uid {account.uid}), which can't get at {path} because of {part}",
+                kind=FailureKind.ENVIRONMENT,
+                hint=hint,
+            )
+
+
+def _uv_settings(place: Place, cache: Path | None, account: Account | None) -> dict[str, str]:
+    settings = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1", "UV_PROJECT_ENVIRONMENT": str(place.venv)}
+    if cache is not None:
+        settings["UV_CACHE_DIR"] = str(cache)
+    if account is not None:
+        # A linked file would become ours with the environment, and an interpreter has to change hands with it too.
+        settings |= {"UV_LINK_MODE": "copy", "UV_PYTHON_INSTALL_DIR": str(place.directory / "python")}
+    return settings
+
+
+async def _build(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> Made:
+    """Makes the environment, with ADK even if the agent doesn't name it (a lock file has the last word, though)."""
+    account = installer.sandbox.user
+    place.empty(account)
+    cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
+    python = ["--python", str(place.python)]
+    if dependencies.kind is SourceKind.LOCK:
+        # The project itself is used where it lies: installed, it would be stale after the next commit.
+        await installer.uv(["sync", "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd)
+    else:
+        await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
+        wanted = [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
+        await installer.uv(["pip", "install", *python, "--compile-bytecode", *wanted], cwd=cwd)
+    found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+    added = not found.has_adk and dependencies.kind is not SourceKind.LOCK
+    if added:
+        await installer.uv(["pip", "install", *python, "--compile-bytecode", ADK], cwd=cwd)
+        found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+    _check_interpreter(found, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
+    if dependencies.directory is not None and dependencies.kind in {SourceKind.LOCK, SourceKind.PROJECT}:
+        await _make_importable(dependencies, found, place, installer)
+    if account is not None:
+        await asyncio.to_thread(take_over, place.directory)
+    origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
+    return Made(origin=origin, versions=found.versions)
+
+
+async def _make_importable(dependencies: Dependencies, found: Interpreter, place: Place, installer: Installer) -> None:
+    """Puts the project on the path as an editable install would, without writing into the checkout.
+
+    Run inside the environment: what lies there is not ours yet.
+    """
+    assert dependencies.directory is not None
+    source = dependencies.directory / "src"
+    overlay = {
+        "site": found.site_packages,
+        "paths": [str(path) for path in (source, dependencies.directory) if path.is_dir()],
+        "name": dependencies.project_name,
+        "version": dependencies.project_version,
+        "entry_points": dependencies.entry_points,
+    }
+    argv = [str(place.python), "-I", "-c", _OVERLAY, json.dumps(overlay)]
+    done = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=60)
+    if done.code != 0:
+        raise AgentFailure(
+            f"The project {dependencies.directory} can't be made importable",
+            kind=FailureKind.ENVIRONMENT,
+            log_tail=done.output[-4_000:],
+        )
+
+
+def _interpreter(place: Place, made: Made, sandbox: Sandbox, begun: float, *, reused: bool) -> AgentInterpreter:
+    return AgentInterpreter(
+        python=(str(place.python),),
+        origin=made.origin,
+        seconds=time.perf_counter() - begun,
+        reused=reused,
+        versions=made.versions,
+        environment=_activation(place.python, sandbox),
+    )
+
+
+async def _given(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker, begun: float) -> AgentInterpreter:
+    """The interpreter that `--agent-python` names."""
+    assert request.python is not None
+    path = request.root / request.python
+    python = [str(path)] if path.is_file() else shlex.split(request.python)
+    if not python:
+        raise AgentFailure("`agent-python` is empty", kind=FailureKind.ENVIRONMENT)
+    if len(python) == 1 and (part := blocked_at(Path(python[0]), sandbox.user, need=os.X_OK)) and path.is_file():
+        who = f"`{sandbox.user.name}`" if sandbox.user is not None else "this user"
+        raise AgentFailure(
+            f"The interpreter {path} can't be started by {who} because of {part}",
+            kind=FailureKind.ENVIRONMENT,
+            hint="The agent runs as another user than root (docs/security.md): install the interpreter elsewhere.",
+        )
+    found = await probe(python, sandbox, masker=masker)
+    _check_interpreter(found, Path(python[0]), f"Install it there: `{shlex.join(python)} -m pip install {ADK}`.")
+    return AgentInterpreter(
+        python=tuple(python),
+        origin=f"agent-python {request.python}",
+        seconds=time.perf_counter() - begun,
+        reused=True,
+        versions=found.versions,
+        environment=_activation(Path(found.executable), sandbox),
+    )
+
+
+def _check_interpreter(found: Interpreter, python: Path, hint: str) -> None:
+    if not found.new_enough:
+        raise AgentFailure(
+            f"The agent's interpreter {python} is Python {found.versions['python']}; 3.10 or newer is needed",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Raise `requires-python` or .python-version, or name another interpreter with `agent-python`.",
+        )
+    if not found.has_adk:
+        raise AgentFailure(f"{ADK} is not installed for {python}", kind=FailureKind.ENVIRONMENT, hint=hint)
+
+
+def _activation(python: Path, sandbox: Sandbox) -> dict[str, str]:
+    folder = python.parent
+    path = os.pathsep.join((str(folder), sandbox.environment.get("PATH", os.defpath)))
+    is_venv = (folder.parent / "pyvenv.cfg").is_file()
+    return {"PATH": path} | ({"VIRTUAL_ENV": str(folder.parent)} if is_venv else {})
+
+
+def _without(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in environment.items() if key != name}
