@@ -1,0 +1,52 @@
+"""results.json: the report for programs, and the JSON Schema that describes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+
+from agent_eval.core.text import REPLACEMENT
+from agent_eval.results.report import RunReport
+
+SCHEMA_ID = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/results.schema.json"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def results_json(report: RunReport) -> str:
+    """The report as JSON to be written in UTF-8: keys in the model's order, indented, with a newline at the end.
+
+    A number that JSON doesn't know (infinity, not a number) becomes null, a character that UTF-8 can't carry U+FFFD.
+    """
+    try:
+        return report.model_dump_json(indent=1) + "\n"
+    except PydanticSerializationError:  # A lone surrogate somewhere. Looking for one first would cost more than this.
+        return RunReport.model_construct(**_carried(dict(report))).model_dump_json(indent=1) + "\n"
+
+
+def _carried(value: Any) -> Any:
+    """The value, copied, with each lone surrogate in any text replaced."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(REPLACEMENT, value)
+    if isinstance(value, BaseModel):
+        return value.model_construct(**{name: _carried(item) for name, item in value})
+    if isinstance(value, dict):
+        return {_carried(key): _carried(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_carried(item) for item in value]
+    return value
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what `results_json` writes."""
+    schema = RunReport.model_json_schema(mode="serialization", by_alias=False)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **schema,
+        "title": "Results of agent-eval",
+    }

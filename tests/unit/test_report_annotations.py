@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_samples import EVIL, HOME, SAMPLES, case, failed, metric, report
+
+from agent_eval.report.annotations import LONGEST_MESSAGE, annotation_commands, stop_commands
+from agent_eval.results.report import ProblemReport, Reason
+
+TOKEN = "0123456789abcdef0123"
+
+
+@dataclass
+class Command:
+    name: str
+    properties: dict[str, str]
+    message: str
+
+
+def as_the_runner_reads(line: str) -> Command:
+    """actions/runner, ActionCommand.cs, TryParseV2."""
+    assert "\n" not in line
+    assert "\r" not in line
+    assert "##[" not in line
+    assert line.startswith("::")
+    head, message = line[2:].split("::", 1)
+    name, _, listed = head.partition(" ")
+
+    def plain(value: str, pairs: str) -> str:
+        for char in pairs:
+            value = value.replace(f"%{ord(char):02X}", char)
+        return value.replace("%25", "%")
+
+    properties = dict(pair.split("=", 1) for pair in listed.split(","))
+    return Command(name, {key: plain(value, "\r\n:,") for key, value in properties.items()}, plain(message, "\r\n"))
+
+
+def read(lines: list[str]) -> list[Command]:
+    return [as_the_runner_reads(line) for line in lines]
+
+
+def test_annotations__stand_at_the_failing_case() -> None:
+    commands = read(annotation_commands(failed()))
+    assert [(one.name, one.properties["title"]) for one in commands] == [
+        ("error", "thermostat_in_bedroom failed"),
+        ("error", "two_devices failed"),
+        ("error", "garage_door crashed"),
+        ("warning", "turn-without-reference"),
+    ]
+    assert commands[0].properties["file"] == HOME
+    assert commands[0].properties["line"] == "48"
+    assert commands[0].message.splitlines()[0] == "tool_trajectory_avg_score 0.50, needs 1.00"
+    assert 'set_temperature: room is "kitchen", expected "bedroom" (call 2)' in commands[0].message
+    assert commands[3].properties["col"] == "9"
+
+
+def test_annotations__of_a_passed_run_are_none() -> None:
+    assert annotation_commands(SAMPLES["passed"]()) == []
+
+
+def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> None:
+    commands = read(annotation_commands(SAMPLES["many"](), limit=10, more="summary.md"))
+    assert len(commands) == 10
+    assert commands[-1].properties == {"title": "and 158 more errors"}
+    assert commands[-1].message == "Failed: 167 of 500 cases, 333 passed. 158 more errors in summary.md."
+
+
+def test_annotations__exactly_the_limit_needs_no_last_one() -> None:
+    ten = report("failed", SAMPLES["many"]().cases[:28])
+    assert [one.properties["title"] for one in read(annotation_commands(ten))][-1] == "case_027 failed"
+
+
+def test_annotations__an_impossible_limit() -> None:
+    with pytest.raises(ValueError, match="below 2"):
+        annotation_commands(failed(), limit=1)
+
+
+def test_annotations__cases_not_run_share_one() -> None:
+    commands = read(annotation_commands(SAMPLES["inconclusive"]()))
+    assert [one.name for one in commands] == ["error", "error", "warning"]
+    assert commands[-1].properties == {"title": "3 cases not run"}
+
+
+def test_annotations__of_invalid_files() -> None:
+    commands = read(annotation_commands(SAMPLES["invalid"]()))
+    assert [one.properties["title"] for one in commands] == ["unknown-metric", "no-agent", "unknown-part-key"]
+    assert "file" not in commands[1].properties
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
+def test_annotations__carry_any_text_on_one_line(value: str) -> None:
+    one = report(
+        "failed",
+        [case(value, "failed", metric(value, 0.0, threshold=1.0, reason=Reason(code="x", message=value)), file=value)],
+        problems=[ProblemReport(severity="notice", code="x", message=value, hint=value, file=value, path=value)],
+    )
+    commands = read(annotation_commands(one))
+    assert [command.name for command in commands] == ["error", "notice"]
+    for command in commands:
+        assert set(command.properties) <= {"file", "line", "col", "title"}
+        assert len(command.message) <= LONGEST_MESSAGE < 4_096
+        assert len(command.properties["title"]) <= 255
+
+
+def test_stop_commands__wraps_the_text() -> None:
+    wrapped = stop_commands("::error::x\n##[error]y", TOKEN)
+    assert wrapped == f"::stop-commands::{TOKEN}\n::error::x\n##[error]y\n::{TOKEN}::\n"
+    assert stop_commands("x\n", TOKEN).count("\n") == 3
+
+
+@pytest.mark.parametrize("token", ["", "short", "pause-logging", "with space 0123456789"])
+def test_stop_commands__refuses_a_weak_token(token: str) -> None:
+    with pytest.raises(ValueError, match="at least 16"):
+        stop_commands("x", token)
+
+
+def test_stop_commands__refuses_a_token_that_occurs() -> None:
+    with pytest.raises(ValueError, match="occurs"):
+        stop_commands(f"::{TOKEN}::", TOKEN)
+
+
+def test_samples__hold_what_must_be_defused() -> None:
+    assert re.search(r"^::error", EVIL, re.MULTILINE)
+    assert "##[error]" in EVIL

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from report_samples import SAMPLES, failed
+
+from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
+from agent_eval.results.report import RunReport
+
+DELIMITER = "ghadelimiter_0123456789abcdef"
+PATHS = {"results-file": "out/results.json", "junit-file": "out/junit.xml"}
+
+
+def as_the_runner_reads(text: str) -> dict[str, str]:
+    """actions/runner, FileCommandManager.cs: a line with `<<` before any `=` opens a value; its delimiter ends it."""
+    values: dict[str, str] = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if not line:
+            continue
+        assert "<<" in line
+        assert "=" not in line.split("<<")[0]
+        name, _, delimiter = line.partition("<<")
+        value = []
+        for inner in lines:
+            if inner == delimiter:
+                break
+            value.append(inner)
+        else:
+            raise AssertionError("no end of the value")
+        values[name] = "\n".join(value)
+    return values
+
+
+def test_github_outputs__are_read_back() -> None:
+    values = as_the_runner_reads(github_outputs(failed(), PATHS, DELIMITER))
+    assert values == {
+        "verdict": "failed", "total": "6", "passed": "3", "failed": "3", "errored": "0", "pass-rate": "0.5",
+        "results-file": "out/results.json", "junit-file": "out/junit.xml", "summary-file": "", "recordings-file": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_output_values__are_the_documented_ones(name: str) -> None:
+    assert list(output_values(SAMPLES[name](), PATHS)) == list(OUTPUTS)
+
+
+def test_github_outputs__a_path_cannot_add_an_output() -> None:
+    evil = "x\nverdict=passed\nverdict<<EOF\npassed\nEOF\nghadelimiter_\n"
+    values = as_the_runner_reads(github_outputs(failed(), {"results-file": evil}, DELIMITER))
+    assert values["verdict"] == "failed"
+    assert values["results-file"] == evil
+    assert set(values) == set(OUTPUTS)
+
+
+@pytest.mark.parametrize("delimiter", ["", "EOF", "short", "with space 0123456789", "line\nbreak0123456789abc"])
+def test_github_outputs__refuses_a_weak_delimiter(delimiter: str) -> None:
+    with pytest.raises(ValueError, match="at least 16"):
+        github_outputs(failed(), PATHS, delimiter)
+
+
+def test_github_outputs__refuses_a_delimiter_that_occurs() -> None:
+    with pytest.raises(ValueError, match="occurs"):
+        github_outputs(failed(), {"results-file": f"a\n{DELIMITER}\n"}, DELIMITER)
+
+
+def test_github_outputs__refuses_an_unknown_file() -> None:
+    with pytest.raises(ValueError, match="not a file output: verdict"):
+        output_values(failed(), {"verdict": "passed"})
+    assert set(FILE_OUTPUTS) < set(OUTPUTS)
+
+
+def with_counts(passed: int, failed: int) -> RunReport:
+    cases = SAMPLES["passed"]().cases[:1]
+    good, bad = cases[0], cases[0].model_copy(update={"status": "failed"})
+    return SAMPLES["passed"]().model_copy(update={"cases": [good] * passed + [bad] * failed})
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "rate"), [(0, 0, ""), (4, 0, "1"), (0, 4, "0"), (2, 1, "0.666667"), (1, 3, "0.25")]
+)
+def test_pass_rate(passed: int, failed: int, rate: str) -> None:
+    assert output_values(with_counts(passed, failed), {})["pass-rate"] == rate
