@@ -51,7 +51,7 @@ SCRIPTS = (
     "今天气很好订单发货㐀々〇",  # Han, an extension, iteration mark
     "これはテストのｶﾅ゛ﾞー・゠",  # kana, half-width, marks, punctuation
     "안녕하세요각ᄀ각",  # Hangul, also as jamo
-    "สวัสดีค่ะครับ฿๏๑",  # Thai with marks, currency, digit
+    "สวัสดีค่ะครับทำ฿๏๑",  # Thai with marks, currency, digit
     "ສະບາຍດີ",  # Lao
     "ភាសាខ្មែរ",  # Khmer
     "မြန်မာ",  # Burmese

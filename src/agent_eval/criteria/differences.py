@@ -35,11 +35,8 @@ def describe_differences(expected: FunctionCall, actual: FunctionCall) -> list[s
 
 def _omitted_or_empty(tool: str, expected: FunctionCall) -> str:
     if expected.args is None:
-        return (
-            f'{tool}: the eval file gives no "args" and the agent called it with {{}}, which ADK counts as different; '
-            'write "args": {} in the eval file'
-        )
-    return f'{tool}: the eval file gives "args": {{}} and the agent\'s call has none, which ADK counts as different'
+        return f'{tool}: the eval file omits "args", the call has {{}}: not the same (as in ADK); write "args": {{}}'
+    return f'{tool}: the eval file gives "args": {{}}, the call has none: not the same (as in ADK)'
 
 
 def _between(expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:

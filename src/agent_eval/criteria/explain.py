@@ -69,7 +69,7 @@ def explain_trajectory(
         missing=True,
         extra=match_type is MatchType.EXACT,
     )
-    return _bounded(summary, differences)
+    return _bounded(summary, _never_none(differences))
 
 
 def explain_share(
@@ -95,7 +95,7 @@ def explain_share(
         missing=of_expected,
         extra=not of_expected,
     )
-    return _bounded(summary, differences)
+    return _bounded(summary, _never_none(differences))
 
 
 def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[str, ...]:
@@ -174,6 +174,13 @@ def _differences(
         for j in alignment.extra:
             place = f" (call {j + 1})" if len(actual) > 1 else ""
             yield f"extra: {render_call(actual[j], ignore_args=ignore_args)}{place}"
+
+
+def _never_none(lines: Iterator[str]) -> Iterator[str]:
+    """The lines; when there are none, what was compared for the score lies deeper than what is compared here."""
+    first = next(lines, None)
+    yield first or "the args of a call differ below the depth that is compared here"
+    yield from lines
 
 
 def _place(i: int, j: int) -> str:

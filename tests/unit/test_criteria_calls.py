@@ -1,0 +1,125 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.criteria.alignment import align
+from agent_eval.criteria.calls import count_matched, match_calls, same_call
+from agent_eval.evalset.suite import MatchType
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_trajectory.json").read_text(encoding="utf-8")
+)["trajectory"]
+
+
+def call(name: str, **args: Any) -> FunctionCall:
+    return FunctionCall(name=name, args=args)
+
+
+@pytest.mark.parametrize("ignore_args", [False, True])
+@pytest.mark.parametrize("match_type", MatchType)
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_args: bool) -> None:
+    actual = [FunctionCall(name=name, args=args) for name, args in vector["actual"]]
+    expected = [FunctionCall(name=name, args=args) for name, args in vector["expected"]]
+    wanted = vector[match_type.name + ("_ignore_args" if ignore_args else "")]
+
+    assert match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args) is bool(wanted)
+
+
+def test_ids_do_not_count() -> None:
+    assert same_call(FunctionCall(id="1", name="a", args={}), FunctionCall(id="2", name="a", args={}))
+
+
+def test_count_matched__is_a_multiset() -> None:
+    one, other = call("a", x=1), call("a", x=2)
+
+    assert count_matched([one, one], [one]) == 1
+    assert count_matched([one], [one, one]) == 1
+    assert count_matched([one, other], [other, one]) == 2
+    assert count_matched([one, other], [one, one]) == 1
+    assert count_matched([one, other], [one, one], ignore_args=True) == 2
+    assert count_matched([], [one]) == 0
+
+
+VALUES = st.recursive(
+    st.sampled_from([1, 1.0, True, "1", None, 0, False]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xy"), inner, max_size=2),
+    max_leaves=4,
+)
+CALLS = st.builds(
+    FunctionCall,
+    name=st.sampled_from(["a", "b"]),
+    args=st.none() | st.dictionaries(st.sampled_from("xy"), VALUES, max_size=2),
+)
+LISTS = st.lists(CALLS, max_size=6) | st.lists(
+    st.sampled_from([call("a"), call("b"), call("a", x=1), call("a", x=True)]), max_size=6
+)
+
+
+@given(LISTS, LISTS, st.booleans())
+def test_alignment__puts_every_call_in_one_place(
+    expected: list[FunctionCall], actual: list[FunctionCall], ignore_args: bool
+) -> None:
+    found = align(expected, actual, ignore_args=ignore_args)
+    pairs = [*found.matched, *found.moved, *found.changed]
+
+    assert sorted([*(i for i, _ in pairs), *found.missing]) == list(range(len(expected)))
+    assert sorted([*(j for _, j in pairs), *found.extra]) == list(range(len(actual)))
+    for i, j in [*found.matched, *found.moved]:
+        assert same_call(expected[i], actual[j], ignore_args=ignore_args)
+    for i, j in found.changed:
+        assert expected[i].name == actual[j].name
+        assert not same_call(expected[i], actual[j], ignore_args=ignore_args)
+    assert sorted(found.matched, key=lambda pair: pair[1]) == list(found.matched)
+
+
+def _longest_common(expected: list[FunctionCall], actual: list[FunctionCall]) -> int:
+    row = [0] * (len(actual) + 1)
+    for one in expected:
+        above = row
+        row = [0]
+        for j, other in enumerate(actual):
+            row.append(above[j] + 1 if same_call(one, other) else max(above[j + 1], row[j]))
+    return row[-1]
+
+
+@given(LISTS, LISTS)
+def test_alignment__agrees_with_the_scores(expected: list[FunctionCall], actual: list[FunctionCall]) -> None:
+    found = align(expected, actual)
+    clean = not (found.moved or found.changed or found.missing)
+
+    assert len(found.matched) == _longest_common(expected, actual)
+    assert len(found.matched) + len(found.moved) == count_matched(expected, actual)
+    assert match_calls(expected, actual, match_type=MatchType.IN_ORDER) is clean
+    assert match_calls(expected, actual, match_type=MatchType.EXACT) is (clean and not found.extra)
+    assert match_calls(expected, actual, match_type=MatchType.ANY_ORDER) is (not found.changed and not found.missing)
+
+
+def test_alignment__pairs_the_calls_that_agree_most() -> None:
+    expected = [call("set", room="kitchen", level=1), call("set", room="hall", level=2)]
+    actual = [call("set", room="hall", level=5), call("set", room="kitchen", level=9)]
+
+    assert align(expected, actual).changed == ((0, 1), (1, 0))
+
+
+@pytest.mark.parametrize("made", [lambda i: i + 1, lambda i: -i, lambda i: i % 2, lambda i: (i // 2) % 2, lambda i: 0])
+def test_alignment__of_long_trajectories_is_bounded(made: Any) -> None:
+    expected = [call("a", x=i % 2 if made(5) in (0, 1) else i) for i in range(1_000)]
+    actual = [call("a", x=made(i)) for i in range(1_000)]
+
+    found = align(expected, actual)
+
+    assert len(found.matched) + len(found.moved) == count_matched(expected, actual)
+
+
+def test_args_nested_beyond_comparison__are_still_lined_up() -> None:
+    deep: Any = "end"
+    for _ in range(300):
+        deep = [deep]
+
+    assert align([call("a", x=deep)], [call("a", x=deep)]).matched == ((0, 0),)

@@ -1,0 +1,307 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.criteria.calls import count_matched, match_calls
+from agent_eval.criteria.explain import (
+    LONGEST_LINE,
+    LONGEST_TEXT,
+    MOST_LINES,
+    explain_response,
+    explain_share,
+    explain_single_tool,
+    explain_trajectory,
+    list_calls,
+)
+from agent_eval.criteria.literal import literal, render_call, visible
+from agent_eval.criteria.rouge import rouge1
+from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.suite import MatchType
+
+
+def call(name: str | None, **args: Any) -> FunctionCall:
+    return FunctionCall(name=name, args=args)
+
+
+A, B, C = call("a", x=1), call("b", y=2), call("c")
+
+
+def why(expected: list[FunctionCall], actual: list[FunctionCall], **options: Any) -> list[str]:
+    return list(explain_trajectory(expected, actual, **options))
+
+
+def argument(expected: Any, actual: Any) -> list[str]:
+    """What is said about one argument."""
+    return why([call("f", x=expected)], [call("f", x=actual)])[1:]
+
+
+def test_wrong_arguments() -> None:
+    assert why([call("turn_on", device="lamp", level=3)], [call("turn_on", device="fan", level="3")]) == snapshot(
+        [
+            "0 of 1 expected calls matched",
+            'turn_on(device): expected "lamp", got "fan"',
+            'turn_on(level): expected 3, got "3" (a number was expected, not text)',
+        ]
+    )
+
+
+def test_call_missing() -> None:
+    assert why([call("turn_on", device="lamp")], []) == snapshot(
+        ["1 call expected, none made", 'missing: turn_on(device="lamp")']
+    )
+
+
+def test_call_extra() -> None:
+    assert why([], [call("turn_on", device="lamp")]) == snapshot(
+        ["no call was expected, 1 call made", 'extra: turn_on(device="lamp")']
+    )
+
+
+def test_missing_extra_and_reordered() -> None:
+    assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == snapshot(
+        [
+            "1 of 3 expected calls matched",
+            "order: a(x=1) was expected as call 1, came as call 2",
+            "missing: b(y=2) (expected as call 2)",
+            "extra: d(q=[1, 2]) (call 3)",
+        ]
+    )
+
+
+def test_only_the_order_differs() -> None:
+    assert why([A, B], [B, A]) == snapshot(
+        [
+            "the expected calls were made in another order; match_type EXACT demands the eval file's",
+            "order: a(x=1) was expected as call 1, came as call 2",
+        ]
+    )
+
+
+def test_in_order__does_not_mind_extra_calls() -> None:
+    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.IN_ORDER) == snapshot(
+        [
+            "1 of 3 expected calls matched",
+            "order: a(x=1) was expected as call 1, came as call 2",
+            "missing: b(y=2) (expected as call 2)",
+        ]
+    )
+
+
+def test_any_order__does_not_mind_the_order() -> None:
+    assert why([A, B, C], [C, A, call("d")], match_type=MatchType.ANY_ORDER) == snapshot(
+        ["2 of 3 expected calls matched", "missing: b(y=2) (expected as call 2)"]
+    )
+
+
+def test_ignore_args__shows_names_only() -> None:
+    assert why([A, B], [call("a", x=7), C], ignore_args=True) == snapshot(
+        ["1 of 2 expected calls matched", "missing: b(…) (expected as call 2)", "extra: c() (call 2)"]
+    )
+    assert list_calls([A, C], ignore_args=True) == snapshot("""\
+a(…)
+c()\
+""")
+
+
+def test_omitted_args_are_not_empty_args() -> None:
+    omitted, empty = FunctionCall(name="list_devices"), FunctionCall(name="list_devices", args={})
+
+    assert why([omitted], [empty])[1:] == snapshot(
+        ['list_devices: the eval file omits "args", the call has {}: not the same (as in ADK); write "args": {}']
+    )
+    assert why([empty], [omitted])[1:] == snapshot(
+        ['list_devices: the eval file gives "args": {}, the call has none: not the same (as in ADK)']
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "line"),
+    [
+        (1, 2, "f(x): expected 1, got 2"),
+        (1, "1", 'f(x): expected 1, got "1" (a number was expected, not text)'),
+        (True, "true", 'f(x): expected true, got "true" (a boolean was expected, not text)'),
+        ("a", None, 'f(x): expected "a", got null (text was expected, not null)'),
+        ({}, [], "f(x): expected {}, got [] (an object was expected, not a list)"),
+        ("Lamp", "lamp", 'f(x): expected "Lamp", got "lamp" (only upper and lower case differ)'),
+        ("lamp", "lamp ", 'f(x): expected "lamp", got "lamp " (only white space differs)'),
+        (
+            "caf\u00e9",
+            "cafe\u0301",
+            'f(x): expected "caf\\u00e9", got "cafe\\u0301" (they look alike but are different characters)',
+        ),
+        ([1, 2], [2, 1], "f(x): the same items in another order: expected [1, 2], got [2, 1]"),
+        ([1, 2], [1], "f(x): expected 2 items, got 1: expected [1, 2], got [1]"),
+        ([1, {"k": [3]}], [1, {"k": [4]}], "f(x[1].k[0]): expected 3, got 4"),
+        ({"a b": {"c": 1}}, {"a b": {"c": 2}}, 'f(x."a b".c): expected 1, got 2'),
+        ({"k": None}, {}, "f(x.k): missing, expected null"),
+        ({}, {"k": None}, "f(x.k): not expected, got null"),
+    ],
+)
+def test_what_is_said_of_an_argument(expected: Any, actual: Any, line: str) -> None:
+    assert argument(expected, actual) == [line]
+
+
+def test_long_texts__show_where_they_begin_to_differ() -> None:
+    (line,) = argument("x" * 300 + "lamp" + "y" * 300, "x" * 300 + "fan")
+
+    ours = "x" * 15 + "lamp" + "y" * 41
+    theirs = "x" * 15 + "fan"
+    assert line == f'f(x): expected …"{ours}"…, got …"{theirs}" (they differ from character 301 on)'
+
+
+def test_many_arguments__are_cut() -> None:
+    lines = argument({str(i): i for i in range(9)}, {str(i): -i - 1 for i in range(9)})
+
+    assert len(lines) == 7
+    assert lines[-1] == "f: more arguments differ"
+
+
+@pytest.mark.parametrize("depth", [30, 100])
+def test_a_difference_too_deep_to_show(depth: int) -> None:
+    one: Any = 1
+    other: Any = 2
+    for _ in range(depth):
+        one, other = [one], [other]
+
+    assert [line for line in argument(one, other) if line.endswith("differ below the depth that is compared here")]
+
+
+def test_precision_and_recall() -> None:
+    expected, actual = [call("a", x=2), B, call("d")], [A, B, C]
+
+    assert explain_share(expected, actual, matched=1, of_expected=False) == snapshot(
+        ("1 of 3 calls made was expected", "a(x): expected 2, got 1 (call 1)", "extra: c() (call 3)")
+    )
+    assert explain_share(expected, actual, matched=1, of_expected=True) == snapshot(
+        ("1 of 3 expected calls made", "a(x): expected 2, got 1 (call 1)", "missing: d() (expected as call 3)")
+    )
+
+
+def test_single_tool() -> None:
+    assert explain_single_tool("zap", ["a", "b", "a"], 2) == snapshot(
+        ("zap was not called in any of 2 turns", "called instead: a (2 times), b")
+    )
+    assert explain_single_tool("zap", [], 1) == snapshot(("zap was not called in the turn",))
+
+
+def response(expected: str, actual: str) -> list[str]:
+    return list(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
+
+
+def test_response__names_the_words_as_they_are_spelt() -> None:
+    assert response("Turned on the lights in the living room", "Turning off the light") == snapshot(
+        [
+            "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
+            "missing words: on, in, the, living, room",
+            "unexpected words: off",
+        ]
+    )
+
+
+def test_response__in_chinese() -> None:
+    assert response("今天天气很好", "今天天气不好") == snapshot(
+        [
+            "5 of 6 expected words found (recall 0.83); 5 of 6 words given were expected (precision 0.83)",
+            "missing words: 很",
+            "unexpected words: 不",
+        ]
+    )
+
+
+def test_response__without_words() -> None:
+    assert response("", "hello") == snapshot(
+        ["the reference has no text; it scores 0 whatever the answer is (as in ADK)"]
+    )
+    assert response("😀", "hello") == snapshot(
+        ["the reference has no words, only punctuation or symbols; it scores 0 whatever the answer is (as in ADK)"]
+    )
+    assert response("hello", "") == snapshot(["the answer has no text"])
+    assert response("hello", "?!") == snapshot(["the answer has no words, only punctuation or symbols"])
+
+
+def test_response__many_words_are_cut() -> None:
+    lines = response(" ".join(f"w{i}" for i in range(100)), "other")
+
+    assert lines[1].endswith("w19, … and 80 more")
+
+
+def test_hostile_names_and_values__stay_on_one_line() -> None:
+    evil = FunctionCall(name="a\n::error::x", args={"k\r\ny": "\u202e\x1b[31m\x85\u2028##[error]\ud800"})
+
+    assert list_calls([evil]) == snapshot(
+        '"a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")'
+    )
+    assert why([], [evil]) == snapshot(
+        [
+            "no call was expected, 1 call made",
+            'extra: "a\\n::error::x"("k\\r\\ny"="\\u202e\\u001b[31m\\u0085\\u2028##[error]\\ud800")',
+        ]
+    )
+
+
+def test_no_name() -> None:
+    assert render_call(FunctionCall()) == "(no name)()"
+
+
+def test_huge_calls__cost_and_take_little() -> None:
+    huge = call("f", text="x" * 5_000_000, items=list(range(500_000)), deep={"k": {str(i): i for i in range(100_000)}})
+
+    assert len(render_call(huge)) < 500
+    assert len(list_calls([huge] * 1_000)) <= LONGEST_TEXT
+    assert literal(10**5_000) == "(int)"
+
+
+def test_visible__leaves_ordinary_text_alone() -> None:
+    assert visible("今天 café 😀") == "今天 café 😀"
+    assert visible("a\u200db\U000e0001") == "a\\u200db\\U000e0001"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+CALLS = st.builds(
+    FunctionCall,
+    name=st.none() | st.sampled_from(["a", "b"]) | st.text(max_size=3),
+    args=st.none() | st.dictionaries(st.sampled_from(["x", "y"]) | st.text(max_size=3), VALUES, max_size=3),
+)
+LISTS = st.lists(CALLS, max_size=5)
+
+
+@given(LISTS, LISTS, st.sampled_from(MatchType), st.booleans())
+def test_every_mismatch__has_reasons_that_fit(
+    expected: list[FunctionCall], actual: list[FunctionCall], match_type: MatchType, ignore_args: bool
+) -> None:
+    if match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args):
+        return
+    lines = explain_trajectory(expected, actual, match_type=match_type, ignore_args=ignore_args)
+
+    assert 2 <= len(lines) <= MOST_LINES + 2
+    assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)
+    for listed in (list_calls(expected), list_calls(actual)):
+        assert len(listed) <= LONGEST_TEXT
+        assert all(line.isprintable() for line in listed.split("\n"))
+
+
+@given(LISTS, LISTS, st.booleans())
+def test_every_lost_share__has_reasons(
+    expected: list[FunctionCall], actual: list[FunctionCall], of_expected: bool
+) -> None:
+    matched = count_matched(expected, actual)
+    if matched == len(expected if of_expected else actual):
+        return
+    assert len(explain_share(expected, actual, matched=matched, of_expected=of_expected)) >= 2
+
+
+@given(st.text(), st.text())
+def test_every_unlike_response__has_reasons(expected: str, actual: str) -> None:
+    lines = response(expected, actual)
+
+    assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)
+    if rouge1(tokenize(expected), tokenize(actual)).f_measure < 1:
+        assert len(lines) >= 2 or "no text" in lines[0] or "no words" in lines[0]

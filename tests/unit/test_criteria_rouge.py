@@ -1,0 +1,97 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
+
+from agent_eval.criteria.rouge import rouge1
+from agent_eval.criteria.tokenize import stem, tokenize, words
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_rouge1.json").read_text(encoding="utf-8")
+)["rouge1"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_vectors_of_adk(vector: dict[str, Any]) -> None:
+    actual, reference = tokenize(vector["actual"]), tokenize(vector["reference"])
+    rouge = rouge1(reference, actual)
+
+    assert actual == vector["actual_tokens"]
+    assert reference == vector["reference_tokens"]
+    assert (rouge.precision, rouge.recall, rouge.f_measure) == (
+        vector["precision"],
+        vector["recall"],
+        vector["fmeasure"],
+    )
+
+
+class _Ours(Tokenizer):  # type: ignore[misc]
+    def tokenize(self, text: str) -> list[str]:
+        return tokenize(text)
+
+
+SCORER = RougeScorer(["rouge1"], tokenizer=_Ours())
+TEXT = st.lists(st.sampled_from(["the", "lights", "light", "are", "on", "今天", "สวัสดี", "!", "20℃"]), max_size=12).map(
+    " ".join
+)
+
+
+@given(TEXT, TEXT)
+def test_rouge_is_rouge_scores(reference: str, actual: str) -> None:
+    theirs = SCORER.score(reference, actual)["rouge1"]
+    ours = rouge1(tokenize(reference), tokenize(actual))
+
+    assert (ours.precision, ours.recall, ours.f_measure) == (theirs.precision, theirs.recall, theirs.fmeasure)
+
+
+DEFAULT = DefaultTokenizer(use_stemmer=True)
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
+    assert tokenize(text) == DEFAULT.tokenize(text)
+
+
+@given(st.text())
+def test_any_text__has_one_token_for_each_word(text: str) -> None:
+    found = words(text)
+
+    assert tokenize(text) == [stem(word) for word in found]
+    assert not [word for word in found if not word or word.split() != [word]]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        ("...! 😀 \x00\u200b", []),
+        ("running runs the dies die", ["run", "run", "the", "die", "die"]),
+        ("今天a气b", ["今", "天", "a", "气", "b"]),
+        ("㐀㐁", ["㐀㐁"]),
+        ("กำ", ["กํ", "า"]),
+        ("ก้a", ["ก้a"]),
+        ("aก", ["a", "ก"]),
+        ("ﾃﾞｽﾄ", ["デ", "ス", "ト"]),
+        ("½ m² Google™", ["1", "2", "m2", "googletm"]),
+        ("İ", ["i\u0307"]),
+        ("\ud800lone", ["lone"]),
+        ("cities cities\u0301", ["citi", "citie\u015b"]),
+    ],
+)
+def test_tokens(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+def test_a_huge_word__is_stemmed_without_being_kept() -> None:
+    assert tokenize("a" * 200_000 + "ing") == ["a" * 200_000]
+
+
+def test_empty_sides__score_zero() -> None:
+    assert rouge1([], []).f_measure == 0.0
+    assert rouge1(["a"], []).f_measure == 0.0
+    assert rouge1([], ["a"]).f_measure == 0.0
