@@ -98,7 +98,9 @@ def _load_suite(root: Path, found: Discovery, *, config: Path | None, initial_se
                 hint="Add a case, or name other files.",
             )
         )
-    return Suite(files=tuple(loaded), problems=tuple(sorted(dict.fromkeys(problems), key=_place)))
+    return Suite(
+        files=tuple(loaded), problems=tuple(sorted(dict.fromkeys(problems), key=_place)), found=len(found.files)
+    )
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

@@ -73,6 +73,8 @@ class Suite:
     files: tuple[LoadedFile, ...]
     problems: tuple[Problem, ...]
     """In file, line, column order. A file with an error is not in `files`."""
+    found: int = 0
+    """How many eval files were found, with errors or without."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
