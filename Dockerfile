@@ -36,9 +36,7 @@ RUN apt-get update \
     && git config --system --add safe.directory '*' \
     && groupadd --gid 10001 agent \
     && useradd --uid 10001 --gid 10001 --create-home --shell /usr/sbin/nologin agent \
-    && chmod 700 /home/agent \
-    # A volume that is mounted here keeps agents' environments between jobs, and belongs to the agent.
-    && install --directory --owner=agent --group=agent --mode=700 /home/agent/.cache
+    && chmod 700 /home/agent
 COPY --from=build /opt/agent-eval /opt/agent-eval
 COPY entrypoint /entrypoint
 # Behind the base's own directories, so that `python` stays the base's: agents' environments are made from that one.

@@ -5,93 +5,17 @@ The test copies it into a workspace as `evil/agent.py`; it runs inside the conta
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from typing import Any
 
+from evil.attempts import attempts  # type: ignore[import-not-found]  # as the test names the copies
 from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event
 from google.genai import types
-
-SECRETS = json.loads("@SECRETS@")
-FILES = ("/github/file_commands", "/github/workflow", "/github/runner_temp", "/github/home", "/github/workspace")
-RESULTS = "/github/workspace/agent-eval-results"
-
-
-def attempts() -> dict[str, Any]:
-    """What was tried, and what came of it: only successes are kept."""
-    got: dict[str, Any] = {}
-
-    def attempt(name: str, action: Any) -> None:
-        try:
-            result = action()
-        except Exception:
-            return
-        if result is None or result:
-            got[name] = "done" if result is None else result
-
-    def holding(data: bytes) -> list[str]:
-        return [name for name, value in SECRETS.items() if value.encode() in data]
-
-    attempt("own environment", lambda: holding("\0".join(os.environ.values()).encode()))
-    attempt("own names", lambda: [name for name in os.environ if name.startswith(("INPUT_", "GITHUB_", "ACTIONS_"))])
-    for path in glob.glob("/proc/[0-9]*/environ"):
-        attempt(path, lambda path=path: holding(read(path)))
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        attempt(path, lambda path=path: holding(read(path)))
-    attempt("memory of 1", lambda: open("/proc/1/mem", "rb").close())
-    attempt("descriptors of 1", lambda: os.listdir("/proc/1/fd"))
-    attempt("descriptors of the gate", lambda: os.listdir(f"/proc/{os.getppid()}/fd"))
-    attempt("log of 1", lambda: write("/proc/1/fd/1", "::error::written to the gate's stdout\n"))
-    for folder in FILES[:4]:
-        attempt(f"list {folder}", lambda folder=folder: os.listdir(folder))
-    for path in [*glob.glob("/github/file_commands/*"), "/github/workflow/event.json"]:
-        attempt(f"read {path}", lambda path=path: read(path) is not None)
-        attempt(f"write {path}", lambda path=path: write(path, "verdict=passed\n"))
-    for folder in (*FILES, RESULTS, "/opt/agent-eval", "/etc", "/usr/local/bin", "/"):
-        attempt(f"create in {folder}", lambda folder=folder: write(os.path.join(folder, "evil"), "x"))
-    attempt("replace results", lambda: write(os.path.join(RESULTS, "results.json"), "{}"))
-    attempt("make results", lambda: os.makedirs(RESULTS))
-    attempt("link results", lambda: os.symlink("/tmp", RESULTS))
-    attempt("move results", lambda: os.rename(RESULTS, RESULTS + "-moved"))
-    attempt("checkout token", lambda: holding(read("/github/workspace/.git/config")) or "read")
-    attempt("docker socket", docker)
-    attempt("kill 1", lambda: os.kill(1, signal.SIGTERM))
-    attempt("kill the gate", lambda: os.kill(os.getppid(), signal.SIGTERM))
-    attempt("become root", lambda: os.setuid(0))
-    attempt("sudo", lambda: subprocess.run(["su", "-c", "id"], check=True, capture_output=True, timeout=5).stdout)
-    attempt("groups", lambda: [group for group in os.getgroups() if group != os.getgid()])
-    if os.getuid() == 0:
-        got["user"] = 0
-    return got
-
-
-def docker() -> str:
-    """Talks to the engine, who could start anything as root."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect("/var/run/docker.sock")
-        connection.sendall(b"GET /version HTTP/1.0\r\n\r\n")
-        return connection.recv(100).decode()
-
-
-def read(path: str) -> bytes:
-    """The content of a file."""
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def write(path: str, text: str) -> str:
-    """Appends to a file."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(text)
-    return "written"
 
 
 class Evil(BaseAgent):  # type: ignore[misc]  # google-adk is not in our own environment

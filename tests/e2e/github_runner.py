@@ -20,6 +20,8 @@ from typing import Any
 
 from container_engine import REPOSITORY, Engine
 
+from agent_eval.agents.spawn import STATE_DIR
+
 RUNNER_USER = (1001, 118)
 """Whom the workspace belongs to on a hosted runner (`runner:docker`)."""
 
@@ -180,7 +182,7 @@ class Runner:
                 "-v", f"{self._socket()}:/var/run/docker.sock",
                 *(part for target, source in mounts.items() for part in ("-v", f"{source}:{target}")),
                 # Not the runner's: keeps the agents' environments between tests.
-                "-v", f"{self.cache_volume}:/home/agent/.cache",
+                "-v", f"{self.cache_volume}:{STATE_DIR}",
                 self.image,
                 *arguments,
                 environment=variables,

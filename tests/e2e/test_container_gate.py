@@ -15,6 +15,7 @@ from container_engine import REPOSITORY, Engine
 from github_runner import RUNNER_USER, SECRETS, Finished, Runner
 from lxml import etree
 
+from agent_eval.agents.spawn import STATE_DIR
 from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS
 
 pytest_plugins = ["container_fixtures"]
@@ -178,7 +179,7 @@ def test_gate__is_the_command_line_when_it_gets_arguments(runner: Runner, worksp
 def test_gate__gitlab_runs_the_command_line(engine: Engine, image: str, agent_cache: str, workspace: Workspace) -> None:
     root = workspace("home_automation")
     options = ["--workdir", "/builds/agent", "--entrypoint", "", "-e", "CI=true", "-e", "GITLAB_CI=true"]
-    volumes = ["-v", f"{root}:/builds/agent", "-v", f"{agent_cache}:/home/agent/.cache"]
+    volumes = ["-v", f"{root}:/builds/agent", "-v", f"{agent_cache}:{STATE_DIR}"]
     said = engine.check("run", "--rm", *options, *volumes, image, "sh", "-c", "agent-eval run", timeout=300)
     assert etree.parse(root / "agent-eval-results/junit.xml").getroot().findall(".//testcase")
     assert "::error" not in said

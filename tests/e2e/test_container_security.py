@@ -6,14 +6,18 @@ import base64
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from container_engine import Engine
 from github_runner import SECRETS, Finished, Runner
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
+
+Workspace = Callable[..., Path]
 
 CHECKOUT = "c2VjcmV0LWNoZWNrb3V0LXRva2Vu"
 """What Runner.workspace leaves in .git/config, as actions/checkout does."""
@@ -25,8 +29,9 @@ def evil_workspace(runner: Runner, root: Path) -> None:
     agent.mkdir()
     (agent / "__init__.py").write_text("from . import agent as agent\n", "utf-8")
     secrets = json.dumps({**SECRETS, "checkout": CHECKOUT})
-    source = (Path(__file__).with_name("evil_agent.py")).read_text("utf-8")
-    (agent / "agent.py").write_text(source.replace('"@SECRETS@"', repr(secrets)), "utf-8")
+    for name in ("agent", "attempts"):
+        source = (Path(__file__).with_name(f"evil_{name}.py")).read_text("utf-8")
+        (agent / f"{name}.py").write_text(source.replace('"@SECRETS@"', repr(secrets)), "utf-8")
     turn = {
         "user_content": {"role": "user", "parts": [{"text": "go"}]},
         "final_response": {"role": "model", "parts": [{"text": "{}"}]},
@@ -47,7 +52,7 @@ def answers(done: Finished) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def attacked(runner: Runner, workspace: Callable[..., Path]) -> Finished:
+def attacked(runner: Runner, workspace: Workspace) -> Finished:
     """A step in which the agent tried everything."""
     root = workspace()
     evil_workspace(runner, root)
@@ -62,7 +67,7 @@ def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) ->
     assert attacked.outputs["verdict"] == attacked.results()["verdict"] == "failed"
     assert [attacked.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
     files = [path for path in attacked.workspace.rglob("*") if path.is_file() and ".git/" not in str(path)]
-    assert "evil" not in {path.name for path in files}
+    assert "planted" not in {path.name for path in files}
     told = "".join(path.read_bytes().decode("utf-8", "replace") for path in files if "evil/" not in str(path))
     for secret in (*SECRETS.values(), CHECKOUT, base64.b64decode(CHECKOUT).decode()):
         assert secret not in told + attacked.log + attacked.summary
@@ -84,7 +89,27 @@ def test_security__agent_has_no_say_in_the_log(attacked: Finished) -> None:
     assert answers_told == []
 
 
-def test_security__permissions_are_as_before(runner: Runner, workspace: Callable[..., Path]) -> None:
+def test_security__attempts_are_worth_something(
+    engine: Engine, image: str, runner: Runner, workspace: Workspace
+) -> None:
+    """As the gate's own user nearly all of them succeed: a test of the tests."""
+    root = workspace()
+    evil_workspace(runner, root)
+    bare = f"FROM {image}\nENTRYPOINT []\n"
+    engine.check("build", "--tag", f"{image}-bare", "-", stdin=bare.encode())
+    done = replace(runner, image=f"{image}-bare").step(root, "python", "evil/attempts.py")
+    got = json.loads(done.log.splitlines()[-1])
+    expected = {
+        "own environment", "own names", "descriptors of 1", "docker socket", "make results", "checkout token",
+        "list /github/file_commands", "create in /github/workspace", "create in /opt/agent-eval",
+    }  # fmt: skip
+    assert expected <= set(got), done.log
+    assert set(got["own environment"]) == set(SECRETS)
+    assert any(name.startswith("write /github/file_commands/") for name in got)
+    assert done.outputs == {"verdict": "passed"}, "the forged output arrived"
+
+
+def test_security__permissions_are_as_before(runner: Runner, workspace: Workspace) -> None:
     root = workspace()
     evil_workspace(runner, root)
     before = {path: path.stat().st_mode for path in root.rglob("*")}
