@@ -1,0 +1,171 @@
+"""Which agent belongs to which eval file, and why. Reads source text; imports nothing of the agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.agents.finder import RECORDED as RECORDED
+from agent_eval.agents.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, plain
+from agent_eval.agents.finder import AgentChoice as AgentChoice
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import plural
+from agent_eval.evalset.suite import LoadedFile
+
+CONFIG_FILE = "agent-eval.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentChoices:
+    """What was found out about a suite."""
+
+    by_file: Mapping[str, AgentChoice]
+    """By LoadedFile.path, in the order of the files; a file with a problem has none."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Every agent once, in order of first use."""
+        return tuple(dict.fromkeys(choice.path for choice in self.by_file.values()))
+
+
+def choose_agents(
+    root: Path, files: Sequence[LoadedFile], *, explicit: str | None = None, mapping: Mapping[str, str] | None = None
+) -> AgentChoices:
+    """Finds the agent of every file.
+
+    In this order: the explicit one; the last pattern of the mapping that matches the file's path; the agent directory
+    that the cases' `session_input.app_name` names; the nearest one, walking up from the file: the directory itself,
+    else the only agent among its children and those of its `src` and `agents`; the only agent of the repository.
+
+    Args:
+        root: The repository's root.
+        files: The loaded files.
+        explicit: `--agent`: a directory or a file in it, a dotted module, or `recorded:FILE`.
+        mapping: `[agents]` of agent-eval.toml: patterns as in .gitignore, relative to the root, to agents. Later
+            ones win.
+
+    Returns:
+        The choices, and a problem for each group of files that has none or more than one.
+    """
+    finder = Finder(root=root.resolve())
+    mapping = mapping or {}
+    problems: list[Problem] = []
+    if explicit is not None:
+        path, problem = finder.named(explicit, "--agent", None)
+        if path is None:
+            return AgentChoices(by_file={}, problems=(problem,) if problem else ())
+        choice = AgentChoice(path=path, reason="--agent")
+        return AgentChoices(by_file={file.path: choice for file in files})
+    mapped, wrong = _mapped(finder, mapping, files)
+    problems += wrong
+    chosen: dict[str, AgentChoice] = {}
+    failures: dict[NoChoice, list[str]] = {}
+    for file in files:
+        found = mapped[file.path] if file.path in mapped else finder.agent_of(file)
+        if isinstance(found, AgentChoice):
+            chosen[file.path] = found
+        elif found is not None:
+            failures.setdefault(found, []).append(file.path)
+    problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
+    return AgentChoices(by_file=chosen, problems=tuple(problems))
+
+
+def _mapped(
+    finder: Finder, mapping: Mapping[str, str], files: Sequence[LoadedFile]
+) -> tuple[dict[str, AgentChoice | None], list[Problem]]:
+    """The choices that the mapping makes; None where the agent that it names does not exist."""
+    if not mapping:
+        return {}, []
+    from pathspec import PathSpec
+
+    chosen: dict[str, AgentChoice | None] = {}
+    problems: list[Problem] = []
+    for pattern, name in mapping.items():
+        try:
+            spec = PathSpec.from_lines("gitignore", [pattern])
+        except ValueError as error:
+            problems.append(
+                Problem(
+                    severity=Severity.ERROR,
+                    code="agent-mapping-invalid",
+                    message=f'"{pattern}" in [agents] is not a pattern: {error}',
+                    hint="Patterns work as in .gitignore, e.g. `evals/weather/**`.",
+                    file=CONFIG_FILE,
+                )
+            )
+            continue
+        matched = [file.path for file in files if spec.match_file(file.path)]
+        if not matched:
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="agent-mapping-unused",
+                    message=f'the pattern "{pattern}" in [agents] matches no eval file of this run',
+                    hint="Patterns work as in .gitignore and start at the repository's root, e.g. `evals/weather/**`.",
+                    file=CONFIG_FILE,
+                )
+            )
+            continue
+        path, problem = finder.named(name, f'the mapping "{pattern}"', CONFIG_FILE)
+        problems += [problem] if problem is not None else []
+        choice = None if path is None else AgentChoice(path=path, reason=f'"{pattern}" in {CONFIG_FILE}')
+        chosen |= dict.fromkeys(matched, choice)
+    return chosen, problems
+
+
+def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
+    who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} beside it"
+    pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
+    candidates = failure.candidates
+    if failure.code == "agent-ambiguous":
+        message = f"{who} could belong to more than one agent: {failure.what} {_listed(candidates)}"
+    elif candidates:
+        message = f"no agent was found around {who}; elsewhere there are {_listed(candidates)}"
+    else:
+        return Problem(
+            severity=Severity.ERROR,
+            code=failure.code,
+            message=f"no agent was found for {who}, nor anywhere in the repository",
+            hint=f"{WHAT_IS_AN_AGENT} Name it with `--agent DIRECTORY` or `--agent package.module`.",
+            file=paths[0],
+        )
+    # A TOML string has the same escapes as a JSON one.
+    lines = [f"{json.dumps(pattern)} = {json.dumps(candidates[0])}"]
+    lines += [f"#   or {json.dumps(name)}" for name in candidates[1:5]]
+    mapping = "\n    ".join(("[agents]", *lines))
+    return Problem(
+        severity=Severity.ERROR,
+        code=failure.code,
+        message=message,
+        hint=f"Give `--agent`, or write into {CONFIG_FILE} at the repository's root:\n    {mapping}",
+        file=paths[0],
+    )
+
+
+def _pattern(path: str, *, is_directory: bool) -> str:
+    """A pattern that matches just this file, or everything in this directory."""
+    if path == ".":
+        return "**"
+    escaped = re.sub(r"([\\*?\[!#])", r"\\\1", path)
+    return f"{escaped}/**" if is_directory else escaped if "/" in escaped else f"/{escaped}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(plain(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def render_choices(choices: AgentChoices) -> str:
+    """What `agent-eval agents` prints: each agent with its files and the reason, then the problems."""
+    lines: list[str] = []
+    for agent in choices.agents:
+        lines.append(plain(agent))
+        files = [(path, choice.reason) for path, choice in choices.by_file.items() if choice.path == agent]
+        width = min(max(len(path) for path, _ in files), 72)
+        lines += [f"  {plain(path):<{width}}  ({reason})" for path, reason in files]
+    lines += [str(problem) for problem in choices.problems]
+    return "\n".join(lines) + "\n" if lines else "No eval files.\n"
