@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_snake
 
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.criterion_models import CRITERION_MODELS, BaseCriterion, RubricsBasedCriterion
@@ -121,12 +122,13 @@ def _read(
     try:
         return model_type.model_validate({"threshold": threshold}), []
     except ValidationError as error:
-        fields = ", ".join(f"`{detail['loc'][-1]}`" for detail in error.errors())
+        fields = [to_snake(str(detail["loc"][-1])) for detail in error.errors(include_url=False)]
+        example = ", ".join(f'"{name}": ...' for name in fields)
         found = document.error(
             "missing-field",
-            f"The criterion `{metric}` needs {fields} besides its threshold.",
+            f"The criterion `{metric}` needs {', '.join(f'`{name}`' for name in fields)} besides its threshold.",
             path=path,
-            hint="Give it as an object: see docs/problems.md.",
+            hint=f'Write {{"threshold": {threshold:g}, {example}}}.',
         )
         return None, [found]
 

@@ -82,7 +82,7 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
 def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
-        if not camel_case and not any(near_miss(key, ["eval_set_id", "eval_cases"]) for key in value):
+        if not camel_case and not any(near_miss(key, list(_REQUIRED)) for key in set(value) - {"eval_id", "evalId"}):
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
     renamed = {problem.hint for problem in problems}

@@ -47,6 +47,14 @@ _HINTS = {
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
     "rubric_content": 'Write {"text_property": "..."}.',
 }
+_EXAMPLES = {
+    "a string": 'Write "...".',
+    "a list": "Write [...].",
+    "an object": "Write {...}.",
+    "a number": "Write it without quotes, e.g. 0.5.",
+    "a whole number": "Write it without quotes, e.g. 5.",
+    "true or false": "Write true or false.",
+}
 _CONVERSATIONS = ("conversation", "conversation_scenario")
 _ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation": "no-conversation"}
 
@@ -124,10 +132,11 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     label = f"`{_last_key(path)}`" if path else "The document"
     if kind in _WANTED:
         found = _describe(_value_at(document.value, path))
-        hint = next((_HINTS[key] for key in (to_snake(_last_key(path)),) if key in _HINTS), None)
+        hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_WANTED[kind]])
         return document.error("wrong-type", f"{label} must be {_WANTED[kind]}, not {found}.", path=path, hint=hint)
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
-    return document.error("invalid-value", f"{label} {text[:1].lower()}{text[1:]}.", path=path)
+    hint = "Correct the value; docs/problems.md tells what is allowed."
+    return document.error("invalid-value", f"{label} {text[:1].lower()}{text[1:]}.", path=path, hint=hint)
 
 
 def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath, model: type[BaseModel]) -> Problem:
@@ -140,21 +149,14 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
     return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
 
 
-def _missing_hint(document: Document, path: JsonPath, missing: str | int) -> str | None:
-    """A key that is there and looks like the missing one."""
-    container = _value_at(document.value, path)
+def _missing_hint(document: Document, path: JsonPath, missing: str | int) -> str:
+    """What to write, or which key that is there looks like the missing one."""
     if isinstance(missing, int):
-        return _HINTS["intermediate_responses"] if "intermediate_responses" in map(_snake, path) else None
-    if not isinstance(container, dict):
-        return None
-    for key in container:
+        return _HINTS["intermediate_responses"]
+    for key in _value_at(document.value, path):
         if near_miss(key, [missing]) or _OLD_NAMES.get(key) == missing:
             return f"There is `{key}`: rename it to `{missing}`."
-    return None
-
-
-def _snake(step: str | int) -> str:
-    return to_snake(step) if isinstance(step, str) else ""
+    return f'Add "{missing}": ... to the object that begins here.'
 
 
 def _last_key(path: JsonPath) -> str:
@@ -202,16 +204,14 @@ def _real_path(
     path = list(base)
     value = _value_at(value, base)
     for number, step in enumerate(loc, start=1):
+        if is_missing and number == len(loc):
+            return tuple(path), to_snake(step) if isinstance(step, str) else step
         if isinstance(value, dict) and isinstance(step, str):
             spelling = next((name for name in (step, to_snake(step), to_camel(step)) if name in value), None)
             if spelling is not None:
                 path.append(spelling)
                 value = value[spelling]
-            elif number == len(loc) and is_missing:
-                return tuple(path), to_snake(step)
         elif isinstance(value, list) and isinstance(step, int):
-            if step >= len(value):
-                return tuple(path), step
             path.append(step)
             value = value[step]
     return tuple(path), None

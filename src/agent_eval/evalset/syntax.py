@@ -45,8 +45,9 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFindin
         )
     if offset is None:
         return _odd_number(text, parser_message)
-    while offset < len(text) and text[offset] in _SPACE:
-        offset += 1
+    if parser_message.startswith("Invalid"):  # inside a string: what stands there is text
+        return _other(text, offset, parser_message)
+    offset = _next(text, offset)
     return (
         _comment(text, offset) or _quotes(text, offset) or _comma(text, offset) or _other(text, offset, parser_message)
     )
@@ -145,8 +146,9 @@ def _previous(text: str, offset: int) -> int | None:
 
 
 def _next(text: str, offset: int) -> int:
-    while offset < len(text) and text[offset] in _SPACE:
-        offset += 1
+    if parser_message.startswith("Invalid"):  # inside a string: what stands there is text
+        return _other(text, offset, parser_message)
+    offset = _next(text, offset)
     return offset
 
 

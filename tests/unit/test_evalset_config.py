@@ -1,0 +1,168 @@
+"""Config files: where they are found, what they may hold, what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evalset_samples import BAD_CONFIGS, GOOD_CONFIGS, Sample, case, eval_set
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.config import parse_config, read_config
+from agent_eval.evalset.criterion_models import JudgeModelOptions
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.reading import parse_document
+from agent_eval.evalset.suite import EvalConfig, MatchType
+
+
+def parse(value: Any) -> tuple[EvalConfig | None, list[Problem]]:
+    document, problems = parse_document(json.dumps(value, indent=2).encode(), "test_config.json")
+    assert document is not None
+    return parse_config(document, problems)
+
+
+def config_of(value: Any) -> EvalConfig:
+    config, problems = parse(value)
+    assert config is not None, problems
+    return config
+
+
+@pytest.mark.parametrize("sample", GOOD_CONFIGS, ids=lambda sample: sample.name)
+def test_good(sample: Sample) -> None:
+    config, problems = parse(sample.value)
+    assert not problems, "\n".join(map(str, problems))
+    assert config is not None
+    assert [criterion.metric for criterion in config.criteria] == list(sample.value["criteria"])
+
+
+@pytest.mark.parametrize("sample", BAD_CONFIGS, ids=lambda sample: sample.name)
+def test_bad(sample: Sample) -> None:
+    config, problems = parse(sample.value)
+    assert tuple(problem.code for problem in problems) == sample.codes, "\n".join(map(str, problems))
+    if sample.path is not None:
+        assert problems[0].path == sample.path
+    assert sample.says in f"{problems[0].message}\n{problems[0].hint}"
+    assert all(problem.line and problem.column and problem.hint for problem in problems)
+    assert (config is None) == any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def test_options_are_typed_and_complete() -> None:
+    config = config_of(
+        {
+            "criteria": {
+                "tool_trajectory_avg_score": {"threshold": "1", "matchType": "any-order"},
+                "response_match_score": True,
+                "final_response_match_v2": {"threshold": 0.5, "judgeModelOptions": {"numSamples": "3"}},
+                "hallucinations_v1": 0.5,
+                "safety_v1": 1,
+                "per_turn_user_simulator_quality_v1": 0.5,
+            }
+        }
+    )
+    options = {criterion.metric: dict(criterion.options) for criterion in config.criteria}
+    base = {"include_intermediate_responses_in_final": False}
+    judge = JudgeModelOptions()
+    assert options == {
+        "tool_trajectory_avg_score": {**base, "match_type": MatchType.ANY_ORDER, "ignore_args": False},
+        "response_match_score": base,
+        "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
+        "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
+        "safety_v1": {**base, "judge_model_options": judge, "backend": "judge"},
+        "per_turn_user_simulator_quality_v1": {**base, "judge_model_options": judge, "stop_signal": "</finished>"},
+    }
+    assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5, 1.0, 0.5]
+    assert (judge.judge_model, judge.num_samples, judge.parallelism_limit) == ("gemini-2.5-flash", 5, 1)
+
+
+def test_fields_of_a_custom_metric_are_kept() -> None:
+    config = config_of(
+        {
+            "criteria": {"mine": {"threshold": 3, "myOption": 1}},
+            "customMetrics": {"mine": {"codeConfig": {"name": "a.b"}, "description": "d"}},
+        }
+    )
+    assert config.criteria[0].options["myOption"] == 1
+    assert config.custom_metrics["mine"]["code_config"] == {"name": "a.b"}
+
+
+def test_position_of_a_bad_threshold() -> None:
+    _, problems = parse({"criteria": {"response_match_score": 0.5, "safety_v1": {"threshold": 2}}})
+    assert [(problem.line, problem.column) for problem in problems] == [(5, 20)]
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def test_nearest_config_applies_to_each_file(tmp_path: Path) -> None:
+    for number, place in enumerate(("a", "a/b", "a/b/c", "d")):
+        write(tmp_path / place / "x.test.json", {**eval_set(case()), "eval_set_id": str(number)})
+    write(tmp_path / "a" / "test_config.json", {"criteria": {"response_match_score": 0.1}})
+    write(tmp_path / "a/b/c" / "eval_config.json", {"criteria": {"response_match_score": 0.2}})
+    suite = load_suite(tmp_path)
+    assert [(file.path, file.config.source) for file in suite.files] == [
+        ("a/b/c/x.test.json", "a/b/c/eval_config.json"),
+        ("a/b/x.test.json", "a/test_config.json"),
+        ("a/x.test.json", "a/test_config.json"),
+        ("d/x.test.json", None),
+    ]
+    assert suite.files[1].config is suite.files[2].config
+    assert {criterion.metric: criterion.threshold for criterion in suite.files[3].config.criteria} == {
+        "tool_trajectory_avg_score": 1.0,
+        "response_match_score": 0.8,
+    }
+
+
+def test_config_above_the_root_does_not_apply(tmp_path: Path) -> None:
+    write(tmp_path / "test_config.json", {"criteria": {"response_match_score": 0.1}})
+    write(tmp_path / "repo" / "x.test.json", eval_set(case()))
+    assert load_suite(tmp_path / "repo").files[0].config.source is None
+
+
+def test_two_configs_in_a_directory(tmp_path: Path) -> None:
+    write(tmp_path / "x.test.json", eval_set(case()))
+    for name, threshold in (("test_config.json", 0.1), ("eval_config.json", 0.2)):
+        write(tmp_path / name, {"criteria": {"response_match_score": threshold}})
+    suite = load_suite(tmp_path)
+    assert suite.files[0].config.source == "test_config.json"
+    assert [(problem.code, problem.severity, problem.file) for problem in suite.problems] == [
+        ("two-configs", Severity.WARNING, "eval_config.json")
+    ]
+
+
+def test_override_applies_to_every_file(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "x.test.json", eval_set(case()))
+    write(tmp_path / "a" / "test_config.json", {"criteria": {}})
+    write(tmp_path / "strict.json", {"criteria": {"response_match_score": 0.9}})
+    suite = load_suite(tmp_path, config=Path("strict.json"))
+    assert not suite.problems
+    assert suite.files[0].config.source == "strict.json"
+
+
+def test_missing_override_is_an_error_once(tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", eval_set(case()))
+    write(tmp_path / "b.test.json", {**eval_set(case()), "eval_set_id": "b"})
+    suite = load_suite(tmp_path, config=tmp_path / "none.json")
+    assert [problem.code for problem in suite.problems] == ["config-not-found"]
+    assert suite.files == ()
+
+
+def test_broken_config_is_reported_once_and_its_files_are_checked_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "a.test.json", eval_set(case()))
+    write(tmp_path / "b.test.json", eval_set(case(conversation=[])))
+    (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,}}')
+    suite = load_suite(tmp_path)
+    assert [(problem.file, problem.code) for problem in suite.problems] == [
+        ("b.test.json", "duplicate-eval-set-id"),
+        ("b.test.json", "empty-conversation"),
+        ("test_config.json", "json-trailing-comma"),
+    ]
+
+
+def test_unreadable_config(tmp_path: Path) -> None:
+    config, problems = read_config(tmp_path / "none.json", "none.json")
+    assert config is None
+    assert [problem.code for problem in problems] == ["unreadable-file"]

@@ -1,0 +1,194 @@
+"""Files that are no JSON: the cause, the place, and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.positions import JsonPath, Positions, format_path
+from agent_eval.evalset.reading import parse_document
+
+
+def finding(data: str | bytes) -> Problem:
+    document, problems = parse_document(data.encode() if isinstance(data, str) else data, "f.json")
+    assert document is None
+    (problem,) = problems
+    assert problem.severity is Severity.ERROR
+    assert problem.hint
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "line", "column"),
+    [
+        pytest.param(b"", "empty-file", 1, 1, id="empty"),
+        pytest.param(b" \r\n\t", "empty-file", 1, 1, id="blank"),
+        pytest.param(b"\xef\xbb\xbf{}", "byte-order-mark", 1, 1, id="utf-8 mark"),
+        pytest.param("{}".encode("utf-16"), "not-utf8", 1, 1, id="utf-16 with mark"),
+        pytest.param("{}".encode("utf-16-be"), "not-utf8", 1, 1, id="utf-16 without mark"),
+        pytest.param("{}".encode("utf-32"), "not-utf8", 1, 1, id="utf-32"),
+        pytest.param('{\n "ä": "é'.encode() + b"\xe9" + b'"}', "not-utf8", 2, 9, id="latin-1 byte"),
+        pytest.param('{\n  // note\n  "a": 1}', "json-comment", 2, 3, id="line comment"),
+        pytest.param('{"a": 1 # note\n}', "json-comment", 1, 9, id="hash comment"),
+        pytest.param("[1, /* two */ 2]", "json-comment", 1, 5, id="block comment"),
+        pytest.param("[1] // end", "json-comment", 1, 5, id="comment after the end"),
+        pytest.param("// start\n[1]", "json-comment", 1, 1, id="comment before the start"),
+        pytest.param('{"a": 1,\n}', "json-trailing-comma", 1, 8, id="comma before a brace"),
+        pytest.param("[1,\n 2 ,\n]", "json-trailing-comma", 2, 4, id="comma before a bracket"),
+        pytest.param("{'a': 1}", "json-single-quotes", 1, 2, id="single-quoted key"),
+        pytest.param("{\"a\": 'b'}", "json-single-quotes", 1, 7, id="single-quoted value"),
+        pytest.param("{“a”: 1}", "json-single-quotes", 1, 2, id="curly quotes"),
+        pytest.param('{"a": "NaN",\n "b": NaN}', "json-constant", 2, 7, id="nan"),
+        pytest.param("[-Infinity]", "json-constant", 1, 2, id="infinity"),
+        pytest.param("[1, 1e999]", "number-too-big", 1, 5, id="too big a float"),
+        pytest.param('["5", ' + "9" * 5000 + "]", "number-too-big", 1, 7, id="too long an integer"),
+        pytest.param('{"a": [1, 2', "json-truncated", 1, 12, id="open list"),
+        pytest.param('{"a": "b', "json-truncated", 1, 7, id="open string"),
+        pytest.param('{"a": 1}\n{"a": 2}', "not-json", 2, 1, id="second document"),
+        pytest.param('{"a": 1 "b": 2}', "not-json", 1, 9, id="missing comma"),
+        pytest.param('{"a" 1}', "not-json", 1, 6, id="missing colon"),
+        pytest.param("{a: 1}", "not-json", 1, 2, id="bare key"),
+        pytest.param('{"a": True}', "not-json", 1, 7, id="python's true"),
+        pytest.param('{"a": "x\ny"}', "not-json", 1, 9, id="raw line break"),
+        pytest.param('{"a": "C:\\dir"}', "not-json", 1, 10, id="lone backslash"),
+        pytest.param("[1, ?]", "not-json", 1, 5, id="anything else"),
+        pytest.param("[\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> x\n]", "json-merge-conflict", 2, 1, id="conflict"),
+        pytest.param('["\\ud800"]', "lone-surrogate", 1, 2, id="lone surrogate"),
+        pytest.param('[{"\\udc00": 1}]', "lone-surrogate", 1, 2, id="lone surrogate in a key"),
+    ],
+)
+def test_cause_and_place(data: str | bytes, code: str, line: int, column: int) -> None:
+    problem = finding(data)
+    assert (problem.code, problem.line, problem.column) == (code, line, column), problem
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ('{"a": True}', "Write `true`"),
+        ("{a: 1}", 'Write "a"'),
+        ('{"a": "x\ty"}', r"`\t` for a tab"),
+        ('{"a": "C:\\dir"}', r"Write `\\`"),
+        ('{"a": 1}\n{"b": 2}', "JSON Lines"),
+        (b"\xef\xbb\xbf{}", 'not "UTF-8 with BOM"'),
+        (b'"\xff"', "0xff at offset 1"),
+    ],
+)
+def test_what_to_do(data: str | bytes, says: str) -> None:
+    problem = finding(data)
+    assert says in f"{problem.message} {problem.hint}"
+
+
+def test_deep_nesting_is_reported_not_raised() -> None:
+    problem = finding("[" * 200_000 + "]" * 200_000)
+    assert problem.code == "nested-too-deeply"
+
+
+def test_surrogate_pairs_and_escaped_backslashes_are_fine() -> None:
+    document, problems = parse_document(rb'["\ud83d\ude00", "\\ud800"]', "f.json")
+    assert problems == []
+    assert document is not None
+    assert document.value == ["😀", "\\ud800"]
+
+
+def test_duplicate_keys_are_warnings_at_the_one_that_is_not_read() -> None:
+    document, problems = parse_document(b'{"a": {"x": 1,\n"b": 0, "x": 2}, "c": 1, "c": 1, "c": 3}', "f.json")
+    assert document is not None
+    assert document.value == {"a": {"x": 2, "b": 0}, "c": 3}
+    found = sorted((problem.line, problem.column, problem.path, problem.severity) for problem in problems)
+    assert found == [(1, 8, "a.x", Severity.WARNING), (2, 18, "c", Severity.WARNING)]
+    assert "line 2" in problems[0].message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def all_paths(value: object, path: JsonPath = ()) -> list[JsonPath]:
+    found = [path]
+    if isinstance(value, dict):
+        for key, child in value.items():
+            found += all_paths(child, (*path, key))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            found += all_paths(child, (*path, index))
+    return found
+
+
+@given(
+    value=JSON,
+    indent=st.none() | st.integers(0, 3),
+    ascii_only=st.booleans(),
+    before=st.sampled_from(["", "\n ", "\r\n"]),
+)
+def test_positions_lead_to_the_values(value: object, indent: int | None, ascii_only: bool, before: str) -> None:
+    text = before + json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    positions, lines = Positions(text), text.split("\n")
+    for path in all_paths(value):
+        where = positions.of(path)
+        rest = "\n".join([lines[where.line - 1][where.column - 1 :], *lines[where.line :]])
+        wanted: object = value
+        for step in path:
+            wanted = wanted[step]  # type: ignore[index]
+        assert json.JSONDecoder().raw_decode(rest)[0] == wanted
+        if path and isinstance(path[-1], str):
+            key = positions.of(path, key=True)
+            rest = "\n".join([lines[key.line - 1][key.column - 1 :], *lines[key.line :]])
+            assert json.JSONDecoder().raw_decode(rest)[0] == path[-1]
+
+
+@given(items=st.lists(JSON, max_size=5), indent=st.none() | st.integers(0, 2))
+def test_lines_of_items_are_those_of_their_positions(items: list[object], indent: int | None) -> None:
+    positions = Positions(json.dumps({"a": items}, indent=indent))
+    assert positions.lines_of_items(("a",)) == [positions.of(("a", index)).line for index in range(len(items))]
+
+
+def test_position_of_what_is_missing_is_that_of_its_container() -> None:
+    positions = Positions('{"a":\n {"b": 1}}')
+    assert positions.of(("a", "c", "d")) == positions.of(("a",))
+    assert positions.lines_of_items(("a",)) == []
+    assert positions.lines_of_items(("x",)) == []
+
+
+@given(data=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_no_bytes_make_it_raise(data: bytes) -> None:
+    document, problems = parse_document(data, "f.json")
+    assert (document is None) == any(problem.severity is Severity.ERROR for problem in problems)
+    for problem in problems:
+        assert problem.line is None or problem.line >= 1
+
+
+PIECES = st.lists(
+    st.sampled_from([*"{}[]:,'\"#/*\\ \n1-.eN", "NaN", '"a"', "true", "//", "1e999", "<<<<<<< "]), max_size=12
+)
+
+
+@given(pieces=PIECES)
+def test_almost_json_is_diagnosed_inside_the_text(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    document, problems = parse_document(text.encode(), "f.json")
+    if document is None:
+        lines = text.split("\n")
+        for problem in problems:
+            assert problem.line is not None
+            assert problem.column is not None
+            assert problem.line <= len(lines)
+            assert problem.column <= len(lines[problem.line - 1]) + 1
+    else:
+        assert document.value == json.loads(text)
+
+
+def test_paths_as_people_write_them() -> None:
+    assert format_path(("eval_cases", 2, "session_input", "state", "a b", 0)) == (
+        'eval_cases[2].session_input.state["a b"][0]'
+    )
+    assert format_path(()) == ""
+    assert re.fullmatch(r"\[0\]\.a", format_path((0, "a")))
