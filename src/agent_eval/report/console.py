@@ -17,11 +17,12 @@ from agent_eval.report.digest import (
     headline,
     metric_rows,
     not_run_groups,
+    other_reasons,
     place,
     run_note,
     with_status,
 )
-from agent_eval.report.escape import EMPTY, folded, one_line, visible, without_commands
+from agent_eval.report.escape import EMPTY, folded, visible, without_commands
 from agent_eval.report.numbers import score_text
 from agent_eval.results.report import CaseReport, MetricReport, ProblemReport, RunReport
 
@@ -146,7 +147,7 @@ def _overview(report: RunReport) -> Iterator[RenderableType]:
     """Every case with its scores when they fit on a screen or two, else every file with its counts."""
     if not report.cases:
         return
-    names = [row.name for row in metric_rows(report) if row.thresholds or not row.informational]
+    names = [row.name for row in metric_rows(report) if row.gates]
     if len(report.cases) > _MOST_NAMED or len(names) > _MOST_COLUMNS:
         yield _files_table(report)
     else:
@@ -324,7 +325,7 @@ def _totals(report: RunReport) -> Iterator[RenderableType]:
     for name in ("mean", "needs", "passed", "failed", "not evaluated"):
         table.add_column(name, justify="right")
     for row in rows:
-        gates = bool(row.thresholds)
+        gates = row.gates
         table.add_row(
             _line((row.name, "" if gates else "dim")),
             row.score,
@@ -341,9 +342,8 @@ def _totals(report: RunReport) -> Iterator[RenderableType]:
 def _ending(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
         yield _line(" ", (notice, "dim"))
-    for reason in report.reasons[:5]:
-        if one_line(reason.message) not in headline(report):
-            yield _line(" ", (reason.message, ""))
+    for reason in other_reasons(report):
+        yield _line(" ", (reason, ""))
     if files:
         from rich.table import Table
 

@@ -42,7 +42,9 @@ class Finding:
     summary: str
     """One line, e.g. `tool_trajectory_avg_score 0.50, needs 1.00`."""
     lines: tuple[str, ...] = ()
-    """Details, the most telling first, each on one line."""
+    """Details, each on one line."""
+    telling: tuple[str, ...] = ()
+    """Of those, what to say when there is no room for all: the differences rather than the counts."""
     turns: tuple[Turn, ...] = ()
     """Turns that lowered the score, of the first run that has any."""
     log: str = ""
@@ -66,6 +68,11 @@ class MetricRow:
     informational: int
 
     @property
+    def gates(self) -> bool:
+        """Whether it decides anything; an informational metric doesn't."""
+        return bool(self.thresholds) or not self.informational
+
+    @property
     def threshold(self) -> str:
         """`0.80`, `0.50 to 0.80`, or a dash."""
         if not self.thresholds:
@@ -76,7 +83,7 @@ class MetricRow:
     @property
     def score(self) -> str:
         """The mean in the metric's unit."""
-        if self.informational and not self.thresholds:
+        if not self.gates:
             return measurement_text(self.name, self.mean)
         return score_text(self.mean, self.thresholds[0] if len(self.thresholds) == 1 else None)
 
@@ -126,6 +133,13 @@ def _first_reason(report: RunReport) -> str:
     return first_line(report.reasons[0].message) if report.reasons else "no reason was recorded"
 
 
+def other_reasons(report: RunReport) -> list[str]:
+    """What the gate gave as reasons and the headline doesn't say, a line each."""
+    said = headline(report)
+    lines = [first_line(reason.message, _LINE) for reason in report.reasons[:5]]
+    return [line for line in lines if line and line not in said]
+
+
 def run_note(report: RunReport) -> str:
     """How often each case ran and how long it all took, e.g. `3 runs each, 48 s`."""
     runs = f"{report.num_runs} runs each, " if report.num_runs != 1 else ""
@@ -139,7 +153,7 @@ def metric_rows(report: RunReport) -> list[MetricRow]:
         for metric in case.metrics:
             found.setdefault(metric.name, []).append(metric)
     rows = [_metric_row(name, metrics) for name, metrics in found.items()]
-    return sorted(rows, key=lambda row: bool(row.informational and not row.thresholds))
+    return sorted(rows, key=lambda row: not row.gates)
 
 
 def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
@@ -212,12 +226,19 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             why = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
             summary = f"{metric.name} not evaluated" + (f": {first_line(why.message, _LINE)}" if why else "")
         turns = _turns(metric)
+        telling = []
         for turn in turns:
-            number = f"turn {turn.evidence.turn + 1}: "
-            lines.extend(number + first_line(why, _LINE) for why in turn.evidence.why if why.strip())
+            said = [
+                f"turn {turn.evidence.turn + 1}: {first_line(line, _LINE)}"
+                for line in turn.evidence.why
+                if line.strip()
+            ]
+            lines.extend(said)
+            # A finding opens with a count, if there is anything more to say than that.
+            telling.extend(said[1:] or said)
         if len(metric.runs) > 1:
             lines.append("runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20]))
-        yield Finding(subject=metric.name, summary=summary, lines=tuple(lines), turns=turns)
+        yield Finding(subject=metric.name, summary=summary, lines=tuple(lines), telling=tuple(telling), turns=turns)
 
 
 def _turns(metric: MetricReport) -> tuple[Turn, ...]:
@@ -238,7 +259,7 @@ def why(case: CaseReport, limit: int = 3) -> list[str]:
     room = limit - len(found)
     lines = []
     for finding in found:
-        details = finding.lines[:room]
+        details = (finding.telling or finding.lines)[:room]
         room -= len(details)
         lines += [finding.summary, *details]
     return lines

@@ -102,7 +102,7 @@ _SPECIAL = re.compile(
     r"|(?P<html>[&<>|])"
     r"|(?P<mark>[\\`*\[\]~#])"
     r"|(?P<under>_)"
-    r"|(?P<start>\A(?:[-+=:]|\d{1,9}(?=[.)])))",
+    r"|(?P<start>\A(?:[-+=:]|\d{1,9}(?=[.)](?:\s|\Z))))",
     re.IGNORECASE | re.ASCII,
 )
 

@@ -1,0 +1,215 @@
+"""The job summary, judged by what a reader of the rendered page gets."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from report_samples import EVIL, HOME, SAMPLES, TRAJECTORY, case, failed, metric, report
+
+from agent_eval.report.summary import DETAILS, SMALLEST_LIMIT, summary_markdown
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import FileReport, ProblemReport, Reason, RunReport, TurnEvidence
+
+SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
+
+OURS = {
+    "h2", "h3", "h4", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary",
+    "strong", "a", "sub", "br", "span", "em",
+}  # fmt: skip
+EMPTY = {"br"}
+
+
+class Page(HTMLParser):
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.prose: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(source)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
+        if tag not in EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open
+        assert self._open.pop() == tag, f"{tag} is not the innermost element"
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if not {"code", "pre"} & set(self._open):
+            self.prose.append(data)
+
+
+def rendered(markdown: str) -> Page:
+    html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
+    page = Page(html)
+    other = Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
+    assert page.tags == other.tags
+    return page
+
+
+def nothing_of_theirs(markdown: str) -> Page:
+    page = rendered(markdown)
+    assert set(page.tags) <= OURS
+    assert all(link.startswith(SOURCE + "/") for link in page.links), page.links
+    for piece in page.prose:
+        assert not re.search(r"(?<!\w)@\w|#\d|\bGH-\d|https?://|\bwww\.", piece, re.IGNORECASE), piece
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", piece)
+    return page
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_summary_markdown__renders_to_nothing_but_ours(name: str) -> None:
+    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), source_url=SOURCE))
+    assert page.tags.count("details") == page.tags.count("summary")
+
+
+def test_summary_markdown__first_line_is_the_verdict() -> None:
+    firsts = {name: summary_markdown(sample()).splitlines()[0] for name, sample in SAMPLES.items()}
+    assert firsts == {
+        "passed": "## ✅ Passed: all 4 cases",
+        "failed": "## ❌ Failed: 3 of 6 cases (2 below a threshold, 1 by an error of the agent), 3 passed",
+        "inconclusive": "## ⚠️ Inconclusive: 2 of 6 cases could not be judged, 3 not run, 1 passed",
+        "invalid": "## ⛔ Invalid: 2 errors in the eval files or the configuration; nothing was run",
+        "hostile": "## ❌ Failed: 2 of 3 cases (1 below a threshold, 1 by an error of the agent), 1 not run",
+        "wide": "## ❌ Failed: 2 of 2 cases",
+        "many": "## ❌ Failed: 167 of 500 cases, 333 passed",
+    }
+
+
+def test_summary_markdown__says_why_and_where() -> None:
+    page = rendered(summary_markdown(failed(), source_url=SOURCE))
+    assert f"{SOURCE}/{HOME}#L48" in page.links
+    assert "tool_trajectory_avg_score 0.50, needs 1.00" in page.text
+    assert 'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)' in page.text
+    assert '- set_temperature(room="bedroom", celsius=21)\n+ set_temperature(room="kitchen", celsius=21)' in page.text
+    assert "KeyError: 'garage'" in page.text
+    assert f"agent-eval run {HOME}:thermostat_in_bedroom,two_devices,garage_door" in page.text
+
+
+def test_summary_markdown__errors_stand_apart_from_failures() -> None:
+    text = summary_markdown(SAMPLES["inconclusive"]())
+    assert text.index("### Could not be judged") < text.index("`weather_question`") < text.index("### Not run")
+    assert "### Failed" not in text
+    assert "3 cases: the run's deadline (3,600 s) was over (`later_0`, `later_1`, `later_2`)" in text
+
+
+def test_summary_markdown__links_are_quoted() -> None:
+    odd = report("failed", [case("x", "failed", file="a b/[c](d)#é?.test.json", line=7)])
+    (link, *_) = rendered(summary_markdown(odd, source_url=SOURCE)).links
+    assert link.endswith("#L7")
+    assert "?" not in link
+    assert unquote(link.removeprefix(SOURCE)) == "/a b/[c](d)#é?.test.json#L7"
+
+
+def monster() -> RunReport:
+    """Everything that can be long is long and hostile."""
+    text = EVIL * 10
+    turns = [
+        TurnEvidence(turn=n, score=0.0, user=text, expected=text, actual=text[1:], why=[text] * 5) for n in range(8)
+    ]
+    cases = [
+        case(
+            f"{EVIL}{n}",
+            "failed",
+            *[metric(f"{EVIL}{m}", 0.0, threshold=0.5, evidence={0: turns}) for m in range(2)],
+            file=f"tests/{n}/{EVIL}",
+            errors={0: RunError(kind=EVIL, owner="agent", message=text, hint=text, traceback=text, log_tail=text)},
+        )
+        for n in range(60)
+    ]
+    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(60)]
+    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(60)]
+    long = report(
+        "failed",
+        cases,
+        problems=[ProblemReport(severity="warning", code=EVIL, message=text, hint=text, file=EVIL, line=3)] * 60,
+        notices=[text] * 60,
+        reasons=[Reason(code="x", message=text)] * 60,
+    )
+    files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 60
+    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(60)}, "files": files})
+
+
+MONSTER = monster()
+
+
+@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 5_000, 20_000, 65_000, 200_000, 1_000_000])
+def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(limit: int) -> None:
+    for sample in (MONSTER, SAMPLES["many"](), SAMPLES["hostile"]()):
+        text = summary_markdown(sample, limit=limit, source_url=SOURCE, files={EVIL: EVIL})
+        assert len(text.encode("utf-8")) <= limit
+        assert text.startswith("## ❌ Failed: ")
+        nothing_of_theirs(text)
+
+
+def test_summary_markdown__says_that_it_was_shortened() -> None:
+    whole, short = (summary_markdown(SAMPLES["many"](), limit=limit) for limit in (1_000_000, 20_000))
+    assert "shortened" not in whole
+    assert whole.count("<details>") == 51
+    assert "This summary was shortened to fit." in short
+    assert "more cases that did not pass" in short
+
+
+def test_details__each_step_tells_less() -> None:
+    sizes = [len(summary_markdown(SAMPLES["many"](), limit=limit)) for limit in (10**6, 10**5, 40_000, 15_000, 5_000)]
+    assert sizes == sorted(sizes, reverse=True)
+    for richer, poorer in itertools.pairwise(DETAILS):
+        assert (poorer.explained, poorer.detailed, poorer.listed, poorer.side, poorer.log, poorer.turns) <= (
+            richer.explained,
+            richer.detailed,
+            richer.listed,
+            richer.side,
+            richer.log,
+            richer.turns,
+        )
+
+
+def test_summary_markdown__refuses_an_impossible_limit() -> None:
+    with pytest.raises(ValueError, match="at least 2,000 bytes"):
+        summary_markdown(failed(), limit=1_999)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
+)
+def test_summary_markdown__holds_any_text(value: str) -> None:
+    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
+    one = report(
+        "failed",
+        [
+            case(
+                value,
+                "failed",
+                metric(value, 0.0, threshold=1.0, evidence={0: [turn]}),
+                metric(TRAJECTORY, 0.0, threshold=1.0, reason=Reason(code=value, message=value)),
+                file=value or "x",
+                errors={0: RunError(kind=value, owner="agent", message=value, traceback=value)},
+            ),
+            case(value, "not_run", reason=Reason(code="x", message=value)),
+        ],
+        problems=[ProblemReport(severity="notice", code=value, message=value, hint=value, file=value)],
+        notices=[value],
+        reasons=[Reason(code=value, message=value)],
+    )
+    nothing_of_theirs(summary_markdown(one, source_url=SOURCE))
