@@ -31,6 +31,10 @@ _LOAD_ATTEMPTS = 2
 """How often a replacement for a dead host may fail to start before no more are started."""
 
 
+_DEADLINE_HINT = "See where it waited. Slow but right? Give turns more time (`--turn-timeout`)."
+_HUNG_HINT = "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long."
+
+
 class AdkAgent:
     """An ADK agent in host processes of its own."""
 
@@ -272,30 +276,24 @@ class AdkSession:
 
     async def _too_late(self, turn: Turn, timeout: float) -> AgentFailure:
         """Ends a turn whose time is up."""
-        told = await self.host.cancel(turn)
-        if told is not None:
-            waiting = told.get("waiting") or {}
-            attempts = [code for code in waiting.get("attempts") or () if blame.is_temporary(code)]
-            if attempts:
-                return blame.provider_never_answered(str(waiting.get("name")), attempts, waiting.get("seconds") or 0.0)
-            what = f"{waiting['for']} {waiting.get('name')}".strip() if waiting.get("for") else ""
-            doing = f"; it was waiting for the {what}, for {waiting['seconds']:.1f} s" if what else ""
-            return AgentFailure(
-                f"The turn did not end within {timeout:g} s{doing}.",
-                kind=FailureKind.DEADLINE,
-                traceback=told.get("where") or None,
-                log_tail=self.host.log.tail() or None,
-                hint="See the traceback for where it waited. Slow but right? Give turns more time (`--turn-timeout`).",
-            )
-        collateral = self.host.sessions > 1
-        stack = await self.host.end_hung()
+        ended = await self.host.cancel(turn)
+        waiting = turn.waiting or {}
+        attempts = [
+            code for code in waiting.get("attempts") or () if isinstance(code, int) and blame.is_temporary(code)
+        ]
+        collateral = not ended and self.host.sessions > 1
+        stack = waiting.get("where") or None
+        if not ended:
+            stack = await self.host.end_hung(ask=turn.waiting is None) or stack
+        if attempts:
+            return blame.provider_never_answered(str(waiting.get("name")), attempts, waiting.get("seconds") or 0.0)
         return AgentFailure(
-            f"The turn did not end within {timeout:g} s, and the agent's process did not react any more; "
-            "it was killed.",
+            f"The turn did not end within {timeout:g} s{_doing(waiting)}"
+            + ("." if ended else ", and could not be stopped; the agent's process was killed."),
             kind=FailureKind.DEADLINE,
             traceback=stack,
             log_tail=self.host.log.tail() or None,
-            hint="Something blocks the agent's event loop: an endless loop, or a synchronous call in an async tool.",
+            hint=_DEADLINE_HINT if turn.waiting is not None else _HUNG_HINT,
             collateral=collateral,
         )
 
@@ -304,3 +302,11 @@ class AdkSession:
         if not self._closed:
             self._closed = True
             await self._agent.release(self)
+
+
+def _doing(waiting: Mapping[str, Any]) -> str:
+    if not waiting.get("for"):
+        return ""
+    seconds = waiting.get("seconds")
+    how_long = f" for {seconds:.1f} s" if isinstance(seconds, float) else ""
+    return f": it had been waiting for the {waiting['for']} {waiting.get('name') or ''}".rstrip() + how_long

@@ -48,6 +48,8 @@ _EVENT_FIELDS = {
     "actions": {"skip_summarization", "transfer_to_agent", "escalate"},
 }
 """What the gate needs of an event. The rest (state deltas above all) may hold objects that no JSON can carry."""
+_FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
+_PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
 _LONGEST_TRACEBACK = 40_000
 _LONGEST_MESSAGE = 4_000
 
@@ -176,23 +178,68 @@ def _causes(error: BaseException | None) -> Iterable[BaseException]:
         waiting += [*getattr(found, "exceptions", ()), found.__cause__, found.__context__]
 
 
-def _is_ours(filename: str) -> bool:
-    return filename == __file__ or "importlib._boot" in filename
+def _is_framework(filename: str) -> bool:
+    """Whether a frame is ours, ADK's or the standard library's plumbing: nothing that the agent's author could mend."""
+    return (
+        filename == __file__
+        or filename.startswith(("<frozen importlib", *_PLUMBING))
+        or any(part in filename for part in _FRAMEWORK)
+    )
+
+
+def _trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The agent's own frames and, where it ends elsewhere, the last two of those that follow them."""
+    frames = [frame for frame in frames if frame.filename != __file__]
+    own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
+    after = frames[own[-1] + 1 if own else 0 :]
+    return [frames[number] for number in own] + after[-2:]
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback without our own frames and those of the import system."""
+    """The traceback as the agent's author wants to read it: without the frames and errors of what runs the agent."""
     told = traceback.TracebackException.from_exception(error)
     waiting: list[Any] = [told]
     while waiting:
         part = waiting.pop()
-        if part is not None:
-            part.stack = traceback.StackSummary.from_list(
-                [frame for frame in part.stack if not _is_ours(frame.filename)]
-            )
-            waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+        if part is None:
+            continue
+        context = part.__context__
+        if context is not None and all(_is_framework(frame.filename) for frame in context.stack):
+            part.__context__ = None  # ADK's bookkeeping on the way up
+        part.stack = traceback.StackSummary.from_list(_trimmed(list(part.stack)))
+        waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
     text = "".join(told.format())
     return text if len(text) <= _LONGEST_TRACEBACK else "[...]\n" + text[-_LONGEST_TRACEBACK:]
+
+
+def _leaves_us(error: BaseException) -> bool:
+    """Whether an error was raised anywhere else than in this file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, SyntaxError) or any(frame.filename != __file__ for frame in frames)
+
+
+def _awaited(task: asyncio.Task[Any]) -> str:
+    """Where a task stands: the chain of what it awaits, down to the innermost, in the form of a traceback."""
+    import gc
+
+    frames: list[traceback.FrameSummary] = []
+    step: Any = task.get_coro()
+    for _ in range(500):
+        frame = next(
+            (getattr(step, name) for name in ("cr_frame", "ag_frame", "gi_frame") if hasattr(step, name)), None
+        )
+        if frame is not None:
+            code = frame.f_code
+            frames.append(traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name))
+        following = [getattr(step, name, None) for name in ("cr_await", "ag_await", "gi_yieldfrom")]
+        if type(step).__name__ in ("async_generator_asend", "async_generator_athrow", "coroutine_wrapper"):
+            following = [
+                found for found in gc.get_referents(step) if hasattr(found, "ag_frame") or hasattr(found, "cr_frame")
+            ]
+        step = next((found for found in following if found is not None), None)
+        if step is None:
+            break
+    return "".join(traceback.format_list(_trimmed(frames)))
 
 
 def _status(error: BaseException) -> int | None:
@@ -219,7 +266,7 @@ def _told(error: BaseException, model_errors: Iterable[BaseException] = ()) -> d
         "type": type(shown).__name__,
         "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
         "message": _shown(shown)[:_LONGEST_MESSAGE],
-        "traceback": _traceback(error),
+        "traceback": _traceback(error) if _leaves_us(error) else None,
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else _status(culprit),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
@@ -408,12 +455,12 @@ class Turn:
         self.invocation_id = ""
         self.model_errors: list[BaseException] = []
         self.failed_attempts: list[int] = []  # of the model call that is under way
-        self._open: dict[tuple[str, Any], tuple[float, str]] = {}
+        self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None]] = {}
         self._spans: dict[str, list[tuple[float, float]]] = {"model": [], "tool": []}
         self._requests: dict[tuple[str, str], Any] = {}
 
     def begin(self, kind: str, key: Any, what: str) -> None:
-        self._open[kind, key] = (time.monotonic(), what)
+        self._open[kind, key] = (time.monotonic(), what, asyncio.current_task())
 
     def end(self, kind: str, key: Any) -> None:
         begun = self._open.pop((kind, key), None)
@@ -423,12 +470,17 @@ class Turn:
     def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
         self._requests.setdefault((invocation_id, agent), llm_request)
 
-    def waiting(self) -> dict[str, Any]:
-        """What the turn is waiting for right now."""
-        for (kind, _), (since, what) in self._open.items():
-            attempts = self.failed_attempts if kind == "model" else []
-            return {"for": kind, "name": what, "seconds": time.monotonic() - since, "attempts": attempts}
-        return {}
+    def waiting(self, task: asyncio.Task[Any]) -> dict[str, Any]:
+        """What the turn is waiting for right now, and where; the innermost when it is several things."""
+        for (kind, _), (since, what, inner) in reversed(self._open.items()):
+            return {
+                "for": kind,
+                "name": what,
+                "seconds": time.monotonic() - since,
+                "attempts": list(self.failed_attempts) if kind == "model" else [],
+                "where": _awaited(inner or task),
+            }
+        return {"where": _awaited(task)}
 
     def measured(self) -> dict[str, float]:
         """Seconds awaiting a model, and inside tools without awaiting a model."""
@@ -551,7 +603,6 @@ class Host:
         self._retry: dict[str, Any] = {}
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
-        self._where: dict[int, str] = {}
         self._main = threading.get_ident()
 
     def run(self) -> None:
@@ -589,10 +640,7 @@ class Host:
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._main)
-        found = traceback.extract_stack(frame) if frame is not None else []
-        asyncio_files = os.path.dirname(asyncio.__file__)  # noqa: PTH120
-        inner = [item for item in found if item.filename != __file__ and not item.filename.startswith(asyncio_files)]
-        return "".join(traceback.format_list(inner[-30:]))
+        return "".join(traceback.format_list(_trimmed(list(traceback.extract_stack(frame))))) if frame else ""
 
     def _drain(self) -> None:
         while not self._inbox.empty():
@@ -686,8 +734,7 @@ class Host:
                     self._channel.notify("event", {"turn": turn.number, "event": dumped})
             result = {"started_at": wall, "duration": time.monotonic() - started, **turn.measured()}
             self._channel.answer(turn.number, {**result, "requests": turn.requests()})
-        except asyncio.CancelledError as error:
-            self._where[turn.number] = _traceback(error)
+        except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
         except BaseException as error:  # SystemExit too: it ends the turn, not the other sessions
             code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
@@ -731,17 +778,13 @@ class Host:
         return self._runners[key]
 
     def _cancel(self, number: int, params: dict[str, Any]) -> None:
-        """Answers once the turn has really ended."""
+        """Tells at once what the turn is waiting for, and answers when it has really ended."""
         task, turn = self._turns.get(int(params["turn"]), (None, None))
         if task is None or turn is None:
             self._channel.answer(number, {})
             return
-        waiting = turn.waiting()
-
-        def ended(_: Any) -> None:
-            self._channel.answer(number, {"where": self._where.pop(turn.number, ""), "waiting": waiting})
-
-        task.add_done_callback(ended)
+        self._channel.notify("waiting", {"turn": turn.number, **turn.waiting(task)})
+        task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
 
     def _close_session(self, number: int, params: dict[str, Any]) -> None:

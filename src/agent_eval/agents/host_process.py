@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +61,8 @@ class Turn:
     number: int
     answer: asyncio.Future[Any]
     events: list[Mapping[str, Any]] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
+    waiting: Mapping[str, Any] | None = None
+    """What it waited for when it was cancelled: `where`, and if known `for`, `name`, `seconds`, `attempts`."""
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -194,6 +194,10 @@ class HostProcess:
                 turn = self._turns.get(params.get("turn", 0))
                 if turn is not None and isinstance(params.get("event"), dict):
                     turn.events.append(params["event"])
+            case "waiting":
+                turn = self._turns.get(params.get("turn", 0))
+                if turn is not None:
+                    turn.waiting = params
             case "throttled":
                 self._spec.on_throttle()
             case _:
@@ -209,28 +213,27 @@ class HostProcess:
         answer.add_done_callback(lambda _: self._turns.pop(number, None))
         return turn
 
-    async def cancel(self, turn: Turn) -> dict[str, Any] | None:
-        """Ends a turn.
+    async def cancel(self, turn: Turn) -> bool:
+        """Ends a turn. What it waited for is in `turn.waiting` afterwards, if the host still reacts.
 
         Returns:
-            What the host told about it, `where` it was and what it was `waiting` for; None when it does not react,
-            or is gone.
+            Whether it has ended.
         """
         _, answer = self._connection.ask("cancel", {"turn": turn.number})
         try:
             async with asyncio.timeout(_CANCEL_GRACE):
-                told = await answer
+                await answer
         except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
-            return None
+            return False
         finally:
             self._turns.pop(turn.number, None)
-        return told if isinstance(told, dict) else {}
+        return True
 
     def abandon(self, turn: Turn) -> None:
         """Ends a turn that nobody waits for any more, in the background."""
 
         async def cancel() -> None:
-            if await self.cancel(turn) is None and self.death is None:
+            if not await self.cancel(turn) and self.death is None:
                 await self.end("did not react when a turn was cancelled")
 
         task = asyncio.create_task(cancel())
@@ -253,9 +256,9 @@ class HostProcess:
             return None
         return str(told.get("stack") or "") or None if isinstance(told, dict) else None
 
-    async def end_hung(self) -> str | None:
-        """Kills a host that does not react, and tells where it hung if that can be found out."""
-        stack = await self._stack()
+    async def end_hung(self, *, ask: bool) -> str | None:
+        """Kills a host that does not react, and tells where it hung if that is asked and can be found out."""
+        stack = await self._stack() if ask else None
         await self.end("did not react any more and was killed by the gate")
         return stack
 

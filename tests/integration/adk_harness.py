@@ -1,0 +1,78 @@
+"""Starts the fixture agents in real processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from adk_envs import FIXTURES, adk_python
+
+from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.spawn import Sandbox
+from agent_eval.core.content import user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.masking import Masker
+
+
+def make(
+    name: str,
+    log_dir: Path,
+    *,
+    python: Path | None = None,
+    environment: dict[str, str] | None = None,
+    secrets: Iterable[str] = (),
+    root: Path = FIXTURES,
+    **options: Any,
+) -> AdkAgent:
+    """An agent of agents_fixtures (or a dotted module), not started."""
+    log_dir.mkdir(exist_ok=True)
+    return AdkAgent(
+        python=[str(python or adk_python())],
+        agent_path=name if "." in name else str(root / name),
+        root=root,
+        sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),
+        masker=Masker(secrets),
+        log_dir=log_dir,
+        **options,
+    )
+
+
+@asynccontextmanager
+async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[AdkAgent]:
+    """A started agent, closed at the end."""
+    agent = make(name, log_dir, **options)
+    try:
+        await agent.start()
+        yield agent
+    finally:
+        await agent.close()
+
+
+def request(**facts: Any) -> SessionRequest:
+    return SessionRequest(
+        **{"eval_set_id": "set", "eval_id": "case", "run": 0, "app_name": "app", "user_id": "u", **facts}
+    )
+
+
+async def say(agent: AdkAgent, text: str, *more: str, timeout: float = 60, **facts: Any) -> Invocation:
+    """The last invocation of a session of its own in which these texts were sent."""
+    session = await agent.open(request(**facts))
+    try:
+        for said in (text, *more):
+            invocation = await session.send(user_message(said), timeout=timeout)
+        return invocation
+    finally:
+        await session.close()
+
+
+async def failure(agent: AdkAgent, text: str, **facts: Any) -> AgentFailure:
+    """The failure that a text provokes."""
+    try:
+        invocation = await say(agent, text, **facts)
+    except AgentFailure as error:
+        return error
+    raise AssertionError(f"no failure but {invocation}")

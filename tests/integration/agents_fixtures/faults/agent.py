@@ -1,0 +1,108 @@
+"""An agent that fails in the way that the user asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from typing import Any
+
+from google.adk.agents.llm_agent import LlmAgent
+from scripted_model import call, reply, scripted, text
+
+
+def sockets() -> list[int]:
+    """The descriptors that lead to the gate, as a nosy agent would find them."""
+    found = []
+    for number in range(3, 1024):
+        try:
+            if stat.S_ISSOCK(os.fstat(number).st_mode) and socket.socket(fileno=os.dup(number)).family == socket.AF_UNIX:
+                found.append(number)
+        except OSError:
+            continue
+    return found
+
+
+async def fail(how: str) -> dict[str, Any]:
+    """Fails."""
+    match how.split(":"):
+        case ["raise"]:
+            raise ValueError("the tool is broken")
+        case ["sys.exit"]:
+            sys.exit(3)
+        case ["os._exit"]:
+            print("about to leave")
+            os._exit(7)
+        case ["abort"]:
+            ctypes.string_at(0)
+        case ["loop"]:
+            while True:
+                pass
+        case ["sleep", seconds]:
+            await asyncio.sleep(float(seconds))
+        case ["block", seconds]:
+            time.sleep(float(seconds))
+        case ["stubborn"]:
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    continue
+        case ["flood", size]:
+            line = "x" * 999 + "\n"
+            for _ in range(int(size) // 1000):
+                sys.stdout.write(line)
+            print("after the flood")
+        case ["print"]:
+            value = os.environ["JOB_SECRET"]
+            print("the value is", value)
+            os.write(1, f"raw {value}\n".encode())
+            subprocess.run(["echo", "child", value], check=True)
+            return {"value": value}
+        case ["garbage"]:
+            os.write(last_unix_socket(), b"this is not JSON\n")
+            await asyncio.sleep(30)
+        case ["close"]:
+            os.closerange(3, 1024)
+            await asyncio.sleep(30)
+        case ["closelow"]:
+            os.closerange(3, 256)
+        case ["inherit"]:
+            code = "import os,stat;print([n for n in range(3,1024) if os.path.exists(f'/proc/self/fd/{n}')])"
+            return {"open": subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()}
+        case ["fork"]:
+            if (child := os.fork()) == 0:
+                still = len(sockets())
+                os._exit(still)
+            return {"parent": len(sockets()), "child": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+        case ["odd"]:
+            return {"nan": float("nan"), "inf": float("inf"), "lone": "\ud83d", "set": {1}, "bytes": b"\xff", "o": object}
+        case ["pid"]:
+            return {"pid": os.getpid()}
+        case ["stray"]:
+            return {"pid": subprocess.Popen(["sleep", "300"]).pid}
+        case _:
+            pass
+    return {"done": how}
+
+
+def last_unix_socket() -> int:
+    return max(sockets())
+
+
+def script(said: str, count: int, request: Any) -> Any:
+    if said.startswith("model raises"):
+        raise RuntimeError("the model object is broken")
+    if said == "forever":
+        return reply(call("fail", how="ok"))
+    if said.startswith("say ") or count:
+        return reply(text(said))
+    return reply(call("fail", how=said))
+
+
+root_agent = LlmAgent(name="faulty", model=scripted(script), tools=[fail])

@@ -1,0 +1,1 @@
+WORDS = "no package needed"

@@ -1,0 +1,289 @@
+"""What becomes of a turn, and of its neighbours, when an agent fails, hangs, dies or floods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from adk_harness import failure, make, request, running, say
+
+from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.content import text_of, user_message
+from agent_eval.core.invocation import tool_responses
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET = "s3cret-value-of-the-job"
+
+
+def children() -> set[str]:
+    return {
+        number
+        for path in Path("/proc/self/task").glob("*/children")
+        for number in path.read_text(encoding="utf-8").split()
+    }
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def faulty(logs: Path) -> AsyncIterator[AdkAgent]:
+    before = children()
+    async with running(
+        "faults", logs, environment={"JOB_SECRET": SECRET}, secrets=[SECRET], log_limit=200_000
+    ) as agent:
+        yield agent
+    assert children() <= before  # no process is left, and no zombie
+
+
+async def test_an_exception_of_a_tool(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "raise")
+    assert (error.kind, error.owner, error.collateral) == (FailureKind.EXCEPTION, Owner.AGENT, False)
+    assert error.message == "The agent raised ValueError: the tool is broken"
+    assert error.traceback is not None
+    assert 'raise ValueError("the tool is broken")' in error.traceback
+    assert "host.py" not in error.traceback
+
+
+async def test_an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "model raises")
+    assert (error.kind, error.owner) == (FailureKind.EXCEPTION, Owner.AGENT)
+    assert "RuntimeError: the model object is broken" in error.message
+
+
+async def test_sys_exit_hurts_only_its_own_session(faulty: AdkAgent) -> None:
+    before = await pid(faulty)
+    neighbour = asyncio.create_task(say(faulty, "sleep:0.5"))
+    error = await failure(faulty, "sys.exit")
+    assert error.kind is FailureKind.CRASH
+    assert "sys.exit(3)" in error.message
+    assert not error.collateral
+    assert text_of((await neighbour).final_response) == "sleep:0.5"
+    assert await pid(faulty) == before
+
+
+async def test_a_process_that_leaves(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "os._exit")
+    assert error.kind is FailureKind.CRASH
+    assert error.message == "The agent's process exited with code 7."
+    assert error.log_tail is not None
+    assert error.log_tail.endswith("about to leave")
+    assert not error.collateral
+    assert text_of((await say(faulty, "say again")).final_response) == "say again"
+
+
+async def test_a_segmentation_fault_leaves_a_python_stack(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "abort")
+    assert "SIGSEGV" in error.message
+    assert "Segmentation fault" in (error.log_tail or "") or "agent.py" in (error.log_tail or "")
+
+
+async def test_neighbours_of_a_crash_are_collateral_and_succeed_alone(faulty: AdkAgent) -> None:
+    innocent = await faulty.open(request(eval_id="innocent"))
+    idle = await faulty.open(request(eval_id="idle"))
+    await idle.send(user_message("say first"), timeout=20)
+    waiting = asyncio.create_task(innocent.send(user_message("sleep:30"), timeout=60))
+    await asyncio.sleep(0.2)
+    guilty = await failure(faulty, "os._exit")
+    with pytest.raises(AgentFailure) as caught:
+        await waiting
+    with pytest.raises(AgentFailure) as caught_idle:
+        await idle.send(user_message("say second"), timeout=20)
+    await innocent.close()
+    await idle.close()
+    assert guilty.collateral
+    assert caught.value.collateral
+    assert caught_idle.value.collateral
+    assert not (await failure(faulty, "os._exit", isolated=True)).collateral
+    assert text_of((await say(faulty, "say alone", isolated=True)).final_response) == "say alone"
+
+
+async def test_sigkill_from_outside(faulty: AdkAgent) -> None:
+    number = await pid(faulty)
+    session = asyncio.create_task(failure(faulty, "sleep:30"))
+    await asyncio.sleep(0.2)
+    os.kill(number, signal.SIGKILL)
+    started = time.monotonic()
+    error = await session
+    assert time.monotonic() - started < 3
+    assert error.message == "The agent's process was killed by SIGKILL (signal 9)."
+    assert "memory" in (error.hint or "")
+
+
+async def test_a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
+    before = await pid(faulty)
+    error = await failure(faulty, "sleep:60", timeout=0.5)
+    assert (error.kind, error.owner, error.collateral) == (FailureKind.DEADLINE, Owner.AGENT, False)
+    assert "waiting for the tool fail" in error.message
+    assert "await asyncio.sleep(float(seconds))" in (error.traceback or "")
+    assert await pid(faulty) == before
+
+
+async def test_an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
+    started = time.monotonic()
+    error = await failure(faulty, "loop", timeout=0.5)
+    assert time.monotonic() - started < 8
+    assert (error.kind, error.collateral) == (FailureKind.DEADLINE, False)
+    assert "while True:" in (error.traceback or "")
+    assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
+
+
+async def test_a_hanging_host_fails_its_neighbours_as_collateral(faulty: AdkAgent) -> None:
+    waiting = asyncio.create_task(failure(faulty, "sleep:30"))
+    await asyncio.sleep(0.2)
+    hung = await failure(faulty, "loop", timeout=0.5)
+    assert hung.collateral
+    neighbour = await waiting
+    assert neighbour.collateral
+    assert "did not react" in neighbour.message
+
+
+async def test_a_task_that_refuses_to_be_cancelled(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "stubborn", timeout=0.3)
+    assert error.kind is FailureKind.DEADLINE
+    assert "could not be stopped" in error.message
+    assert "in fail" in (error.traceback or "")
+
+
+async def test_cancelling_a_send_stops_the_turn_and_leaves_the_host(faulty: AdkAgent) -> None:
+    before = await pid(faulty)
+    task = asyncio.create_task(say(faulty, "sleep:60"))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await pid(faulty) == before
+
+
+async def test_a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> None:
+    started = time.monotonic()
+    invocation = await say(faulty, "flood:100000000")
+    assert text_of(invocation.final_response) == "flood:100000000"
+    assert time.monotonic() - started < 15
+    error = await failure(faulty, "os._exit")
+    assert "after the flood" in (error.log_tail or "")
+    largest = max(logs.glob("faults-*.log"), key=lambda path: path.stat().st_size)
+    assert 150_000 < largest.stat().st_size < 201_000
+    assert b"bytes left out" in largest.read_bytes()
+
+
+async def test_secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Path) -> None:
+    invocation = await say(faulty, "print")
+    assert SECRET not in invocation.model_dump_json()
+    assert tool_responses(invocation.intermediate_data)[0].response == {"value": "***"}
+    error = await failure(faulty, "os._exit")
+    assert "the value is ***\nraw ***\nchild ***" in (error.log_tail or "")
+    assert not any(SECRET.encode() in path.read_bytes() for path in logs.glob("*.log"))
+
+
+async def test_garbage_on_the_protocol(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "garbage")
+    assert error.kind is FailureKind.PROTOCOL
+    assert "this is not JSON" in error.message
+
+
+async def test_closing_all_descriptors_ends_in_time(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "close")
+    assert error.kind in (FailureKind.CRASH, FailureKind.PROTOCOL)
+    assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
+
+
+async def test_children_of_the_agent_get_no_descriptor_of_ours(faulty: AdkAgent) -> None:
+    inherited = tool_responses((await say(faulty, "inherit")).intermediate_data)[0].response
+    assert inherited == {"open": "[]"}
+    forked = tool_responses((await say(faulty, "fork")).intermediate_data)[0].response
+    assert forked is not None
+    assert forked["child"] == forked["parent"] - 1  # the event loop's own pair stays
+
+
+async def test_odd_values_arrive_as_json(faulty: AdkAgent) -> None:
+    response = tool_responses((await say(faulty, "odd")).intermediate_data)[0].response
+    assert response is not None
+    assert response["set"] == [1]
+    assert response["lone"] == "?"
+    assert not isinstance(response["nan"], float)
+
+
+async def test_what_the_agent_left_behind_dies_with_its_host(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs") as agent:
+        response = tool_responses((await say(agent, "stray")).intermediate_data)[0].response
+    assert response is not None
+    assert is_gone(response["pid"])
+
+
+async def test_many_sessions_share_the_hosts(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "logs", workers=2) as agent:
+        started = time.monotonic()
+        answers = await asyncio.gather(*(say(agent, "pid", "sleep:0.5") for _ in range(40)))
+        assert time.monotonic() - started < 12  # one after another they would take 20 s
+        assert len(answers) == 40
+        first = await asyncio.gather(*(agent.open(request()) for _ in range(4)))
+        assert {session.host.sessions for session in first} == {2}
+        await asyncio.gather(*(session.close() for session in first))
+
+
+@pytest.mark.parametrize("seen_from", ["idle", "loop"])
+async def test_a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_from: str) -> None:
+    script = tmp_path / "gate.py"
+    script.write_text(
+        "import asyncio, sys, os\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from pathlib import Path\n"
+        "from adk_harness import make, request\n"
+        "from agent_eval.core.content import user_message\n"
+        "async def main():\n"
+        f"    agent = make('faults', Path({str(tmp_path / 'logs')!r}))\n"
+        "    await agent.start()\n"
+        "    session = await agent.open(request())\n"
+        "    print(session.host._process.pid, flush=True)\n"
+        f"    await session.send(user_message({'loop' if seen_from == 'loop' else 'sleep:60'!r}), timeout=60)\n"
+        "asyncio.run(main())\n",
+        encoding="utf-8",
+    )
+    gate = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=asyncio.subprocess.PIPE)
+    assert gate.stdout is not None
+    number = int(await asyncio.wait_for(gate.stdout.readline(), 30))
+    await asyncio.sleep(1.0)
+    gate.kill()
+    await gate.wait()
+    for _ in range(50):
+        if is_gone(number):
+            return
+        await asyncio.sleep(0.1)
+    os.killpg(number, signal.SIGKILL)
+    raise AssertionError("the host went on without its gate")
+
+
+async def test_close_ends_sessions_in_flight_and_may_be_repeated(tmp_path: Path) -> None:
+    agent = make("faults", tmp_path / "logs")
+    await agent.start()
+    pending = asyncio.create_task(failure(agent, "sleep:60"))
+    await asyncio.sleep(0.3)
+    await agent.close()
+    await agent.close()
+    assert (await pending).kind is FailureKind.CRASH
+
+
+def is_gone(number: int) -> bool:
+    """Whether a process has ended; where nobody reaps orphans it may stay as a zombie."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+async def pid(agent: AdkAgent) -> int:
+    response = tool_responses((await say(agent, "pid")).intermediate_data)[0].response
+    assert response is not None
+    return int(response["pid"])

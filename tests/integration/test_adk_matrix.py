@@ -1,0 +1,136 @@
+"""The same turns on every supported google-adk give the same invocations (measured shapes of google-adk 2.13.0)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from adk_envs import MATRIX, adk_python
+from adk_harness import failure, running, say
+
+from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.protocol import FailureKind
+from agent_eval.core.content import Part, text_of
+from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(params=MATRIX, scope="module", loop_scope="module")
+async def shapes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AdkAgent]:
+    logs: Path = tmp_path_factory.mktemp("logs")
+    async with running("shapes", logs, python=adk_python(request.param)) as agent:
+        assert agent.provenance["adk"] == request.param
+        yield agent
+
+
+def kind(part: Part) -> str:
+    names = ("text", "function_call", "function_response", "inline_data")
+    return next(name.removeprefix("function_") for name in names if getattr(part, name) is not None)
+
+
+def shape(invocation: Invocation) -> list[str]:
+    """`author:kinds` of each event; `blank` for one without content."""
+    data = invocation.intermediate_data
+    assert isinstance(data, InvocationEvents)
+    return [
+        f"{event.author}:{'+'.join(map(kind, event.content.iter_parts())) if event.content else 'blank'}"
+        for event in data.invocation_events
+    ]
+
+
+SHAPES = {
+    "plain": ("Done.", ["tools:blank"]),
+    "text and call": ("Done.", ["tools:text+call", "tools:response", "tools:blank"]),
+    "parallel": ("Done.", ["tools:call+call", "tools:response+response", "tools:blank"]),
+    "long now": ("Done.", ["tools:call", "tools:response", "tools:blank"]),
+    "missing argument": ("Done.", ["tools:call", "tools:response", "tools:blank"]),
+    "before agent": ("No need to ask.", ["tools:blank"]),
+    "thought": ("I think.\nI say.", ["tools:blank"]),
+    "bytes": ("a picture", ["tools:blank"]),
+    "skip": ("", ["tools:call", "tools:blank"]),
+    "long later": ("I asked.", ["tools:text+call"]),
+    "agent tool": ("The helper did it.", ["boss:call", "boss:response", "boss:blank"]),
+    "transfer": ("The specialist says hello.", ["front:call", "front:response"]),
+    "sequence": ("second", ["one:call", "one:response", "one:text", "two:blank"]),
+}
+
+
+@pytest.mark.parametrize("said", SHAPES)
+async def test_shape(shapes: AdkAgent, said: str) -> None:
+    text, events = SHAPES[said]
+    invocation = await say(shapes, said)
+    assert text_of(invocation.final_response) == text
+    assert shape(invocation)[: len(events)] == events
+    assert len(shape(invocation)) == len(events) or said == "transfer"
+
+
+async def test_transfer_shows_both_agents(shapes: AdkAgent) -> None:
+    invocation = await say(shapes, "transfer")
+    assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["transfer_to_agent"]
+    assert shape(invocation)[-1] == "specialist:blank"
+
+
+async def test_parallel_agents(shapes: AdkAgent) -> None:
+    invocation = await say(shapes, "both")
+    assert sorted(shape(invocation)) in (["left:blank", "right:text"], ["left:text", "right:blank"])
+    assert text_of(invocation.final_response) in ("L", "R")
+
+
+@pytest.mark.parametrize("said", ["error", "empty"])
+async def test_a_turn_without_content(shapes: AdkAgent, said: str) -> None:
+    invocation = await say(shapes, said)
+    assert invocation.final_response is None
+    assert shape(invocation) == []
+
+
+async def test_calls_and_responses(shapes: AdkAgent) -> None:
+    data = (await say(shapes, "parallel")).intermediate_data
+    calls, responses = tool_calls(data), tool_responses(data)
+    assert [(call.name, call.args) for call in calls] == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
+    assert [response.response for response in responses] == [{"sum": 3}, {"sum": 7}]
+    assert [call.id for call in calls] == [response.id for response in responses]
+
+
+async def test_a_missing_argument_is_answered_with_an_error(shapes: AdkAgent) -> None:
+    data = (await say(shapes, "missing argument")).intermediate_data
+    assert tool_calls(data)[0].args == {"a": 1}
+    assert "error" in (tool_responses(data)[0].response or {})
+
+
+async def test_skip_summarization_gives_the_response_as_final(shapes: AdkAgent) -> None:
+    final = (await say(shapes, "skip")).final_response
+    assert final is not None
+    assert [part.function_response.name for part in final.iter_parts() if part.function_response] == ["show"]
+
+
+async def test_usage_version_and_durations(shapes: AdkAgent) -> None:
+    invocation = await say(shapes, "text and call")
+    data = invocation.intermediate_data
+    assert isinstance(data, InvocationEvents)
+    counted = [event for event in data.invocation_events if event.usage_metadata]
+    assert len(counted) == 2
+    assert all(event.usage_metadata == {"prompt_token_count": 10, "candidates_token_count": 5} for event in counted)
+    assert {event.model_version for event in counted} == {"scripted-1"}
+    assert invocation.duration is not None
+    assert 0 <= (invocation.model_duration or 0) + (invocation.tool_duration or 0) <= invocation.duration + 0.002
+    assert invocation.creation_timestamp > 1_700_000_000
+
+
+async def test_app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> None:
+    details = (await say(shapes, "agent tool")).app_details
+    assert details is not None
+    assert list(details.agent_details) == ["boss"]
+    boss = details.agent_details["boss"]
+    assert "boss" in boss.instructions
+    assert [tool["function_declarations"][0]["name"] for tool in boss.tool_declarations] == ["helper"]
+    tools = (await say(shapes, "plain")).app_details
+    assert tools is not None
+    assert tools.agent_details["tools"].instructions.startswith("Add numbers.")
+
+
+@pytest.mark.parametrize("said", ["nothing", "silent"])
+async def test_no_event_is_no_answer(shapes: AdkAgent, said: str) -> None:
+    assert (await failure(shapes, said)).kind is FailureKind.NO_ANSWER
