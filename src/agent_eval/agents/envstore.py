@@ -142,7 +142,7 @@ def gate(directory: Path, account: Account | None) -> Iterator[Path | None]:
         yield None
         return
     directory.mkdir(mode=0o700, exist_ok=True)
-    cache = directory / "cache"
+    cache = directory / f"cache-{account.uid}"
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)

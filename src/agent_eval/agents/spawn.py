@@ -126,12 +126,13 @@ async def kill_group(process: asyncio.subprocess.Process) -> None:
         transport.close()
 
 
-def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR) -> Account | None:
+def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: int | None = None) -> Account | None:
     """Whom the agent runs as: another user when we are root, None (ourselves) when we aren't.
 
     Args:
         name: The account to take if the machine has it; the image makes `agent`. Otherwise a free uid is taken.
         state_dir: Holds the home of an account that the machine doesn't have.
+        uid: The uid to take then; None for the first of `free_uids`.
 
     Raises:
         OSError: The home can't be made.
@@ -144,7 +145,7 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR) -> Acc
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        uid = _free_uid({entry.pw_uid for entry in pwd.getpwall()})
+        uid = next(free_uids()) if uid is None else uid
         account = Account(name=name, uid=uid, gid=uid, home=state_dir / f"home-{uid}")
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
     else:
@@ -156,8 +157,12 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR) -> Acc
     return account
 
 
-def _free_uid(taken: set[int]) -> int:
-    return next(uid for uid in range(_LAST_UID, _FIRST_UID, -1) if uid not in taken)
+def free_uids() -> Iterator[int]:
+    """Numbers that no account of the machine has, always in the same order."""
+    import pwd
+
+    taken = {entry.pw_uid for entry in pwd.getpwall()}
+    return (uid for uid in range(_LAST_UID, _FIRST_UID, -1) if uid not in taken)
 
 
 def _own_directory(path: Path, account: Account) -> None:
