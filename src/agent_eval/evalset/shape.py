@@ -74,12 +74,6 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
     ]
 
 
-def unknown_key(document: Document, path: JsonPath, owner: str, known: list[str]) -> tuple[str, str | None]:
-    """Message and hint for a key that its owner does not have."""
-    key = str(path[-1])
-    return f"`{key}` is not a key of {owner}.", did_you_mean(key, known)
-
-
 def did_you_mean(value: str, known: list[str]) -> str:
     """A hint: the names that a value may stand for, else all of them."""
     renamed = _OLD_NAMES.get(value)
@@ -125,8 +119,9 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
     if kind == "extra_forbidden":
         owners = _models_at(model, path[len(base) : -1])
         known = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
-        message, hint = unknown_key(document, path, noun(owners[0]) if owners else "this object", known)
-        return document.error("unknown-key", message, path=path, key=True, hint=hint)
+        key = str(path[-1])
+        message = f"`{key}` is not a key of {noun(owners[0])}."
+        return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, known))
     if kind in _ALIASES:
         return _conversation_problem(document, detail, path, model)
     label = f"`{_last_key(path)}`" if path else "The document"

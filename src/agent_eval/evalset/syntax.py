@@ -146,9 +146,8 @@ def _previous(text: str, offset: int) -> int | None:
 
 
 def _next(text: str, offset: int) -> int:
-    if parser_message.startswith("Invalid"):  # inside a string: what stands there is text
-        return _other(text, offset, parser_message)
-    offset = _next(text, offset)
+    while offset < len(text) and text[offset] in _SPACE:
+        offset += 1
     return offset
 
 
