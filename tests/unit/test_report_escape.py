@@ -249,6 +249,9 @@ def test_text__keeps_ordinary_prose_readable() -> None:
     )
 
 
-def test_without_commands__breaks_the_legacy_form() -> None:
-    assert "##[" not in escape.without_commands("a ##[error]b ###[x]")
-    assert escape.without_commands("## [ok] #[ok]") == "## [ok] #[ok]"
+def test_without_commands__breaks_both_forms() -> None:
+    shown = escape.without_commands("a ##[error]b ###[x] ::error::y ::stop-commands::t")
+    assert "##[" not in shown
+    assert not re.search("::[a-z]", shown)
+    assert shown.replace(ZWSP, "") == "a ##[error]b ###[x] ::error::y ::stop-commands::t"
+    assert escape.without_commands("## [ok] #[ok] a[::2] ::") == "## [ok] #[ok] a[::2] ::"
