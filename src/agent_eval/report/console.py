@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,9 +20,11 @@ from agent_eval.report.digest import (
     run_note,
     with_status,
 )
-from agent_eval.report.escape import EMPTY, folded, visible, without_commands
+from agent_eval.report.escape import EMPTY, visible
 from agent_eval.report.numbers import score_text
-from agent_eval.results.report import CaseReport, MetricReport, ProblemReport, RunReport
+from agent_eval.report.overview import overview
+from agent_eval.report.styling import mark, plain, styled
+from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -34,24 +34,11 @@ if TYPE_CHECKING:
 _MOST_DETAILED = 20
 """Failed cases shown with their turns; the others get a line each, up to the next limit."""
 _MOST_LISTED = 60
-_MOST_NAMED = 40
-"""Cases listed by name; of more, only their files are."""
-_MOST_COLUMNS = 4
-_SUFFIX = re.compile(r"(?:_avg)?(?:_score)?(?:_v\d+)?$")
 _MOST_TURNS = 3
 _MOST_LINES = 14
 """Lines of one cell: beyond that a diff in the summary reads better."""
 _LONGEST_LOG = 20
 
-_Part = tuple[str, str] | str
-
-_MARKS: Mapping[str, tuple[str, str]] = {
-    "passed": ("✓", "green"),
-    "failed": ("✗", "bold red"),
-    "errored": ("!", "bold yellow"),
-    "not_run": ("-", "dim"),
-    "quarantined": ("~", "yellow"),
-}
 _VERDICT_STYLE: Mapping[str, str] = {
     "passed": "bold green",
     "failed": "bold red",
@@ -97,25 +84,9 @@ def print_report(report: RunReport, target: Console, *, files: Mapping[str, str]
         target.print(block, soft_wrap=False)
 
 
-def _text(value: str, style: str = "") -> Text:
-    """Untrusted text as it may stand on a terminal and in a log of GitHub Actions."""
-    from rich.text import Text
-
-    return Text(without_commands(visible(value)), style=style, tab_size=4)
-
-
-def _line(*parts: _Part) -> Text:
-    """A line: our own words as they are, untrusted ones with their style (`""` for none)."""
-    from rich.text import Text
-
-    return Text.assemble(
-        *[(without_commands(folded(part[0])), part[1]) if isinstance(part, tuple) else part for part in parts]
-    )
-
-
 def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
     yield ""
-    yield from _overview(report)
+    yield from overview(report)
     yield ""
     yield from _not_run(report)
     unhappy = [*with_status(report, "failed"), *with_status(report, "errored"), *with_status(report, "quarantined")]
@@ -126,7 +97,7 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
         yield _case_line(case)
     left = len(unhappy) - _MOST_DETAILED - len(listed)
     if left > 0:
-        yield _line("   and ", (plural(left, "more case"), "bold"), " that did not pass")
+        yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
     if listed:
         yield ""
     yield from _problems(report.problems)
@@ -134,81 +105,14 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield from _ending(report, files)
 
 
-def _mark(case: CaseReport) -> tuple[str, str]:
-    mark, style = _MARKS[case.status]
-    return mark + " ", style
-
-
 def _case_line(case: CaseReport) -> Text:
-    return _line(" ", _mark(case), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "dim"))
-
-
-def _overview(report: RunReport) -> Iterator[RenderableType]:
-    """Every case with its scores when they fit on a screen or two, else every file with its counts."""
-    if not report.cases:
-        return
-    names = [row.name for row in metric_rows(report) if row.gates]
-    if len(report.cases) > _MOST_NAMED or len(names) > _MOST_COLUMNS:
-        yield _files_table(report)
-    else:
-        yield _cases_table(report, names)
-
-
-def _grid(first: str, others: Sequence[str]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=True)
-    table.add_column(first, overflow="fold", vertical="bottom")
-    for name in others:
-        table.add_column(_line((name, "")), justify="right", vertical="bottom", overflow="fold")
-    return table
-
-
-def _cases_table(report: RunReport, names: Sequence[str]) -> Table:
-    table = _grid("", [_label(name) for name in names])
-    for file in dict.fromkeys(case.file for case in report.cases):
-        table.add_row(_line((file, "cyan")))
-        for case in report.cases:
-            if case.file == file:
-                metrics = {metric.name: metric for metric in case.metrics}
-                cells = [_score(metrics[name]) if name in metrics else "" for name in names]
-                table.add_row(_line(_mark(case), (case.eval_id, "")), *cells)
-    return table
-
-
-def _label(name: str) -> str:
-    """A metric's name as a heading that can wrap: `tool trajectory` for `tool_trajectory_avg_score`."""
-    return _SUFFIX.sub("", name).replace("_", " ") or name
-
-
-def _score(metric: MetricReport) -> Text:
-    style = {"failed": "bold red", "not_evaluated": "yellow"}.get(metric.status, "")
-    return _line((score_text(metric.score, metric.threshold), style))
-
-
-def _files_table(report: RunReport) -> Table:
-    statuses = [status for status in _MARKS if any(case.status == status for case in report.cases)]
-    table = _grid("", [status.replace("_", " ") for status in statuses])
-    counts: dict[str, Counter[str]] = {}
-    for case in report.cases:
-        counts.setdefault(case.file, Counter())[case.status] += 1
-    # Files that failed most come first: a long list is cut at its end.
-    ordered = sorted(counts.items(), key=lambda item: item[1]["passed"] - item[1].total())
-    for file, count in ordered[:_MOST_LISTED]:
-        table.add_row(
-            _line((file, "cyan")),
-            *(_line((f"{count[status]:,}", _MARKS[status][1] if count[status] else "dim")) for status in statuses),
-        )
-    if len(ordered) > _MOST_LISTED:
-        table.add_row(_line((f"and {plural(len(ordered) - _MOST_LISTED, 'more file')}", "dim")))
-    return table
+    return styled(" ", mark(case), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "dim"))
 
 
 def _not_run(report: RunReport) -> Iterator[RenderableType]:
     for reason, cases in not_run_groups(report):
         names = ", ".join(case.eval_id for case in cases[:5]) + (" …" if len(cases) > 5 else "")
-        yield _line(
+        yield styled(
             " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} not run: ", ""), (reason, ""), (f" ({names})", "dim")
         )
         yield ""
@@ -217,9 +121,9 @@ def _not_run(report: RunReport) -> Iterator[RenderableType]:
 def _case(case: CaseReport) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
-    mark, style = _mark(case)
+    sign, style = mark(case)
     word = "crashed" if case.status == "failed" and has_crashed(case) else case.status
-    title = _line((f"{mark}{word} ", style), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "cyan"))
+    title = styled((f"{sign}{word} ", style), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "cyan"))
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
     for finding in findings(case):
         yield from _finding(finding, total_runs=len(case.runs))
@@ -229,15 +133,15 @@ def _case(case: CaseReport) -> Iterator[RenderableType]:
 def _finding(finding: Finding, *, total_runs: int) -> Iterator[RenderableType]:
     from rich.padding import Padding
 
-    yield Padding(_line((finding.summary, "bold")), (0, 0, 0, 2))
+    yield Padding(styled((finding.summary, "bold")), (0, 0, 0, 2))
     for line in finding.lines[:_MOST_LINES]:
-        yield Padding(_bullet(_line((line, ""))), (0, 0, 0, 4))
+        yield Padding(_bullet(styled((line, ""))), (0, 0, 0, 4))
     if len(finding.lines) > _MOST_LINES:
-        yield Padding(_line((f"· and {len(finding.lines) - _MOST_LINES} more", "dim")), (0, 0, 0, 4))
+        yield Padding(styled((f"· and {len(finding.lines) - _MOST_LINES} more", "dim")), (0, 0, 0, 4))
     for turn in finding.turns[:_MOST_TURNS]:
         yield Padding(_beside(turn, total_runs=total_runs), (0, 0, 0, 2))
     if len(finding.turns) > _MOST_TURNS:
-        yield Padding(_line((f"and {plural(len(finding.turns) - _MOST_TURNS, 'more turn')}", "dim")), (0, 0, 0, 4))
+        yield Padding(styled((f"and {plural(len(finding.turns) - _MOST_TURNS, 'more turn')}", "dim")), (0, 0, 0, 4))
     if finding.log:
         yield Padding(_log(finding.log), (0, 0, 0, 2))
 
@@ -262,7 +166,7 @@ def _beside(turn: Turn, *, total_runs: int) -> Table:
     which = f"turn {shown.turn + 1}" + (f", run {turn.run + 1}" if total_runs > 1 else "")
     score = "" if shown.score is None else f" · {score_text(shown.score)}"
     said = " · user: " if shown.user else ""
-    title = _line((f"{which}{score}", "bold"), said, (shorten(shown.user, 300), "italic"))
+    title = styled((f"{which}{score}", "bold"), said, (shorten(shown.user, 300), "italic"))
     table = Table(box=box.ROUNDED, expand=True, border_style="dim", title=title, title_justify="left", title_style="")
     table.add_column("expected", ratio=1, overflow="fold", header_style="dim")
     table.add_column("actual", ratio=1, overflow="fold", header_style="dim")
@@ -274,7 +178,7 @@ def _cell(value: str, style: str) -> Text:
     lines = visible(shorten(value, 2_000)).strip("\n").split("\n")
     if len(lines) > _MOST_LINES:
         lines = [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more lines"]
-    return _text("\n".join(lines) or EMPTY, style)
+    return plain("\n".join(lines) or EMPTY, style)
 
 
 def _log(log: str) -> Table:
@@ -288,7 +192,7 @@ def _log(log: str) -> Table:
     shown = (
         [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]] if len(lines) > _LONGEST_LOG else lines
     )
-    table.add_row(_text("\n".join(shown), "dim"))
+    table.add_row(plain("\n".join(shown), "dim"))
     return table
 
 
@@ -297,7 +201,7 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
     order = list(styles)
     for problem in sorted(problems, key=lambda one: order.index(one.severity))[:_MOST_LISTED]:
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
-        yield _line(
+        yield styled(
             " ",
             (where, "cyan"),
             ": " if where else "",
@@ -306,9 +210,9 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
             (problem.message, ""),
         )
         if problem.hint:
-            yield _line("     ", (problem.hint, "dim"))
+            yield styled("     ", (problem.hint, "dim"))
     if len(problems) > _MOST_LISTED:
-        yield _line(f" and {plural(len(problems) - _MOST_LISTED, 'more problem')}")
+        yield styled(f" and {plural(len(problems) - _MOST_LISTED, 'more problem')}")
     if problems:
         yield ""
 
@@ -327,12 +231,12 @@ def _totals(report: RunReport) -> Iterator[RenderableType]:
     for row in rows:
         gates = row.gates
         table.add_row(
-            _line((row.name, "" if gates else "dim")),
+            styled((row.name, "" if gates else "dim")),
             row.score,
             row.threshold,
             f"{row.passed:,}" if gates else "",
-            _line((f"{row.failed:,}", "bold red" if row.failed else "")) if gates else "",
-            _line((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else ""))
+            styled((f"{row.failed:,}", "bold red" if row.failed else "")) if gates else "",
+            styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else ""))
             if gates or row.not_evaluated
             else "",
         )
@@ -341,14 +245,14 @@ def _totals(report: RunReport) -> Iterator[RenderableType]:
 
 def _ending(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
-        yield _line(" ", (notice, "dim"))
+        yield styled(" ", (notice, "dim"))
     for reason in other_reasons(report):
-        yield _line(" ", (reason, ""))
+        yield styled(" ", (reason, ""))
     if files:
         from rich.table import Table
 
         grid = Table.grid(padding=(0, 2, 0, 1))
         for name, path in files.items():
-            grid.add_row(_line((name, "dim")), _line((path, "")))
+            grid.add_row(styled((name, "dim")), styled((path, "")))
         yield grid
-    yield _line((headline(report), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+    yield styled((headline(report), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

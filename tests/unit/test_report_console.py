@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
+from rich.cells import cell_len
+from rich.console import Console
+
+from agent_eval.report.console import console, print_report
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import ProblemReport, Reason, TurnEvidence
+
+
+def harmless(text: str) -> None:
+    """Nothing in the text acts on a terminal or on GitHub's runner."""
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    for line in text.split("\n"):
+        assert not re.match(r"::[a-z]", line.strip(), re.IGNORECASE), line
+        assert "##[" not in line
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_console__keeps_its_width_and_does_nothing(name: str, width: int) -> None:
+    text = console(SAMPLES[name](), width=width, files={"summary": "out/summary.md"})
+    harmless(text)
+    # A zero-width joiner makes rich and terminals disagree about an emoji; nothing else may stand out.
+    assert max(cell_len(line) for line in text.splitlines() if "\u200d" not in line) <= width
+
+
+def test_console__the_verdict_is_the_last_line() -> None:
+    lasts = {name: console(sample(), width=200).splitlines()[-1] for name, sample in SAMPLES.items()}
+    assert lasts["passed"] == "Passed: all 4 cases (12 s)"
+    assert lasts["failed"] == (
+        "Failed: 3 of 6 cases (2 below a threshold, 1 by an error of the agent), 3 passed (3 runs each, 12 s)"
+    )
+    assert lasts["inconclusive"] == "Inconclusive: 2 of 6 cases could not be judged, 3 not run, 1 passed (12 s)"
+    assert lasts["invalid"].startswith("Invalid: 2 errors in the eval files or the configuration; nothing was run")
+
+
+def test_console__expected_stands_beside_actual() -> None:
+    (line,) = [line for line in console(failed(), width=120).splitlines() if 'room="kitchen", celsius' in line]
+    assert re.fullmatch(
+        r' +│ set_temperature\(room="bedroom", celsius=21\) +│ set_temperature\(room="kitchen", celsius=21\) +│', line
+    )
+
+
+def test_console__colour_only_when_asked_for() -> None:
+    assert "\x1b[" not in console(failed())
+    coloured = console(failed(), color=True)
+    assert "\x1b[1;31m" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
+
+
+def test_console__many_failures_are_counted_not_listed() -> None:
+    text = console(SAMPLES["many"](), width=100)
+    assert text.count("╭") == 40
+    assert "and 87 more cases that did not pass" in text
+    assert len(text.splitlines()) < 600
+
+
+def test_print_report__writes_to_a_console_of_the_caller() -> None:
+    target = Console(file=io.StringIO(), width=100, record=True)
+    print_report(failed(), target)
+    assert "thermostat_in_bedroom" in target.export_svg()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=80),
+        st.sampled_from([EVIL, "[bold]x[/bold]", "[/]", ":smile:", "x" * 300 + "::error::y", "a " * 60 + "::error::y"]),
+    ),
+    st.integers(40, 130),
+)
+def test_console__shows_any_text(value: str, width: int) -> None:
+    turn = TurnEvidence(turn=0, score=0.0, user=value, expected=value, actual=value + "!", why=[value])
+    text = console(
+        report(
+            "failed",
+            [
+                case(value, "failed", metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}), file=value or "x"),
+                case(
+                    "crash",
+                    "failed",
+                    errors={0: RunError(kind=value, owner="agent", message=value, hint=value, log_tail=value)},
+                ),
+                case(value, "not_run", reason=Reason(code="x", message=value)),
+            ],
+            problems=[ProblemReport(severity="notice", code=value, message=value, hint=value, file=value)],
+            notices=[value],
+            reasons=[Reason(code=value, message=value)],
+        ),
+        width=width,
+        files={"summary": value},
+    )
+    harmless(text)
+    assert text.splitlines()[-1].endswith("s)") or width < 80
+
+
+def test_console__markup_is_not_markup() -> None:
+    assert "[bold]x[/bold]" in console(report("failed", [case("[bold]x[/bold]", "failed")]))
