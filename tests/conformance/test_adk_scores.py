@@ -69,39 +69,37 @@ WORDS = [
     *("1,000,000", "3.14", "don't", "don’t", "re-use", "tool_name_x", "ABC123", "**Total**:", "generalizations"),
     *("café", "cafe\u0301", "naïve"),
 ]
-TEXTS = st.lists(
-    st.one_of(
-        st.sampled_from(WORDS),
-        st.text(alphabet=st.sampled_from("".join(SCRIPTS)), min_size=1, max_size=12),
-        st.sampled_from(SCRIPTS).flatmap(lambda letters: st.text(alphabet=st.sampled_from(letters), max_size=8)),
-        st.text(max_size=4),
-    ),
-    max_size=12,
-).flatmap(lambda words: st.sampled_from([" ", ""]).map(lambda glue: glue.join(words)))
+PIECES = st.one_of(
+    st.sampled_from(WORDS),
+    st.sampled_from(SCRIPTS).flatmap(lambda letters: st.text(alphabet=letters, min_size=1, max_size=8)),
+    st.text(alphabet="".join(SCRIPTS), min_size=1, max_size=8),
+    st.text(max_size=4),
+)
+GLUES = st.sampled_from([" ", " ", "", "\n"])
 
 
 @st.composite
 def text_pairs(draw: st.DrawFn) -> tuple[str, str]:
-    """Two texts that share some words, as an answer and its reference do."""
-    reference = draw(TEXTS)
-    answer = draw(st.one_of(TEXTS, st.just(reference), st.permutations(reference.split()).map(" ".join)))
-    return draw(st.sampled_from([answer, f"{answer} {reference}", answer.upper()])), reference
+    """Two texts of pieces from one pool, so that they share some, as an answer and its reference do."""
+    pool = st.sampled_from(draw(st.lists(PIECES, min_size=1, max_size=10)))
+    shared = draw(st.lists(pool, min_size=1, max_size=8))
+    answer = [*shared, *draw(st.lists(pool, max_size=5))]
+    reference = [*draw(st.permutations(shared)), *draw(st.lists(pool, max_size=5))]
+    texts = draw(GLUES).join(answer), draw(GLUES).join(reference)
+    return draw(st.sampled_from([texts, texts, (texts[0].upper(), texts[1])]))
 
 
 def contents(text: str) -> st.SearchStrategy[dict[str, Any] | None]:
-    """Messages of that text: in one part or two, with a thought, with an empty part, or none at all."""
+    """Messages of that text: in one part or several, with a thought or a call; seldom one without text."""
     half = len(text) // 2
-    forms: list[dict[str, Any] | None] = [
-        {"role": "model", "parts": [{"text": text}]},
+    with_text: list[dict[str, Any]] = [
         {"role": "model", "parts": [{"text": text}]},
         {"parts": [{"text": text[:half]}, {"text": ""}, {"text": text[half:]}]},
         {"role": "model", "parts": [{"text": "let me think", "thought": True}, {"text": text}]},
         {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}, {"text": text}]},
-        {"role": "model", "parts": []},
-        {"role": "model"},
-        None,
     ]
-    return st.sampled_from(forms)
+    without: list[dict[str, Any] | None] = [{"role": "model", "parts": []}, {"role": "model"}, None]
+    return st.sampled_from([*with_text, *with_text, *with_text, *with_text, *without])
 
 
 @st.composite
