@@ -213,32 +213,41 @@ def _which_runs(runs: Sequence[int], total: int) -> str:
 
 def _metric_findings(case: CaseReport) -> Iterator[Finding]:
     for metric in case.metrics:
-        if metric.status in {"passed", "informational"}:
+        if metric.status == "informational":
             continue
-        lines = []
-        if metric.status == "failed":
-            summary = (
-                f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {threshold_text(metric.threshold)}"
-            )
-            if metric.reason is not None:
-                lines.append(first_line(metric.reason.message, _LINE))
-        else:
-            why = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
-            summary = f"{metric.name} not evaluated" + (f": {first_line(why.message, _LINE)}" if why else "")
+        bad = [run.run for run in metric.runs if run.status in {"failed", "not_evaluated"}]
+        if metric.status == "passed" and (case.status == "passed" or not bad):
+            continue
         turns = _turns(metric)
-        telling = []
+        lines, telling = [], []
+        if metric.reason is not None and metric.status == "failed":
+            lines.append(first_line(metric.reason.message, _LINE))
         for turn in turns:
-            said = [
-                f"turn {turn.evidence.turn + 1}: {first_line(line, _LINE)}"
-                for line in turn.evidence.why
-                if line.strip()
-            ]
+            number = f"turn {turn.evidence.turn + 1}: "
+            said = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
             lines.extend(said)
             # A finding opens with a count, if there is anything more to say than that.
             telling.extend(said[1:] or said)
         if len(metric.runs) > 1:
             lines.append("runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20]))
-        yield Finding(subject=metric.name, summary=summary, lines=tuple(lines), telling=tuple(telling), turns=turns)
+        yield Finding(
+            subject=metric.name,
+            summary=_metric_summary(metric, bad),
+            lines=tuple(lines),
+            telling=tuple(telling),
+            turns=turns,
+        )
+
+
+def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
+    reason = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
+    missing = [run.run for run in metric.runs if run.status == "not_evaluated"]
+    if metric.status == "not_evaluated" or missing:
+        some = "" if len(metric.runs) == 1 or not missing else f" {_which_runs(missing, len(metric.runs))}"
+        return f"{metric.name} not evaluated{some}" + (f": {first_line(reason.message, _LINE)}" if reason else "")
+    numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {threshold_text(metric.threshold)}"
+    # The mean is good enough, but too many runs were not.
+    return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
 
 
 def _turns(metric: MetricReport) -> tuple[Turn, ...]:
