@@ -1,0 +1,172 @@
+"""What is loaded as an agent, how it finds its modules, its settings and its session."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import FIXTURES, MATRIX, adk_python
+from adk_harness import failure, make, request, running, say
+
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.core.content import text_of, user_message
+
+
+async def heard(*args: Any, **facts: Any) -> str:
+    return text_of((await say(*args, **facts)).final_response)
+
+
+@pytest.mark.parametrize("version", MATRIX)
+async def test_an_app_its_plugins_its_state_and_its_names(tmp_path: Path, version: str) -> None:
+    environment = {"HOME_ALREADY_SET": "by the job"}
+    async with running("home", tmp_path / "logs", python=adk_python(version), environment=environment) as agent:
+        assert agent.provenance["agent"] == "butler"
+        facts = json.loads((await heard(agent, "facts", state={"guest": "Ann"})).removesuffix(" Please."))
+        rules = await heard(agent, "instruction", state={"guest": "Ann", "user:mood": "gay"}, app_name="my-app")
+        again = await heard(agent, "remember room hall", "instruction", state={"guest": "Bo"}, session_id="pinned")
+        other = await heard(agent, "instruction", state={"guest": "Cy"}, session_id="pinned")
+        retries = await heard(agent, "retries", state={"guest": "Ann"})
+        missing = await failure(agent, "instruction")
+    assert facts["alias"] is True
+    assert facts["package"] is True
+    assert facts["loaded"] == ["home.metrics"]
+    assert facts["spec"] == "home.metrics"
+    assert (facts["colour"], facts["already"]) == ("blue", "by the job")
+    assert facts["script_dir_importable"] is False
+    assert facts["cwd"] == str(FIXTURES)
+    assert set(facts["environment"]) <= {"PATH", "HOME", "HOME_COLOUR", "HOME_ALREADY_SET", "LC_CTYPE", "PWD"} | {
+        name for name in facts["environment"] if name.startswith(("GRPC_", "__"))
+    }
+    assert rules.startswith("Serve Ann in the . Shared: gay")
+    assert rules.endswith(" Please.")
+    assert again.startswith("Serve Bo in the hall.")
+    assert other.startswith("Serve Cy in the .")
+    assert json.loads(retries.removesuffix(" Please.")) == {
+        "attempts": 7,
+        "initial_delay": 5.0,
+        "max_delay": 120.0,
+        "exp_base": 2.0,
+        "http_status_codes": [408, 429, 500, 502, 503, 504],
+    }
+    assert missing.kind is FailureKind.EXCEPTION
+    assert "guest" in missing.message
+
+
+async def test_a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
+    async with running("home", tmp_path / "logs", environment={"ADK_DISABLE_LOAD_DOTENV": "1"}) as agent:
+        facts = json.loads((await heard(agent, "facts", state={"guest": "Ann"})).removesuffix(" Please."))
+    assert facts["colour"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("async_agent", "made later"), ("no_init", "no package needed"), ("faults.agent", "say hi"), ("faults", "say hi")],
+)
+async def test_forms_of_agents(tmp_path: Path, name: str, answer: str) -> None:
+    async with running(name, tmp_path / "logs") as agent:
+        assert await heard(agent, "say hi") == answer
+
+
+async def test_a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) -> None:
+    (tmp_path / "scripted_model.py").symlink_to(FIXTURES / "scripted_model.py")
+    (tmp_path / "logging").symlink_to(FIXTURES / "no_init")
+    async with running("logging", tmp_path / "logs", root=tmp_path) as agent:
+        assert await heard(agent, "hi") == "no package needed"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "detail"),
+    [
+        ("broken_import", "ModuleNotFoundError: No module named 'a_package_that_nobody_has'", "import a_package_that"),
+        ("exits_at_import", "exited with code 5", "leaving early"),
+        ("nothing", "gives no agent", ""),
+        ("no_such_directory", "gives no agent", ""),
+        ("no.such.module", "No module named 'no'", ""),
+    ],
+)
+async def test_an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message: str, detail: str) -> None:
+    agent = make(name, tmp_path / "logs", workers=2)
+    with pytest.raises(AgentFailure) as caught:
+        await agent.start()
+    with pytest.raises(AgentFailure) as again:
+        await agent.open(request())
+    await agent.close()
+    error = caught.value
+    assert (error.kind, error.owner, error.collateral) == (FailureKind.IMPORT, Owner.AGENT, False)
+    assert message in error.message
+    assert detail in f"{error.traceback}{error.log_tail}"
+    assert "host.py" not in f"{error.traceback}"
+    assert error.hint
+    assert again.value.message == error.message
+
+
+async def test_an_import_that_hangs(tmp_path: Path) -> None:
+    agent = make("hangs_at_import", tmp_path / "logs", start_timeout=4)
+    with pytest.raises(AgentFailure) as caught:
+        await agent.start()
+    await agent.close()
+    assert caught.value.kind is FailureKind.IMPORT
+    assert "within 4 s" in caught.value.message
+    assert "wait_for_a_server()" in (caught.value.traceback or "")
+
+
+async def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "agent.py").write_text("root_agent = (\n", encoding="utf-8")
+    agent = make("bad", tmp_path / "logs", root=tmp_path)
+    with pytest.raises(AgentFailure, match="SyntaxError") as caught:
+        await agent.start()
+    await agent.close()
+    assert 'agent.py", line 1' in (caught.value.traceback or "")
+
+
+async def test_an_interpreter_without_adk(tmp_path: Path) -> None:
+    agent = make("faults", tmp_path / "logs", python=Path(sys.executable))
+    with pytest.raises(AgentFailure, match="google-adk is not installed") as caught:
+        await agent.start()
+    await agent.close()
+    assert caught.value.kind is FailureKind.ENVIRONMENT
+    assert "--agent-requirements" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("python", "words"), [("/bin/false", "exited with code 1"), ("/no/python", "can't be started")]
+)
+async def test_something_that_is_no_interpreter(tmp_path: Path, python: str, words: str) -> None:
+    agent = make("faults", tmp_path / "logs", python=Path(python))
+    with pytest.raises(AgentFailure, match=words) as caught:
+        await agent.start()
+    await agent.close()
+    assert caught.value.kind is FailureKind.ENVIRONMENT
+
+
+async def test_a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text(
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        'os.write(int(sys.argv[-1]), b\'{"v": 99, "id": 1, "type": "request", "method": "hello"}\\n\')\n'
+        "input()\n",
+        encoding="utf-8",
+    )
+    fake.chmod(0o755)
+    agent = make("faults", tmp_path / "logs", python=fake)
+    with pytest.raises(AgentFailure, match="not of protocol version 1") as caught:
+        await agent.start()
+    await agent.close()
+    assert caught.value.kind is FailureKind.PROTOCOL
+
+
+async def test_nothing_is_left_open(tmp_path: Path) -> None:
+    async with running("faults", tmp_path / "warm-up") as agent:
+        await heard(agent, "say hi")
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(2):
+        async with running("faults", tmp_path / f"logs-{number}") as agent:
+            session = await agent.open(request())
+            await session.send(user_message("say hi"), timeout=20)
+    assert len(os.listdir("/proc/self/fd")) <= before
