@@ -54,7 +54,7 @@ have to be named.
 
 INDEX_VARIABLES = (
     "UV_INDEX", "UV_INDEX_*", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_KEYRING_PROVIDER",
-    "UV_INSECURE_HOST", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_OFFLINE", "UV_HTTP_TIMEOUT", "UV_PYTHON_INSTALL_MIRROR",
+    "UV_NO_INDEX", "UV_INSECURE_HOST", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_OFFLINE", "UV_HTTP_TIMEOUT", "UV_PYTHON_INSTALL_MIRROR",
     "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
 )  # fmt: skip
 """Given only to the installer that makes the agent's environment: where packages come from."""

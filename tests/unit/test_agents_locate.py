@@ -1,0 +1,223 @@
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_eval.agents.locate import AgentChoices, choose_agents, render_choices
+from agent_eval.core.problem import Severity
+from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
+from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
+
+AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a')\n"
+
+
+def make(root: Path, *paths: str, text: str = AGENT) -> None:
+    for path in paths:
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def loaded(path: str, *app_names: str) -> LoadedFile:
+    cases = [
+        EvalCase(eval_id=f"c{n}", conversation=[], session_input=SessionInput(app_name=name, user_id="u"))
+        for n, name in enumerate(app_names)
+    ] or [EvalCase(eval_id="c", conversation=[])]
+    return LoadedFile(
+        path=path,
+        eval_set=EvalSet(eval_set_id="s", eval_cases=cases),
+        config=EvalConfig(source=None, criteria=()),
+        cases=tuple(SelectedCase(case=case, line=None) for case in cases),
+    )
+
+
+def chosen(root: Path, files: Sequence[LoadedFile], **options: object) -> dict[str, str]:
+    choices = choose_agents(root, files, **options)  # type: ignore[arg-type]
+    assert choices.problems == ()
+    return {path: choice.path for path, choice in choices.by_file.items()}
+
+
+def only_problem(choices: AgentChoices) -> str:
+    [problem] = choices.problems
+    assert problem.severity is Severity.ERROR
+    return f"{problem.code}: {problem.message}\n{problem.hint}"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("bot/agent.py", AGENT),
+        ("bot/__init__.py", AGENT),
+        ("bot/agent.py", "async def get_agent_async(): ...\n"),
+        ("bot/agent.py", "from google.adk.apps import App\napp = App(name='x', root_agent=a)\n"),
+        ("bot/__init__.py", "from .agent import root_agent\n"),
+        ("bot/agent.py", "from veadk import Agent\nroot_agent: Agent = Agent()\n"),
+        ("bot/root_agent.yaml", "name: bot\n"),
+    ],
+)
+def test_a_directory_that_adk_loads_is_an_agent(tmp_path: Path, source: str, text: str) -> None:
+    make(tmp_path, source, text=text)
+    assert chosen(tmp_path, [loaded("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from google.adk.agents import Agent\nweather = Agent(name='sub')\n",
+        "from flask import Flask\napp = Flask(__name__)\n",
+        "",
+    ],
+)
+def test_what_holds_no_root_agent_is_none(tmp_path: Path, text: str) -> None:
+    make(tmp_path, "bot/agent.py", text=text)
+    assert "agent-not-found" in only_problem(choose_agents(tmp_path, [loaded("bot/x.test.json")]))
+
+
+@pytest.mark.parametrize(
+    ("agent", "file"),
+    [
+        ("my-agent/my_agent", "my-agent/eval/data/x.test.json"),
+        ("my_agent", "tests/evals/x.evalset.json"),
+        ("src/my_agent", "evals/x.test.json"),
+        ("agents/my_agent", "evals/x.test.json"),
+        ("my_agent", "my_agent/evals/deep/x.test.json"),
+        ("services/chat/backend/bot", "evals/x.test.json"),
+    ],
+)
+def test_the_nearest_agent(tmp_path: Path, agent: str, file: str) -> None:
+    make(tmp_path, f"{agent}/agent.py")
+    assert chosen(tmp_path, [loaded(file)]) == {file: agent}
+
+
+def test_the_directory_itself_comes_before_its_children_and_sub_agents_do_not_count(tmp_path: Path) -> None:
+    make(tmp_path, "bot/agent.py", "bot/helper/agent.py", "bot/other/agent.py")
+    assert chosen(tmp_path, [loaded("bot/evals/x.test.json")]) == {"bot/evals/x.test.json": "bot"}
+
+
+def test_an_agent_in_the_root_itself(tmp_path: Path) -> None:
+    make(tmp_path, "agent.py")
+    assert chosen(tmp_path, [loaded("evals/x.test.json")]) == {"evals/x.test.json": "."}
+
+
+def test_app_name_comes_before_the_nearest(tmp_path: Path) -> None:
+    make(tmp_path, "agents/weather/agent.py", "agents/home/agent.py", "evals/unrelated/agent.py")
+    files = [loaded("evals/a.test.json", "home"), loaded("evals/b.test.json", "weather", "weather")]
+    assert chosen(tmp_path, files) == {"evals/a.test.json": "agents/home", "evals/b.test.json": "agents/weather"}
+
+
+def test_app_name_that_names_nothing_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path, "bot/agent.py")
+    files = [loaded("bot/a.test.json", "app"), loaded("bot/b.test.json", "../bot"), loaded("bot/c.test.json", "..")]
+    assert set(chosen(tmp_path, files).values()) == {"bot"}
+
+
+def test_app_names_of_two_agents_in_one_file_are_an_error(tmp_path: Path) -> None:
+    make(tmp_path, "weather/agent.py", "home/agent.py")
+    text = only_problem(choose_agents(tmp_path, [loaded("evals/x.test.json", "weather", "home")]))
+    assert "session_input.app_name names home, weather" in text
+
+
+def test_two_candidates_are_an_error_that_shows_the_mapping(tmp_path: Path) -> None:
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    files = [loaded("evals/a.test.json"), loaded("evals/b.test.json"), loaded("one/c.test.json")]
+    choices = choose_agents(tmp_path, files)
+    text = only_problem(choices)
+    assert text.startswith(
+        "agent-ambiguous: evals/a.test.json and 1 other file beside it could belong to more than one agent: "
+        "in the root there are one, two"
+    )
+    assert list(choices.by_file) == ["one/c.test.json"]
+    mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
+    assert mapping == {"evals/**": "one"}
+    assert chosen(tmp_path, files, mapping=mapping)["evals/b.test.json"] == "one"
+
+
+@pytest.mark.parametrize("name", ["x.test.json", "evals/[odd] name!.test.json", 'evals/"quoted" back\\slash.test.json'])
+def test_the_mapping_that_is_shown_works_for_any_name(tmp_path: Path, name: str) -> None:
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    text = only_problem(choose_agents(tmp_path, [loaded(name)]))
+    mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
+    assert chosen(tmp_path, [loaded(name)], mapping=mapping) == {name: "one"}
+
+
+def test_the_last_pattern_of_the_mapping_wins(tmp_path: Path) -> None:
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    files = [loaded("evals/a.test.json"), loaded("evals/deep/b.test.json")]
+    found = choose_agents(tmp_path, files, mapping={"evals/**": "one", "evals/deep/": "two", "*.md": "one"})
+    assert {path: choice.path for path, choice in found.by_file.items()} == {
+        "evals/a.test.json": "one",
+        "evals/deep/b.test.json": "two",
+    }
+    assert [(p.severity, p.code) for p in found.problems] == [(Severity.WARNING, "agent-mapping-unused")]
+
+
+def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> None:
+    make(tmp_path, "weather/agent.py")
+    choices = choose_agents(tmp_path, [loaded("weather/a.test.json")], mapping={"**": "wether"})
+    assert choices.by_file == {}
+    assert "Did you mean weather?" in only_problem(choices)
+    assert choices.problems[0].file == "agent-eval.toml"
+
+
+def test_explicit_agents(tmp_path: Path) -> None:
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    (tmp_path / "old").mkdir()
+    files = [loaded("two/a.test.json")]
+    for explicit, path in [
+        ("one", "one"),
+        ("one/", "one"),
+        ("./one/agent.py", "one"),
+        ("package.agents.weather", "package.agents.weather"),
+        ("recorded:old", "recorded:old"),
+        (str(tmp_path / "one"), "one"),
+    ]:
+        assert chosen(tmp_path, files, explicit=explicit) == {"two/a.test.json": path}
+    outside = tmp_path / "one"
+    assert chosen(tmp_path / "two", files, explicit=str(outside)) == {"two/a.test.json": str(outside)}
+
+
+@pytest.mark.parametrize(
+    ("explicit", "code", "words"),
+    [
+        ("onee", "agent-not-found", "Did you mean one?"),
+        ("old", "agent-not-found", "holds no agent"),
+        ("group", "agent-not-found", "Did you mean group/three?"),
+        ("recorded:missing", "recording-not-found", "missing"),
+        ("recorded:", "recording-not-found", "(nothing)"),
+    ],
+)
+def test_a_wrong_explicit_agent(tmp_path: Path, explicit: str, code: str, words: str) -> None:
+    make(tmp_path, "one/agent.py", "group/three/agent.py")
+    (tmp_path / "old").mkdir()
+    text = only_problem(choose_agents(tmp_path, [loaded("one/a.test.json")], explicit=explicit))
+    assert text.startswith(code)
+    assert words in text
+
+
+def test_no_agent_anywhere(tmp_path: Path) -> None:
+    make(tmp_path, ".venv/lib/agent.py", "node_modules/x/agent.py")
+    make(tmp_path, "env2/pyvenv.cfg", text="")
+    make(tmp_path, "env2/lib/python/site-packages/bot/agent.py")
+    text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
+    assert "nor anywhere in the repository" in text
+    assert "root_agent.yaml" in text
+
+
+def test_what_is_printed(tmp_path: Path) -> None:
+    make(tmp_path, "home/agent.py", "weather/agent.py")
+    files = [
+        loaded("home/a.test.json"),
+        loaded("home/evals/long.test.json", "home"),
+        loaded("evals/\x1b[31m.test.json"),
+    ]
+    choices = choose_agents(tmp_path, files)
+    text = render_choices(choices)
+    assert text.startswith(
+        "home\n"
+        "  home/a.test.json           (the eval file lies in it)\n"
+        "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
+    )
+    assert choices.agents == ("home",)
+    assert "[agents]" in text
+    assert render_choices(AgentChoices(by_file={})) == "No eval files.\n"
