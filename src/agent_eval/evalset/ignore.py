@@ -68,8 +68,10 @@ def _names(expression: re.Pattern[str], relative: str, is_directory: bool) -> bo
         return True
     if not is_directory:
         return False
-    match = expression.search(f"{relative}/")
-    return match is not None and bool(match.groupdict().get(_BELOW)) and match.end(_BELOW) == len(relative) + 1
+    marked = f"{relative}/"
+    # The second search is for `**/`, whose expression is a bare slash.
+    found = (expression.search(marked), expression.search(marked, len(relative)))
+    return any(match and match.groupdict().get(_BELOW) and match.end(_BELOW) == len(marked) for match in found)
 
 
 def _read(file: Path, base: Path) -> _Level | None:
