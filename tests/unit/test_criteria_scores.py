@@ -143,6 +143,13 @@ async def test_response_match__a_missing_reference_scores_zero() -> None:
     assert result.findings[0].expected == "(no text)"
 
 
+async def test_response_match__counts_thoughts_as_text() -> None:
+    thought = turn()
+    thought.final_response = Content(parts=[Part(text="hidden thinking", thought=True), Part(text="visible")])
+
+    assert (await scored("response_match_score", [thought], [turn(text="visible")])).score == 0.5
+
+
 async def test_response_match__cuts_long_texts_in_findings() -> None:
     result = await scored("response_match_score", [turn(text="x" * 1_000_000)], [turn(text="y" * 1_000_000)])
 

@@ -1,0 +1,89 @@
+"""The pages about criteria say what the code does."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.criteria.explain import explain_response, explain_trajectory, list_calls
+from agent_eval.criteria.registry import INFORMATIONAL, supported
+from agent_eval.criteria.rouge import rouge1
+from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.metrics import METRICS
+
+ROOT = Path(__file__).parents[2]
+CRITERIA = (ROOT / "docs" / "criteria.md").read_text(encoding="utf-8")
+COMPATIBILITY = (ROOT / "docs" / "adk-compatibility.md").read_text(encoding="utf-8")
+SCORES = ROOT / "src" / "agent_eval" / "criteria"
+
+
+def test_every_metric_with_a_scorer_is_described() -> None:
+    names = {name for name in METRICS if supported(name)} | {criterion.name for criterion in INFORMATIONAL}
+
+    assert {name for name in names if f"`{name}`" not in CRITERIA} == set()
+
+
+def test_every_code_of_a_missing_score_is_described() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.glob("*.py"))
+    emitted = set(re.findall(r'code="([a-z-]+)"', sources))
+
+    assert emitted
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", CRITERIA, re.MULTILINE)) == emitted
+
+
+@pytest.mark.parametrize("block", re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL))
+def test_the_examples_are_configs(block: str) -> None:
+    criteria: dict[str, Any] = json.loads(block)["criteria"]
+
+    for metric, value in criteria.items():
+        form = value if isinstance(value, dict) else {"threshold": value}
+        model = CRITERION_MODELS[metric].model_validate(form)
+        assert supported(metric)
+        assert not model.model_extra
+
+
+def _shown(why: tuple[str, ...]) -> None:
+    assert "\nwhy\n" + "\n".join(why) + "\n```" in CRITERIA
+
+
+def test_the_trajectory_finding_is_a_real_one() -> None:
+    expected = [
+        FunctionCall(name="turn_on", args={"device": "lamp", "level": 3}),
+        FunctionCall(name="set_timer", args={"minutes": 10}),
+    ]
+    actual = [
+        FunctionCall(name="get_devices", args={}),
+        FunctionCall(name="turn_on", args={"device": "lamp", "level": "3"}),
+    ]
+
+    _shown(explain_trajectory(expected, actual))
+    for listed in (list_calls(expected), list_calls(actual)):
+        assert all(line in CRITERIA for line in listed.splitlines())
+
+
+def test_the_response_finding_is_a_real_one() -> None:
+    expected, actual = "Turned on the lights in the living room", "Turning off the light"
+
+    _shown(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
+
+
+def test_the_tests_that_hold_compatibility_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COMPATIBILITY)
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if not re.search(rf"def {test}\b", (ROOT / file).read_text(encoding="utf-8"))
+    ]
+
+    assert len(named) > 15
+    assert missing == []
+
+
+def test_every_quirk_has_a_row() -> None:
+    named = {int(number) for number in re.findall(r"\bQ(\d+)\b", COMPATIBILITY)}
+
+    assert named == set(range(1, 23))
