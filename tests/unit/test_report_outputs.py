@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from report_samples import SAMPLES, failed
 
@@ -80,3 +82,9 @@ def with_counts(passed: int, failed: int) -> RunReport:
 )
 def test_pass_rate(passed: int, failed: int, rate: str) -> None:
     assert output_values(with_counts(passed, failed), {})["pass-rate"] == rate
+
+
+def test_outputs__are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+    section = page[page.index("## Outputs of the action") :]
+    assert [name for name in OUTPUTS if f"`{name}`" not in section] == []
