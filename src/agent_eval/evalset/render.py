@@ -38,7 +38,7 @@ def render_text(problems: Sequence[Problem]) -> str:
             inside = f" ({_plain(problem.path)})" if problem.path else ""
             lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
             if problem.hint:
-                lines.append(f"      {_plain(problem.hint)}")
+                lines.append(f"      hint: {_plain(problem.hint)}")
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 

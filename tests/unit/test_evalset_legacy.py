@@ -1,0 +1,202 @@
+"""ADK's older forms, in memory and migrated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.core.content import text_of
+from agent_eval.core.invocation import IntermediateData, tool_calls
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.migrate import migrate, stem
+from agent_eval.evalset.schema import EvalSet
+from agent_eval.evalset.suite import LoadedFile, Suite
+
+TURNS = [
+    {
+        "query": "Turn on the lamp",
+        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": True}, "mock_tool_output": "ok"}],
+        "expected_intermediate_agent_responses": [{"author": "helper", "text": "one moment"}],
+        "reference": "Done.",
+        "comment": "ignored, as in ADK",
+    },
+    {"query": "Thanks", "reference": "You are welcome."},
+]
+EVALS = [
+    {"name": "lamp", "data": TURNS, "initial_session": {"state": {"a": 1}, "app_name": "home", "user_id": "u"}},
+    {"name": "thanks", "data": TURNS[1:], "initial_session": {}},
+    {"name": "plain", "data": TURNS[1:]},
+    {"name": "half", "data": TURNS[1:], "initial_session": {"state": {"b": 2}}},
+]
+
+
+def write(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2), encoding="utf-8")
+    return path
+
+
+def only_file(suite: Suite) -> LoadedFile:
+    assert not suite.errors, suite.errors
+    (file,) = suite.files
+    return file
+
+
+def codes(problems: tuple[Problem, ...] | list[Problem]) -> list[str]:
+    return [problem.code for problem in problems]
+
+
+def test_list_of_turns(tmp_path: Path) -> None:
+    write(tmp_path / "evals" / "old.test.json", TURNS)
+    suite = load_suite(tmp_path)
+    file = only_file(suite)
+    assert file.legacy
+    assert [(problem.code, problem.severity) for problem in suite.problems] == [("legacy-format", Severity.NOTICE)]
+    (selected,) = file.cases
+    assert selected.case.eval_id == "evals/old.test.json"
+    assert selected.case.session_input is None
+    assert selected.line == 1
+    first, second = selected.case.conversation or []
+    assert (text_of(first.user_content), first.user_content.role) == ("Turn on the lamp", "user")
+    assert (text_of(first.final_response), text_of(second.final_response)) == ("Done.", "You are welcome.")
+    assert [(call.name, call.args) for call in tool_calls(first.intermediate_data)] == [("set", {"on": True})]
+    assert isinstance(first.intermediate_data, IntermediateData)
+    assert [(author, parts[0].text) for author, parts in first.intermediate_data.intermediate_responses] == [
+        ("helper", "one moment")
+    ]
+    assert tool_calls(second.intermediate_data) == []
+
+
+def test_list_of_evals(tmp_path: Path) -> None:
+    write(tmp_path / "old.evalset.json", EVALS)
+    file = only_file(load_suite(tmp_path))
+    assert file.eval_set.eval_set_id == "old.evalset.json"
+    sessions = {
+        selected.case.eval_id: selected.case.session_input and selected.case.session_input.model_dump()
+        for selected in file.cases
+    }
+    assert sessions == {
+        "lamp": {"app_name": "home", "user_id": "u", "session_id": None, "state": {"a": 1}},
+        "thanks": None,
+        "plain": None,
+        "half": {"app_name": "", "user_id": "", "session_id": None, "state": {"b": 2}},
+    }
+    text = (tmp_path / "old.evalset.json").read_text()
+    lines = [number for number, line in enumerate(text.splitlines(), start=1) if line == "  {"]
+    assert [selected.line for selected in file.cases] == lines
+
+
+def test_ids_depend_on_the_content_alone(tmp_path: Path) -> None:
+    ids = []
+    for place in ("a", "b"):
+        write(tmp_path / place / "old.test.json", TURNS)
+        (selected,) = only_file(load_suite(tmp_path / place)).cases
+        ids.append([turn.invocation_id for turn in selected.case.conversation or []])
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+
+
+def test_initial_session(tmp_path: Path) -> None:
+    write(tmp_path / "old.test.json", TURNS)
+    session = write(tmp_path / "session.json", {"app_name": "home", "state": {"a": 1}})
+    (selected,) = only_file(load_suite(tmp_path, initial_session=Path("session.json"))).cases
+    assert selected.case.session_input is not None
+    assert selected.case.session_input.model_dump() == {
+        "app_name": "home", "user_id": "", "session_id": None, "state": {"a": 1},
+    }  # fmt: skip
+    write(tmp_path / "old.test.json", EVALS)
+    assert codes(load_suite(tmp_path, initial_session=session).problems) == ["legacy-format", "initial-session-unused"]
+    write(session, {"state": []})
+    suite = load_suite(tmp_path, initial_session=session)
+    assert codes(suite.errors) == ["wrong-type"]
+    assert suite.errors[0].file == "session.json"
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "path", "says"),
+    [
+        ([{"query": 456}], "wrong-type", "[0].query", "the number 456"),
+        ([{"query": "a"}, {"reference": "b"}], "missing-field", "[1]", "`query` of a legacy turn"),
+        ([{"query": "a", "reference": None}], "wrong-type", "[0].reference", "null"),
+        ([{"query": "a", "expected_tool_use": [{"tool_name": "x"}]}], "missing-field", "[0].expected_tool_use[0]",
+         "`tool_input`"),
+        ([{"data": []}], "missing-field", "[0]", "`name`"),
+        ([{"name": "n", "data": [{"query": []}]}], "wrong-type", "[0].data[0].query", "a list"),
+        ([{"name": "n", "data": []}], "empty-conversation", "[0].data", "no turns"),
+        ([{"name": "n", "data": TURNS}, {"name": "n", "data": TURNS}], "duplicate-eval-id", "[1].name", "line 2"),
+        ([{"query": "a"}], "needs-reference", None, "ADK's default criteria"),
+    ],
+)  # fmt: skip
+def test_findings_point_into_the_older_form(value: Any, code: str, path: str | None, says: str, tmp_path: Path) -> None:
+    write(tmp_path / "old.test.json", value)
+    (problem,) = load_suite(tmp_path).errors
+    assert (problem.code, problem.path) == (code, path)
+    assert says in f"{problem.message} {problem.hint}"
+    assert problem.line is not None
+
+
+def test_turn_without_reference_points_to_its_turn(tmp_path: Path) -> None:
+    write(tmp_path / "old.test.json", [TURNS[0], {"query": "x"}])
+    warnings = [problem for problem in load_suite(tmp_path).problems if problem.severity is Severity.WARNING]
+    assert [(problem.code, problem.path) for problem in warnings] == [("turn-without-reference", "[1]")]
+
+
+def test_a_mistake_in_the_present_form_is_never_called_legacy(tmp_path: Path) -> None:
+    turn = {"query": "a", "user_content": {"parts": []}}
+    write(tmp_path / "x.test.json", {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [turn]}]})
+    assert codes(load_suite(tmp_path).problems) == ["unknown-key"]
+
+
+def test_migrate_a_list_of_turns(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.test.json", TURNS)
+    session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"name": "Zoë"}})
+    new = tmp_path / "new" / "lamp.evalset.json"
+    assert migrate(old, new, initial_session=session) == []
+    text = new.read_text(encoding="utf-8")
+    assert "Zoë" in text
+    assert text.endswith("}\n")
+    assert "null" not in text
+    migrated = EvalSet.model_validate(json.loads(text))
+    assert migrated.eval_set_id == "lamp"
+    assert [case.eval_id for case in migrated.eval_cases] == ["old"]
+    before = only_file(load_suite(tmp_path, ["old.test.json"], initial_session=session)).cases[0].case
+    after = only_file(load_suite(tmp_path, ["new"])).cases[0].case
+    assert after.conversation == before.conversation
+    assert after.session_input == before.session_input
+
+
+def test_migrate_a_list_of_evals_in_place(tmp_path: Path) -> None:
+    file = write(tmp_path / "old.evalset.json", EVALS)
+    before = [selected.case for selected in only_file(load_suite(tmp_path)).cases]
+    file.chmod(0o640)
+    assert migrate(file, file) == []
+    after = only_file(load_suite(tmp_path))
+    assert not after.legacy
+    assert [selected.case for selected in after.cases] == before
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["old.evalset.json"]
+
+
+def test_migrate_refuses_what_is_not_old_or_not_sound(tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    present = write(tmp_path / "present.test.json", {"eval_set_id": "s", "eval_cases": []})
+    assert codes(migrate(present, new)) == ["not-legacy"]
+    assert codes(migrate(tmp_path / "none.json", new)) == ["unreadable-file"]
+    assert codes(migrate(write(tmp_path / "bad.test.json", [{"query": 1}]), new)) == ["wrong-type"]
+    old = write(tmp_path / "old.test.json", TURNS)
+    assert codes(migrate(old, new, initial_session=tmp_path / "none.json")) == ["unreadable-file"]
+    assert codes(migrate(old, old / "below" / "new.json")) == ["unwritable-file"]
+    assert not new.exists()
+    evals = write(tmp_path / "evals.json", EVALS)
+    assert codes(migrate(evals, new, initial_session=write(tmp_path / "s.json", {}))) == ["initial-session-unused"]
+    assert new.exists()
+
+
+def test_stems() -> None:
+    assert [stem(Path(name)) for name in ("a.test.json", "b.evalset.json", "c.d.json", "e", ".test.json")] == [
+        "a", "b", "c.d", "e", ".test",
+    ]  # fmt: skip

@@ -1,0 +1,127 @@
+"""Findings as text, JSON and workflow commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.render import render_github, render_json, render_text, summary_line, workflow_command
+
+PROBLEMS = [
+    Problem(
+        severity=Severity.WARNING, code="misspelt-key",
+        message="`x` is not a known key here.", hint="Did you mean `y`?",
+        file="b.test.json", line=2, column=1, path="eval_cases[0].x",
+    ),
+    Problem(severity=Severity.ERROR, code="no-eval-files", message="No eval file was found."),
+    Problem(
+        severity=Severity.ERROR, code="wrong-type", message="100% wrong:\nno, really", hint="Fix it.",
+        file="a,b:c.test.json", line=12, column=7,
+    ),
+    Problem(severity=Severity.NOTICE, code="legacy-format", message="Old.", file="b.test.json", line=1, column=1),
+]  # fmt: skip
+
+
+def test_text() -> None:
+    assert render_text(PROBLEMS) == (
+        """  error [no-eval-files] No eval file was found.
+
+a,b:c.test.json
+  12:7: error [wrong-type] 100% wrong: no, really
+      hint: Fix it.
+
+b.test.json
+  1:1: notice [legacy-format] Old.
+  2:1: warning [misspelt-key] `x` is not a known key here. (eval_cases[0].x)
+      hint: Did you mean `y`?
+"""
+    )
+    assert render_text([]) == ""
+
+
+def test_json() -> None:
+    found = json.loads(render_json(PROBLEMS))
+    assert [problem["code"] for problem in found] == ["no-eval-files", "wrong-type", "legacy-format", "misspelt-key"]
+    assert found[3] == {
+        "severity": "warning", "code": "misspelt-key", "message": "`x` is not a known key here.",
+        "hint": "Did you mean `y`?", "file": "b.test.json", "line": 2, "column": 1, "path": "eval_cases[0].x",
+    }  # fmt: skip
+    assert json.loads(render_json([])) == []
+
+
+def test_github() -> None:
+    assert render_github(PROBLEMS).splitlines() == [
+        "::error title=no-eval-files::No eval file was found.",
+        "::error file=a%2Cb%3Ac.test.json,line=12,col=7,title=wrong-type::100%25 wrong:%0Ano, really%0AFix it.",
+        "::warning file=b.test.json,line=2,col=1,title=misspelt-key::`x` is not a known key here.%0ADid you mean `y`?"
+        "%0A(at eval_cases[0].x)",
+        "::notice file=b.test.json,line=1,col=1,title=legacy-format::Old.",
+    ]
+    assert render_github([]) == ""
+
+
+HOSTILE = st.text() | st.sampled_from(
+    [
+        "::error::x",
+        "##[error]x",
+        "a\n::error::x",
+        "\r::stop-commands::x",
+        "\x1b[2J",
+        "###[[x",
+        "# #[x",
+        "\u2028::x",
+        "%0A::",
+    ]
+)
+
+
+@given(message=HOSTILE, hint=HOSTILE, file=HOSTILE, path=HOSTILE)
+def test_no_text_becomes_a_command(message: str, hint: str, file: str, path: str) -> None:
+    problem = Problem(
+        severity=Severity.ERROR, code="c", message=message, hint=hint, file=file, line=1, column=1, path=path
+    )
+    text = render_text([problem])
+    # .NET, which the runner is written in, ends lines at \r, \n and \r\n.
+    for line in re.split("\r\n|\r|\n", text):
+        assert not line.strip().startswith("::")
+        assert "##[" not in line
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    commands = re.split("\r\n|\r|\n", render_github([problem]))
+    assert len(commands) == 2
+    assert commands[1] == ""
+    assert commands[0].startswith("::error file=")
+    assert "##[" not in commands[0]
+
+
+@given(message=st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: "##[" not in text))
+def test_data_is_unescaped_to_what_it_was(message: str) -> None:
+    data = workflow_command("error", message, {}).removeprefix("::error::").removesuffix("\n")
+    restored = data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
+    assert restored.replace("\N{REPLACEMENT CHARACTER}", "") == "".join(
+        char for char in message if char not in "\ufffe\uffff\N{REPLACEMENT CHARACTER}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a": "{", "b": "[]"}, "2 files, 0 cases, 2 errors, 0 warnings"),
+        (
+            {"a": '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": '
+             '[{"user_content": {}, "final_response": {"parts": [{"text": "x"}]}}]}]}'},
+            "1 file, 1 case, 0 errors, 0 warnings",
+        ),
+        ({"a": '[{"query": "q", "reference": "r"}]'}, "1 file, 1 case, 0 errors, 0 warnings, 1 notice"),
+    ],
+)  # fmt: skip
+def test_summary_line(files: dict[str, str], expected: str, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / f"{name}.test.json").write_text(text)
+    assert summary_line(load_suite(tmp_path)) == expected

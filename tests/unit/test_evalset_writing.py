@@ -1,0 +1,142 @@
+"""The writer of eval sets: what it writes reads the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part
+from agent_eval.core.invocation import (
+    IntermediateData,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+    Rubric,
+    RubricContent,
+)
+from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
+from agent_eval.evalset.writing import eval_set_text, write_eval_set, write_text
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
+
+
+def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def build(model: type[BaseModel], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Like `st.builds`, which would fill in the aliases of fields as well."""
+    return st.fixed_dictionaries(fields).map(lambda values: model(**values))
+
+
+CALLS = build(FunctionCall, id=optional(TEXT), name=TEXT, args=optional(OBJECTS))
+RESPONSES = build(FunctionResponse, name=TEXT, response=optional(OBJECTS))
+PARTS = build(Part, text=optional(TEXT), thought=optional(st.booleans()), function_call=optional(CALLS))
+CONTENTS = build(Content, role=optional(TEXT), parts=optional(st.lists(PARTS, max_size=2)))
+EVENTS = build(InvocationEvent, author=TEXT, content=optional(CONTENTS), grounding_metadata=optional(OBJECTS))
+DATA = build(
+    IntermediateData,
+    tool_uses=st.lists(CALLS, max_size=2),
+    tool_responses=st.lists(RESPONSES, max_size=2),
+    intermediate_responses=st.lists(st.tuples(TEXT, st.lists(PARTS, max_size=2)), max_size=2),
+) | build(InvocationEvents, invocation_events=st.lists(EVENTS, min_size=1, max_size=2))
+RUBRICS = st.lists(
+    build(Rubric, rubric_id=TEXT, rubric_content=build(RubricContent, text_property=optional(TEXT))), max_size=2
+)
+TURNS = build(
+    Invocation,
+    invocation_id=TEXT,
+    user_content=CONTENTS,
+    final_response=optional(CONTENTS),
+    intermediate_data=optional(DATA),
+    rubrics=optional(RUBRICS),
+    creation_timestamp=st.floats(0, 1e10),
+)
+SESSIONS = build(SessionInput, app_name=TEXT, user_id=TEXT, session_id=optional(TEXT), state=OBJECTS)
+CASES = build(
+    EvalCase,
+    eval_id=TEXT,
+    conversation=st.lists(TURNS, max_size=2),
+    session_input=optional(SESSIONS),
+    rubrics=optional(RUBRICS),
+) | build(
+    EvalCase,
+    eval_id=TEXT,
+    conversation_scenario=build(ConversationScenario, starting_prompt=TEXT, conversation_plan=TEXT),
+)
+EVAL_SETS = build(EvalSet, eval_set_id=TEXT, name=optional(TEXT), eval_cases=st.lists(CASES, max_size=2))
+
+
+@given(eval_set=EVAL_SETS)
+def test_what_is_written_reads_the_same(eval_set: EvalSet) -> None:
+    assert EvalSet.model_validate(json.loads(eval_set_text(eval_set))) == eval_set
+
+
+def test_form_of_the_text() -> None:
+    turn = Invocation(
+        user_content=Content(role="user", parts=[Part(text="日本語")]),
+        intermediate_data=IntermediateData(tool_uses=[FunctionCall(name="f", args={"x": None})]),
+    )
+    case = EvalCase.model_validate({"evalId": "c", "conversation": [turn], "tags": ["ours"], "rubrics": None})
+    assert eval_set_text(EvalSet(eval_set_id="s", eval_cases=[case])) == (
+        """{
+  "eval_set_id": "s",
+  "eval_cases": [
+    {
+      "eval_id": "c",
+      "conversation": [
+        {
+          "user_content": {
+            "role": "user",
+            "parts": [
+              {
+                "text": "日本語"
+              }
+            ]
+          },
+          "intermediate_data": {
+            "tool_uses": [
+              {
+                "name": "f",
+                "args": {
+                  "x": null
+                }
+              }
+            ]
+          }
+        }
+      ],
+      "tags": [
+        "ours"
+      ]
+    }
+  ]
+}
+"""
+    )
+
+
+def test_what_can_not_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.evalset.json"
+    write_eval_set(EvalSet(eval_set_id="old", eval_cases=[]), path)
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert json.loads(path.read_text()) == {"eval_set_id": "old", "eval_cases": []}
+    assert [file.name for file in tmp_path.iterdir()] == ["x.evalset.json"]
+
+
+def test_line_ends_are_the_same_everywhere(tmp_path: Path) -> None:
+    write_text(tmp_path / "a" / "b.json", "{\n}\n")
+    assert (tmp_path / "a" / "b.json").read_bytes() == b"{\n}\n"
