@@ -1,0 +1,237 @@
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents_open_dir import as_root, python_for, remove
+
+from agent_eval.agents.forwarding import allow_list
+from agent_eval.agents.isolation import isolated
+from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, sealed
+from agent_eval.agents.spawn import Account
+from agent_eval.core.problem import Severity
+
+HERE = Path(__file__).parent
+TOKEN = "ghs_a-token-that-nobody-may-see"
+NOBODY = Account(name="agent", uid=64_999, gid=64_999, home=Path("/nowhere"))
+
+
+class Job:
+    """The directories of a job as a runner mounts them: open to everybody."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.root = base / "workspace"
+        self.output_dir = self.root / "agent-eval-results"
+        self.file_command = base / "file_commands" / "set_output"
+        self.event = base / "workflow" / "event.json"
+        self.git_config = self.root / ".git" / "config"
+        self.state_dir = base / "state"
+        self.socket = base / "engine.sock"
+        for file in (self.file_command, self.event, self.git_config, self.output_dir / "results.json"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.chmod(0o777)
+            file.write_text(TOKEN)
+            file.chmod(0o666)
+        self.root.chmod(0o777)
+        self.state_dir.mkdir(mode=0o755)
+        shutil.copy(HERE / "agents_evil.py", self.root)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(HERE),
+            "INPUT_GITHUB-TOKEN": TOKEN,
+            "GITHUB_TOKEN": TOKEN,
+            "GITHUB_OUTPUT": str(self.file_command),
+            "GITHUB_EVENT_PATH": str(self.event),
+            "GITHUB_WORKSPACE": str(self.root),
+            "GOOGLE_API_KEY": "key-of-the-model",
+        }
+
+    def modes(self) -> dict[str, int]:
+        return {str(path): path.stat().st_mode for path in self.base.rglob("*") if self.state_dir not in path.parents}
+
+    def evil(self, state_dir: str) -> subprocess.CompletedProcess[str]:
+        script = [python_for(NOBODY), str(self.root / "agents_evil.py"), TOKEN]
+        targets = [self.file_command, self.git_config, self.output_dir, self.event, self.socket]
+        # The token is among the arguments, which everybody may read: the attempt on /proc looks at environ alone.
+        gate = [sys.executable, str(HERE / "agents_gate_double.py"), str(self.root), str(self.output_dir), state_dir]
+        return subprocess.run(
+            [*gate, *script, *map(str, targets)],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+
+
+@pytest.fixture
+def job() -> Iterator[Job]:
+    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    base.chmod(0o755)
+    yield Job(base)
+    remove(base)
+
+
+@pytest.fixture
+def engine(job: Job) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(job.socket))
+        server.listen()
+        job.socket.chmod(0o660)
+        yield
+
+
+@as_root
+@pytest.mark.usefixtures("engine")
+def test_the_agent_gets_at_nothing_of_ours(job: Job) -> None:
+    before = job.modes()
+    result = job.evil(str(job.state_dir))
+    assert json.loads(result.stdout) == []
+    assert "agent-not-isolated" not in result.stderr
+    assert job.modes() == before
+    assert job.file_command.read_text() == TOKEN
+
+
+@pytest.mark.usefixtures("engine")
+def test_every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
+    assert json.loads(job.evil("--open").stdout) == [
+        "environment of a process",
+        "list the results",
+        "own environment",
+        "read the event",
+        "read the git config",
+        "replace the results",
+        "use the container engine",
+        "write a file command",
+        "write a result",
+    ]
+
+
+@as_root
+def test_two_runs_at_once_have_two_users(job: Job) -> None:
+    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
+    with isolated(job.environ, **options) as one, isolated(job.environ, **options) as two:  # type: ignore[arg-type]
+        assert one.sandbox.user is not None and two.sandbox.user is not None
+        assert one.sandbox.user.uid != two.sandbox.user.uid
+        assert one.secrets == ("key-of-the-model",)
+        planted = one.sandbox.user.home / ".netrc"
+        planted.write_text("left by an agent")
+    with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
+        assert later.sandbox.user == one.sandbox.user
+        assert not planted.exists()
+
+
+@as_root
+def test_credentials_are_lent_for_the_run(job: Job) -> None:
+    original = job.root / "gha-creds-1.json"
+    original.write_text('{"type": "external_account"}')
+    original.chmod(0o644)
+    environ = {**job.environ, "GOOGLE_APPLICATION_CREDENTIALS": str(original)}
+    with isolated(
+        environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
+    ) as isolation:
+        account = isolation.sandbox.user
+        copy = Path(isolation.sandbox.environment["GOOGLE_APPLICATION_CREDENTIALS"])
+        assert copy.read_text("utf-8") == original.read_text()
+        assert blocked_at(copy, account) is None
+        assert blocked_at(copy, NOBODY) == copy
+        assert blocked_at(original, account) == original
+    assert not copy.exists()
+    assert stat.S_IMODE(original.stat().st_mode) == 0o644
+
+
+@as_root
+@pytest.mark.parametrize(("ci", "severity"), [("true", Severity.ERROR), ("", Severity.WARNING)])
+def test_a_checkout_that_no_other_user_can_read(job: Job, ci: str, severity: Severity) -> None:
+    job.root.chmod(0o700)
+    environ = {**job.environ, "CI": ci}
+    with isolated(
+        environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
+    ) as isolation:
+        [problem] = [problem for problem in isolation.problems if problem.code == "agent-not-isolated"]
+        assert problem.severity is severity
+        assert str(job.root) in problem.message
+        assert isolation.sandbox.user is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
+def test_without_root_only_the_environment_is_another_one(job: Job) -> None:
+    before = job.modes()
+    with isolated(job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None)) as isolation:
+        assert isolation.sandbox.user is None
+        assert TOKEN not in isolation.sandbox.environment.values()
+        assert job.modes() == before
+
+
+def test_what_gets_sealed(job: Job) -> None:
+    runner_temp, home = job.base / "runner_temp", job.base / "home"
+    nested = job.root / "other" / ".git"
+    for directory in (runner_temp, home, nested):
+        directory.mkdir(parents=True)
+    (job.root / "gha-creds-1.json").write_text("{}")
+    environ = {**job.environ, "RUNNER_TEMP": str(runner_temp), "HOME": str(home), "GITHUB_ENV": "/nowhere/env"}
+    seals = {seal.path: seal.remove for seal in seal_targets(environ, job.root, job.output_dir)}
+    assert seals == {
+        job.file_command.parent: 0o077,
+        job.event.parent: 0o077,
+        runner_temp: 0o077,
+        home: 0o077,
+        job.output_dir: 0o077,
+        job.root / ".git": 0o077,
+        nested: 0o077,
+        job.root / "gha-creds-1.json": 0o077,
+        job.root: 0o022,
+    }
+
+
+def test_what_the_agent_needs_is_not_sealed(job: Job) -> None:
+    environ = {**job.environ, "HOME": str(job.base), "RUNNER_TEMP": str(job.base / "temp")}
+    cache = job.base / "temp" / "cache"
+    cache.mkdir(parents=True)
+    paths = {seal.path for seal in seal_targets(environ, job.root, job.output_dir, reachable=[cache])}
+    assert job.base not in paths
+    assert job.base / "temp" not in paths
+
+
+def test_the_repository_of_a_worktree_is_sealed(job: Job) -> None:
+    shutil.rmtree(job.root / ".git")
+    (job.base / "main" / ".git" / "worktrees" / "w").mkdir(parents=True)
+    (job.root / ".git").write_text("gitdir: ../main/.git/worktrees/w\n")
+    paths = {seal.path for seal in seal_targets({}, job.root, job.output_dir)}
+    assert job.base / "main" / ".git" in paths
+
+
+@as_root
+def test_seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
+    job.git_config.parent.chmod(0o2775)
+    before = job.modes()
+    seals = seal_targets(job.environ, job.root, job.output_dir)
+    with pytest.raises(KeyboardInterrupt), sealed(seals):
+        assert stat.S_IMODE(job.git_config.parent.stat().st_mode) == 0o2700
+        assert stat.S_IMODE(job.root.stat().st_mode) == 0o755
+        job.event.parent.rename(job.base / "moved")
+        raise KeyboardInterrupt
+    (job.base / "moved").rename(job.event.parent)
+    assert job.modes() == before
+
+
+@as_root
+@pytest.mark.parametrize(("mode", "found"), [(0o666, True), (0o660, False), (0o662, True)])
+@pytest.mark.usefixtures("engine")
+def test_an_open_engine_socket_is_told(job: Job, mode: int, found: bool) -> None:
+    job.socket.chmod(mode)
+    problems = open_sockets(NOBODY, [str(job.socket), str(job.base / "missing.sock")])
+    assert [problem.code for problem in problems] == (["container-socket-open"] if found else [])
+    job.base.chmod(0o700)
+    assert open_sockets(NOBODY, [str(job.socket)]) == []

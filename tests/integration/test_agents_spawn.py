@@ -1,0 +1,188 @@
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents_open_dir import as_root, python_for, remove
+
+from agent_eval.agents.spawn import Account, Sandbox, agent_account, end_account, free_uids, kill_group, processes_of
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ONLY": "this"}
+
+
+async def output(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        text = (await process.stdout.read()).decode()
+        await process.wait()
+    await kill_group(process)
+    return text
+
+
+def gone(pid: int, seconds: float = 5.0) -> bool:
+    """Whether a process ends in time; a zombie that nobody reaps has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def account() -> Iterator[Account]:
+    state = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    state.chmod(0o755)
+    made = agent_account("agent-eval-test", state_dir=state, uid=list(zip(range(40), free_uids(), strict=False))[39][1])
+    assert made is not None
+    yield made
+    end_account(made)
+    remove(state)
+
+
+async def test_a_process_starts_with_just_what_it_is_given(tmp_path: Path) -> None:
+    code = (
+        "import json, os, sys; print('out', flush=True); print('err', file=sys.stderr, flush=True);"
+        "print(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(),"
+        "sys.stdin.read()]))"
+    )
+    sandbox = Sandbox(environment=ENVIRONMENT)
+    process = await sandbox.start([sys.executable, "-c", code], cwd=tmp_path, environment={"MORE": "1"})
+    lines = (await output(process)).splitlines()
+    assert lines[:2] == ["out", "err"]
+    environment, cwd, leads_session, leads_group, stdin = json.loads(lines[2])
+    environment.pop("LC_CTYPE", None)  # Python's own
+    assert environment == {**ENVIRONMENT, "MORE": "1"}
+    assert (cwd, leads_session, leads_group, stdin) == (str(tmp_path.resolve()), True, True, "")
+    assert process.returncode == 0
+
+
+async def test_file_descriptors_are_passed_under_their_numbers_and_no_others(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    secret = os.open(__file__, os.O_RDONLY)
+    os.set_inheritable(secret, True)
+    code = f"import os; os.write({writing}, b'hello'); print(sorted(map(int, os.listdir('/proc/self/fd')))[:5])"
+    try:
+        process = await Sandbox(environment=ENVIRONMENT).start(
+            [sys.executable, "-c", code], cwd=tmp_path, pass_fds=[writing]
+        )
+        listed = await output(process)
+        os.close(writing)
+        assert os.read(reading, 100) == b"hello"
+        assert str(secret) not in listed.strip("[]\n").split(", ")
+    finally:
+        os.close(reading)
+        os.close(secret)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no_new_privs is Linux's")
+async def test_setuid_programs_gain_nothing_unless_asked_for(tmp_path: Path) -> None:
+    argv = ["sh", "-c", "grep NoNewPrivs /proc/self/status"]
+    sandbox = Sandbox(environment=ENVIRONMENT)
+    assert (await output(await sandbox.start(argv, cwd=tmp_path))).split() == ["NoNewPrivs:", "1"]
+    setup = await sandbox.start(argv, cwd=tmp_path, privileged=True)
+    assert (await output(setup)).split() == ["NoNewPrivs:", "0"]
+
+
+async def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        await Sandbox(environment=ENVIRONMENT).start(["no-such-program"], cwd=tmp_path)
+
+
+async def test_kill_group_takes_the_whole_group(tmp_path: Path) -> None:
+    process = await Sandbox(environment=ENVIRONMENT).start(
+        ["sh", "-c", "sleep 60 & echo $!; trap '' TERM; sleep 60"], cwd=tmp_path
+    )
+    assert process.stdout is not None
+    child = int(await asyncio.wait_for(process.stdout.readline(), 10))
+    await kill_group(process)
+    assert process.returncode == -signal.SIGKILL
+    assert gone(child)
+    await kill_group(process)
+
+
+async def test_kill_group_takes_what_an_ended_process_left_behind(tmp_path: Path) -> None:
+    process = await Sandbox(environment=ENVIRONMENT).start(["sh", "-c", "sleep 60 & echo $!"], cwd=tmp_path)
+    assert process.stdout is not None
+    child = int(await asyncio.wait_for(process.stdout.readline(), 10))
+    async with asyncio.timeout(10):
+        while process.returncode is None:
+            await asyncio.sleep(0.01)
+    await kill_group(process)
+    assert process.returncode == 0
+    assert gone(child)
+
+
+async def test_kill_group_does_not_wait_for_who_left_the_group(tmp_path: Path) -> None:
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0: os.setsid(); print(os.getpid(), flush=True); time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    process = await Sandbox(environment=ENVIRONMENT).start([sys.executable, "-c", code], cwd=tmp_path)
+    assert process.stdout is not None
+    escaped = int(await asyncio.wait_for(process.stdout.readline(), 10))
+    begun = time.monotonic()
+    await kill_group(process)
+    assert time.monotonic() - begun < 8
+    assert process.returncode == -signal.SIGKILL
+    os.kill(escaped, signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
+def test_without_root_there_is_no_other_user() -> None:
+    assert agent_account() is None
+
+
+@as_root
+async def test_the_other_user_has_no_groups_and_a_private_home(tmp_path: Path, account: Account) -> None:
+    assert stat.S_IMODE(account.home.stat().st_mode) == 0o700
+    assert account.home.stat().st_uid == account.uid
+    code = (
+        "import json, os, tempfile; os.umask(u := os.umask(0)); open(os.environ['HOME'] + '/mine', 'w').close();"
+        "print(json.dumps([os.getresuid(), os.getresgid(), os.getgroups(), u, tempfile.gettempdir()]))"
+    )
+    home = {"HOME": str(account.home), "TMPDIR": str(account.home / "tmp")}
+    sandbox = Sandbox(environment={**ENVIRONMENT, **home}, user=account)
+    process = await sandbox.start([python_for(account), "-c", code], cwd=tmp_path)
+    uids, gids, groups, umask, temporary = json.loads(await output(process))
+    assert (set(uids), set(gids), groups, umask) == ({account.uid}, {account.gid}, [], 0o022)
+    assert temporary == str(account.home / "tmp")
+
+
+@as_root
+async def test_the_end_of_an_account_is_the_end_of_all_its_processes(tmp_path: Path, account: Account) -> None:
+    script = "for i in 1 2 3; do setsid sleep 60 & done; sleep 0.2; echo started; wait"
+    process = await Sandbox(environment=ENVIRONMENT, user=account).start(["sh", "-c", script], cwd=tmp_path)
+    assert process.stdout is not None
+    await asyncio.wait_for(process.stdout.readline(), 10)
+    await kill_group(process)
+    left = list(processes_of(account))
+    assert len(left) == 3
+    assert end_account(account) >= 3
+    assert all(gone(pid) for pid in left)
+
+
+@as_root
+@pytest.mark.parametrize("trap", ["symlink", "foreign"])
+def test_a_home_that_somebody_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+    uid = next(free_uids())
+    home = tmp_path / f"home-{uid}"
+    if trap == "symlink":
+        home.symlink_to("/etc")
+    else:
+        home.mkdir()
+    with pytest.raises(PermissionError, match="does not belong"):
+        agent_account("agent-eval-test", state_dir=tmp_path)
+    assert Path("/etc").stat().st_uid == 0
