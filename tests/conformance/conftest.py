@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -56,17 +57,22 @@ def _interpreter() -> Path:
     """A Python of our own version (its Unicode tables decide what a letter is) with the reference installed."""
     if given := os.environ.get("AGENT_EVAL_ADK_PYTHON"):
         return Path(given)
-    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     home = _cache_directory() / f"adk-eval-2.13.0-py{sys.version_info.major}.{sys.version_info.minor}"
-    python = home / "bin" / "python"
-    complete = home / "complete"
-    if not complete.exists():
-        shutil.rmtree(home, ignore_errors=True)
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(home)], check=True, timeout=120)
-        install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python), ADK, *LIBRARIES]
-        subprocess.run(install, check=True, timeout=900)
-        complete.touch()
-    return python
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with home.with_name(f"{home.name}.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            _install(home)
+            (home / "complete").touch()
+    return home / "bin" / "python"
+
+
+def _install(home: Path) -> None:
+    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    shutil.rmtree(home, ignore_errors=True)
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(home)], check=True, timeout=120)
+    install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(home / "bin" / "python")]
+    subprocess.run([*install, ADK, *LIBRARIES], check=True, timeout=900)
 
 
 @pytest.fixture(scope="session")
