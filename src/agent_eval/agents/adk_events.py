@@ -162,4 +162,6 @@ def _part(raw: Json) -> dict[str, Any]:
 
 def _known(raw: Any, model: type[BaseModel]) -> Any:
     """The fields that our model has."""
+    if not isinstance(raw, Mapping):
+        raise TypeError(f"a {model.__name__} is not an object")
     return {key: raw[key] for key in model.model_fields if key in raw}

@@ -808,8 +808,10 @@ def main() -> None:
     import faulthandler
 
     # The directory of this file is no place to import from: it belongs to the gate.
-    ours = Path(__file__).resolve().parent
-    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != ours]
+    here = Path(__file__)
+    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry) not in (here.parent, here.resolve().parent)]
+    if str(here.parent) == "/dev/fd":  # started through an open file, which nobody needs any more
+        os.close(int(here.name))
     descriptor = int(sys.argv.pop())
     faulthandler.enable()
     for stream in (sys.stdout, sys.stderr):

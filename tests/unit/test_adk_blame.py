@@ -1,0 +1,81 @@
+"""Whose failure an error is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.blame import ended_hint, ended_words, failed_load, failed_turn, is_temporary
+from agent_eval.agents.connection import RemoteError
+from agent_eval.agents.protocol import FailureKind, Owner
+
+
+def raised(message: str, *classes: str, status: int | None = None, origin: str = "model", **more: Any) -> RemoteError:
+    names = [*classes, "builtins.Exception"]
+    data = {"type": names[0].rsplit(".", 1)[-1], "classes": names, "origin": origin, "status": status, **more}
+    return RemoteError("agent-exception", message, data)
+
+
+@pytest.mark.parametrize(
+    ("error", "owner"),
+    [
+        (raised("quota", "google.genai.errors.ClientError", status=429), Owner.PROVIDER),
+        (raised("down", "google.genai.errors.ServerError", status=503), Owner.PROVIDER),
+        (raised("odd", "google.genai.errors.ServerError", status=599), Owner.PROVIDER),
+        (raised("who are you", "openai.AuthenticationError", status=401), Owner.PROVIDER),
+        (raised("API key not valid. Please pass a valid API key.", "x.ClientError", status=400), Owner.PROVIDER),
+        (raised("bad request", "google.genai.errors.ClientError", status=400), Owner.AGENT),
+        (raised("no such model", "google.genai.errors.ClientError", status=404), Owner.AGENT),
+        (raised("", "httpx.ConnectError", "httpx.TransportError"), Owner.PROVIDER),
+        (raised("", "builtins.ConnectionResetError", "builtins.ConnectionError", "builtins.OSError"), Owner.PROVIDER),
+        (raised("", "litellm.exceptions.APIConnectionError"), Owner.PROVIDER),
+        (raised("Could not find credentials", "google.auth.exceptions.DefaultCredentialsError"), Owner.PROVIDER),
+        (raised("No API key was provided.", "builtins.ValueError"), Owner.PROVIDER),
+        (raised("bad schema", "builtins.ValueError"), Owner.AGENT),
+        (raised("", "builtins.ConnectionError", origin="agent"), Owner.AGENT),
+        (raised("quota of the shop", "shop.Error", status=429, origin="agent"), Owner.AGENT),
+    ],
+)
+def test_owner(error: RemoteError, owner: Owner) -> None:
+    failure = failed_turn(error, None)
+    assert failure.owner is owner
+    assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.EXCEPTION)
+    if owner is Owner.PROVIDER:
+        assert failure.hint
+
+
+def test_a_status_is_named_once() -> None:
+    assert failed_turn(raised("quota", "a.B", status=429), None).message.endswith("B: quota (HTTP 429)")
+    assert failed_turn(raised("429 quota", "a.B", status=429), None).message.endswith("B: 429 quota")
+
+
+def test_only_the_first_line_of_a_message_is_shown() -> None:
+    failure = failed_turn(raised("one\ntwo", "a.B", origin="agent", traceback="the traceback"), None)
+    assert failure.message == "The agent raised B: one"
+    assert failure.traceback == "the traceback"
+
+
+def test_import_hints_name_what_is_missing() -> None:
+    error = RemoteError("agent-import", "No module named 'yfinance.data'", {"type": "ModuleNotFoundError"})
+    failure = failed_load(error, "the log")
+    assert (failure.kind, failure.log_tail) == (FailureKind.IMPORT, "the log")
+    assert "`yfinance`" in (failure.hint or "")
+
+
+def test_an_exit_while_importing() -> None:
+    failure = failed_load(RemoteError("agent-import", "2", {"type": "SystemExit", "exit": 2}), None)
+    assert "sys.exit(2)" in failure.message
+
+
+def test_words_for_an_end() -> None:
+    assert ended_words(3) == "exited with code 3"
+    assert ended_words(-9) == "was killed by SIGKILL (signal 9)"
+    assert ended_words(-250) == "was killed by signal 250"
+    assert "memory" in (ended_hint(-9) or "")
+    assert ended_hint(None) is None
+
+
+def test_temporary_statuses() -> None:
+    assert all(map(is_temporary, (408, 429, 500, 503, 529, 599)))
+    assert not any(map(is_temporary, (400, 401, 404, 200)))

@@ -1,0 +1,77 @@
+"""What is kept of a host's output."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.agents.host_log import HostLog
+from agent_eval.core.masking import Masker
+
+SECRET = "hunter2-and-more"
+
+
+def fed(path: Path, chunks: list[bytes], *, limit: int = 1_000_000, secrets: tuple[str, ...] = (SECRET,)) -> HostLog:
+    log = HostLog(path, masker=Masker(secrets), limit=limit)
+    for chunk in chunks:
+        log.feed(chunk)
+    log.close()
+    log.close()
+    return log
+
+
+def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
+    log = fed(tmp_path / "log", [])
+    assert not log.path.exists()
+    assert log.tail() == ""
+
+
+@given(st.lists(st.integers(0, 60), max_size=6), st.integers(0, 3))
+def test_a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], before: int) -> None:
+    data = b"x" * before + f"a {SECRET} b\n{SECRET}{SECRET}\n".encode()
+    ends = sorted({0, *(min(cut, len(data)) for cut in cuts), len(data)})
+    chunks = [data[start:end] for start, end in itertools.pairwise(ends)]
+    with tempfile.TemporaryDirectory() as directory:
+        log = fed(Path(directory) / "log", chunks)
+        assert log.path.read_bytes() == b"x" * before + b"a *** b\n******\n"
+        assert log.tail() == "x" * before + "a *** b\n******"
+
+
+def test_the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
+    lines = [f"line {number:06}\n".encode() for number in range(100_000)]
+    log = fed(tmp_path / "log", lines, limit=10_000)
+    kept = log.path.read_bytes()
+    head, note, rest = kept.partition(b"\n[... ")
+    assert note
+    assert kept.startswith(b"line 000000\n")
+    assert kept.endswith(b"line 099999\n")
+    assert len(head) == 5_000
+    missing = int(rest.split(b" bytes")[0].replace(b",", b""))
+    assert len(head) + missing + len(rest.partition(b"]\n")[2]) == 100_000 * 12
+    assert log.tail().endswith("line 099999")
+    assert len(log.tail()) <= 4_000
+    assert log.tail().startswith("line 0")
+
+
+def test_the_tail_is_known_while_the_process_runs(tmp_path: Path) -> None:
+    log = HostLog(tmp_path / "log", masker=Masker([SECRET]), limit=1_000_000)
+    log.feed(b"one\ntwo\nthr")
+    assert log.tail() == "one\ntwo"
+    log.feed(b"ee\n")
+    assert log.tail() == "one\ntwo\nthree"
+    log.close()
+
+
+def test_the_tail_can_be_carried(tmp_path: Path) -> None:
+    assert fed(tmp_path / "log", [b"a\x00\xff\x1b[31mb"]).tail() == "a\ufffd\ufffd\ufffd[31mb"
+
+
+def test_no_secret_means_nothing_is_held_back(tmp_path: Path) -> None:
+    log = HostLog(tmp_path / "log", masker=Masker(), limit=1_000_000)
+    log.feed(b"no line end")
+    assert log.tail() == "no line end"
+    log.close()
