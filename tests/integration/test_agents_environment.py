@@ -1,0 +1,424 @@
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from agents_open_dir import as_root, python_for, remove
+
+from agent_eval.agents.dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
+from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment, run_setup
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.spawn import Account, Sandbox, agent_account, end_account, free_uids
+from agent_eval.core.masking import Masker
+
+PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.10"\ndependencies = ["demo-dep"]\n'
+
+
+def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
+    """A wheel as a build would make it, so that no test here needs an index."""
+    info = f"{name.replace('-', '_')}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{version}-py3-none-any.whl", "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+
+
+@dataclass
+class Bench:
+    """A repository, an index of two wheels, a cache; and who the agent is."""
+
+    base: Path
+    account: Account | None = None
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.root, self.cache, self.index = self.base / "repo", self.base / "cache", self.base / "index"
+        self.bot = self.root / "bot"
+        self.bot.mkdir(parents=True)
+        self.index.mkdir()
+        wheel(self.index, "google-adk", "9.9.9", {"google/adk/__init__.py": "VERSION = '9.9.9'\n"})
+        wheel(self.index, "demo-dep", "1.0", {"demo_dep.py": "VALUE = 1\n"})
+        self.installer = {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(self.index), "UV_OFFLINE": "1"}
+
+    @property
+    def sandbox(self) -> Sandbox:
+        home = self.account.home if self.account else self.base
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
+        if self.account is None:
+            environment["PATH"] = f"{Path(sys.executable).resolve().parent}:{environment['PATH']}"
+        return Sandbox(environment=environment, user=self.account)
+
+    def request(self, **changes: object) -> EnvironmentRequest:
+        facts = {"start": self.bot, "root": self.root, "installer": self.installer} | changes
+        return EnvironmentRequest(**facts)  # type: ignore[arg-type]
+
+    async def ensure(self, masker: Masker | None = None, **changes: object) -> AgentInterpreter:
+        return await ensure_environment(
+            self.request(**changes),
+            sandbox=self.sandbox,
+            masker=masker or Masker(),
+            cache_dir=self.cache,
+            log=self.said.append,
+        )
+
+    async def failure(self, masker: Masker | None = None, **changes: object) -> AgentFailure:
+        with pytest.raises(AgentFailure) as caught:
+            await self.ensure(masker, **changes)
+        assert caught.value.kind is FailureKind.ENVIRONMENT
+        return caught.value
+
+    def python(self, interpreter: AgentInterpreter, code: str) -> str:
+        environment = interpreter.activate(self.sandbox).environment
+        uid = None if self.account is None else self.account.uid
+        done = subprocess.run(
+            [*interpreter.python, "-c", code],
+            env=environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else [],
+        )
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """With another user as the agent."""
+    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    base.chmod(0o755)
+    uid = list(zip(range(50), free_uids(), strict=False))[49][1]
+    account = agent_account("agent-eval-test", state_dir=base / "state", uid=uid)
+    assert account is not None
+    python_for(account)
+    yield Bench(base, account)
+    end_account(account)
+    remove(base)
+
+
+async def test_plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
+    made = await bench.ensure()
+    assert made.origin == "plain google-adk (nothing names dependencies)"
+    assert made.versions["google-adk"] == "9.9.9"
+    assert made.reused is False
+    assert [line.split(" (")[0] for line in bench.said][:1] == ["Making the agent's environment from plain google-adk"]
+    bench.said.clear()
+    again = await bench.ensure()
+    assert (again.python, again.reused, bench.said) == (made.python, True, [])
+    assert again.seconds < 0.05
+    compiled = bench.python(made, "import google.adk, os; print(os.path.exists(google.adk.__cached__))")
+    assert compiled == "True"
+
+
+async def test_requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:
+    (bench.root / "pyproject.toml").write_text(PROJECT)
+    (bench.bot / "requirements.txt").write_text("-r more.txt\n")
+    (bench.bot / "more.txt").write_text("demo-dep==1.0\n")
+    made = await bench.ensure()
+    assert made.origin == "bot/requirements.txt and google-adk"
+    assert bench.python(made, "import demo_dep, google.adk; print(demo_dep.VALUE, google.adk.VERSION)") == "1 9.9.9"
+    assert made.environment["VIRTUAL_ENV"] in made.python[0]
+    assert made.environment["PATH"].startswith(str(Path(made.python[0]).parent))
+
+
+async def test_a_project_is_importable_where_it_lies(bench: Bench) -> None:
+    (bench.root / "pyproject.toml").write_text(PROJECT + '[project.entry-points."demo"]\nx = "my_bot:x"\n')
+    (bench.root / "src" / "my_bot").mkdir(parents=True)
+    (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 1\n")
+    made = await bench.ensure()
+    code = (
+        "import my_bot, demo_dep, importlib.metadata as m;"
+        "print(my_bot.VALUE, m.version('my-bot'), [e.value for e in m.entry_points(group='demo')])"
+    )
+    assert bench.python(made, code) == "1 1.2 ['my_bot:x']"
+    (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 22\n")
+    assert (await bench.ensure()).reused
+    assert bench.python(made, code).startswith("22")
+
+
+def lock(bench: Bench) -> None:
+    """Locks as a developer does."""
+    import uv
+
+    environment = {"PATH": os.environ["PATH"], "HOME": str(bench.base), **bench.installer}
+    subprocess.run(
+        [uv.find_uv_bin(), "lock", "--python", sys.executable], cwd=bench.root, env=environment, check=True, timeout=60
+    )
+
+
+async def test_a_locked_project(bench: Bench) -> None:
+    (bench.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
+    lock(bench)
+    before = sorted(os.listdir(bench.root))
+    made = await bench.ensure()
+    assert made.origin == "uv.lock"
+    assert bench.python(made, "import demo_dep, google.adk; print('both')") == "both"
+    assert sorted(os.listdir(bench.root)) == before
+
+
+async def test_a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
+    (bench.root / "pyproject.toml").write_text(PROJECT)
+    lock(bench)
+    failed = await bench.failure()
+    assert "google-adk is not installed" in failed.message
+    assert failed.hint is not None and "lock it again" in failed.hint
+
+
+async def test_named_requirements_come_before_the_nearest(bench: Bench) -> None:
+    (bench.bot / "requirements.txt").write_text("no-such-package\n")
+    (bench.root / "ci.txt").write_text("google-adk\ndemo-dep\n")
+    made = await bench.ensure(requirements=Path("ci.txt"))
+    assert made.origin == "ci.txt"
+    failed = await bench.failure(requirements=Path("missing.txt"))
+    assert "missing.txt does not exist" in failed.message
+
+
+async def test_a_failed_installation_says_why_without_secrets(bench: Bench) -> None:
+    secret = "password-of-the-index"
+    (bench.bot / "requirements.txt").write_text(f"demo-dep==2.0  # {secret}\n")
+    failed = await bench.failure(Masker([secret]), installer={**bench.installer, "UV_INDEX": f"{secret}"})
+    assert "uv pip install" in failed.message
+    assert failed.log_tail is not None and "demo-dep" in failed.log_tail
+    assert secret not in failed.log_tail + failed.message + str(failed.hint)
+    assert failed.owner is Owner.AGENT
+    assert failed.hint
+    (bench.bot / "requirements.txt").write_text("demo-dep\n")
+    assert (await bench.ensure()).reused is False
+
+
+async def test_an_index_that_cannot_be_reached_is_nobodys_fault(bench: Bench) -> None:
+    (bench.bot / "requirements.txt").write_text("demo-dep\n")
+    nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+    failed = await bench.failure(installer=nowhere)
+    assert failed.owner is Owner.PROVIDER
+    assert failed.hint is not None and "could not be reached" in failed.hint
+
+
+async def test_an_installation_that_takes_too_long_is_stopped(bench: Bench) -> None:
+    package = bench.root / "slow"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "slow"\nversion = "1"\n'
+    )
+    (package / "backend.py").write_text("import time; time.sleep(60)\n")
+    (bench.bot / "requirements.txt").write_text("../slow\n")
+    begun = time.monotonic()
+    failed = await bench.failure(timeout=2.0)
+    assert time.monotonic() - begun < 20
+    assert "took too long" in failed.message
+
+
+async def test_two_at_once_build_one_environment(bench: Bench) -> None:
+    first, second = await asyncio.gather(bench.ensure(), bench.ensure())
+    assert first.python == second.python
+    assert sorted([first.reused, second.reused]) == [False, True]
+    assert sum(line.startswith("Making") for line in bench.said) == 1
+
+
+async def test_what_was_left_half_made_or_lost_its_interpreter_is_made_again(bench: Bench) -> None:
+    made = await bench.ensure()
+    [marker] = (bench.cache / "envs").glob("*.json")
+    marker.unlink()
+    assert (await bench.ensure()).reused is False
+    python = Path(made.python[0])
+    python.unlink()
+    assert (await bench.ensure()).reused is False
+    assert python.exists()
+
+
+async def test_a_given_interpreter(bench: Bench) -> None:
+    made = await bench.ensure()
+    (bench.root / "link").symlink_to(Path(made.environment["VIRTUAL_ENV"]))
+    for given in (made.python[0], "link/bin/python", f"env {made.python[0]}"):
+        found = await bench.ensure(python=given)
+        assert found.versions["google-adk"] == "9.9.9"
+        assert found.origin == f"agent-python {given}"
+        assert found.environment["PATH"].split(":")[0].endswith("/bin")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("no-such-python", "can't be started"),
+        (sys.executable, "google-adk is not installed"),
+        ("echo", "not a working Python"),
+        ("", "empty"),
+    ],
+)
+async def test_a_given_interpreter_that_does_not_do(bench: Bench, given: str, words: str) -> None:
+    failed = await bench.failure(python=given)
+    assert words in failed.message
+
+
+async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -> None:
+    said: list[str] = []
+
+    async def setup(command: str, timeout: float = 20) -> None:
+        await run_setup(
+            command,
+            sandbox=Sandbox(environment={"PATH": "/usr/bin:/bin", "KEY": "x"}),
+            root=bench.root,
+            masker=Masker(["s3cret-value"]),
+            log=said.append,
+            timeout=timeout,
+        )
+
+    await setup("pwd > pwd.txt; id -u >> pwd.txt; echo $KEY$GITHUB_TOKEN >> pwd.txt")
+    assert (bench.root / "pwd.txt").read_text().split() == [str(bench.root.resolve()), str(os.geteuid()), "x"]
+    with pytest.raises(AgentFailure) as caught:
+        await setup("echo broken with s3cret-value; exit 3")
+    assert "exit code 3" in caught.value.message
+    assert caught.value.log_tail == "broken with ***\n"
+    assert said[-1] == "Running agent-setup: echo broken with ***; exit 3"
+    with pytest.raises(AgentFailure, match="took longer"):
+        await setup("sleep 60", timeout=0.2)
+
+
+@as_root
+async def test_made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None:
+    assert other.account is not None
+    (other.bot / "requirements.txt").write_text("./../local\n")
+    local = other.root / "local"
+    local.mkdir()
+    (local / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "local"\nversion = "1"\ndependencies = ["google-adk"]\n'
+    )
+    # Building runs the pull request's code: here it tells who it is, and leaves a file that everybody may write to.
+    (local / "backend.py").write_text(
+        "import os, zipfile\n"
+        "def build_wheel(directory, settings=None, metadata=None):\n"
+        "    name = 'local-1-py3-none-any.whl'\n"
+        "    with zipfile.ZipFile(os.path.join(directory, name), 'w') as z:\n"
+        "        z.writestr('local_who.py', f'WHO = {os.getresuid()}\\nENV = {sorted(os.environ)}\\n')\n"
+        "        z.writestr('local-1.dist-info/METADATA',\n"
+        "            'Metadata-Version: 2.1\\nName: local\\nVersion: 1\\nRequires-Dist: google-adk\\n')\n"
+        "        z.writestr('local-1.dist-info/WHEEL',\n"
+        "            'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        z.writestr('local-1.dist-info/RECORD', '')\n"
+        "    return name\n"
+    )
+    made = await other.ensure()
+    uid = other.account.uid
+    assert other.python(made, "import local_who; print(local_who.WHO)") == str((uid, uid, uid))
+    writable = [
+        path
+        for path in (other.cache / "envs").rglob("*")
+        if not path.is_symlink() and (path.stat().st_uid != 0 or path.stat().st_mode & 0o022)
+    ]
+    assert writable == []
+    assert stat.S_IMODE((other.cache / "uv").stat().st_mode) == 0o700
+    code = "import local_who\ntry: open(local_who.__file__, 'a')\nexcept PermissionError: print('refused')"
+    assert other.python(made, code) == "refused"
+    assert (await other.ensure()).reused
+    # The source of a local package counts: another content is another environment.
+    (local / "extra.py").write_text("")
+    assert (await other.ensure()).reused is False
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["project", "lock"])
+async def test_nothing_is_written_into_a_checkout_that_the_user_cannot_write_to(other: Bench, kind: str) -> None:
+    (other.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
+    if kind == "lock":
+        lock(other)
+    made = await other.ensure()
+    assert (
+        other.python(made, "import demo_dep, google.adk, importlib.metadata as m; print(m.version('my-bot'))") == "1.2"
+    )
+
+
+@as_root
+async def test_what_the_user_cannot_get_at_is_said_in_words(other: Bench) -> None:
+    (other.bot / "requirements.txt").write_text("google-adk\n")
+    other.bot.chmod(0o700)
+    failed = await other.failure()
+    assert f"because of {other.bot}" in failed.message
+    other.bot.chmod(0o755)
+    hidden = other.base / "hidden"
+    (hidden / "bin").mkdir(parents=True)
+    (hidden / "bin" / "python").symlink_to(sys.executable)
+    hidden.chmod(0o700)
+    failed = await other.failure(python=str(hidden / "bin" / "python"))
+    assert "can't be started by `agent-eval-test`" in failed.message
+
+
+def dependencies(bench: Bench) -> Dependencies:
+    return find_dependencies(bench.bot, bench.root)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda bench: (bench.bot / "requirements.txt").write_text("demo-dep>=1\n-r more.txt\n-c c.txt\n./pkg\n"),
+        lambda bench: (bench.bot / "more.txt").write_text("x"),
+        lambda bench: (bench.bot / "c.txt").write_text("x"),
+        lambda bench: (bench.bot / "pkg" / "mod.py").write_text("x = 2"),
+        lambda bench: (bench.root / ".python-version").write_text("3.12\n"),
+        lambda bench: (bench.root / "uv.toml").write_text("offline = true\n"),
+    ],
+)
+def test_all_that_decides_what_is_installed_counts(bench: Bench, change: Callable[[Bench], object]) -> None:
+    (bench.bot / "requirements.txt").write_text("demo-dep\n-r more.txt\n-c c.txt\n./pkg\n")
+    (bench.bot / "more.txt").write_text("")
+    (bench.bot / "c.txt").write_text("")
+    (bench.bot / "pkg").mkdir()
+    (bench.bot / "pkg" / "mod.py").write_text("x = 1")
+    before = fingerprint(dependencies(bench), bench.root)
+    (bench.bot / "agent.py").write_text("the agent itself does not count")
+    assert fingerprint(dependencies(bench), bench.root) == before
+    change(bench)
+    assert fingerprint(dependencies(bench), bench.root) != before
+
+
+def test_which_file_names_the_dependencies(bench: Bench) -> None:
+    assert dependencies(bench).kind is SourceKind.NONE
+    (bench.root / "requirements.txt").write_text("")
+    assert dependencies(bench).file == bench.root / "requirements.txt"
+    (bench.root / "pyproject.toml").write_text("[tool.ruff]\n")
+    assert dependencies(bench).kind is SourceKind.REQUIREMENTS
+    (bench.root / "pyproject.toml").write_text(PROJECT)
+    found = dependencies(bench)
+    assert (found.kind, found.python, found.locked) == (SourceKind.PROJECT, ">=3.10", False)
+    (bench.root / "uv.lock").write_text("")
+    assert dependencies(bench).kind is SourceKind.LOCK
+    (bench.root / ".python-version").write_text("# pinned\n3.12\n")
+    assert dependencies(bench).python == "3.12"
+    (bench.bot / "pyproject.toml").write_text(PROJECT)
+    assert dependencies(bench).kind is SourceKind.PROJECT
+    (bench.root / "pyproject.toml").write_text(PROJECT + '[tool.uv.workspace]\nmembers = ["bot"]\n')
+    member = dependencies(bench)
+    assert (member.kind, member.directory) == (SourceKind.LOCK, bench.bot)
+    (bench.bot / "pyproject.toml").write_text("[project\n")
+    with pytest.raises(AgentFailure, match="can't be read"):
+        dependencies(bench)
+
+
+async def test_the_real_adk_from_the_index() -> None:
+    """Kept between runs in the user's cache, as a developer's own environments are."""
+    cache = Path.home() / ".cache" / "agent-eval-tests" / "environment"
+    root = cache / "repo"
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "requirements.txt").write_text("google-adk==2.13.0\n")
+    keep = ("PATH", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy")
+    sandbox = Sandbox(environment={name: os.environ[name] for name in keep if name in os.environ})
+    request = EnvironmentRequest(start=root, root=root)
+    made = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
+    assert made.versions["google-adk"] == "2.13.0"
