@@ -72,7 +72,7 @@ def nothing_of_theirs(markdown: str) -> Page:
     assert set(page.tags) <= OURS
     assert all(link.startswith(SOURCE + "/") for link in page.links), page.links
     for piece in page.prose:
-        assert not re.search(r"(?<!\w)@\w|#\d|\bGH-\d|https?://|\bwww\.", piece, re.IGNORECASE), piece
+        assert not re.search(r"(?<!\w)@\w|#\d|(?<![a-z0-9])GH-\d|https?://|www\.", piece, re.IGNORECASE), piece
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", piece)
     return page
 
@@ -123,7 +123,7 @@ def test_summary_markdown__links_are_quoted() -> None:
 
 def monster() -> RunReport:
     """Everything that can be long is long and hostile."""
-    text = EVIL * 10
+    text = EVIL * 8
     turns = [
         TurnEvidence(turn=n, score=0.0, user=text, expected=text, actual=text[1:], why=[text] * 5) for n in range(8)
     ]
@@ -135,25 +135,25 @@ def monster() -> RunReport:
             file=f"tests/{n}/{EVIL}",
             errors={0: RunError(kind=EVIL, owner="agent", message=text, hint=text, traceback=text, log_tail=text)},
         )
-        for n in range(60)
+        for n in range(25)
     ]
-    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(60)]
-    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(60)]
+    cases += [case(f"e{n}{EVIL}", "errored", reason=Reason(code=EVIL, message=text)) for n in range(25)]
+    cases += [case(f"n{n}", "not_run", reason=Reason(code="x", message=f"{n}{text}")) for n in range(25)]
     long = report(
         "failed",
         cases,
-        problems=[ProblemReport(severity="warning", code=EVIL, message=text, hint=text, file=EVIL, line=3)] * 60,
-        notices=[text] * 60,
-        reasons=[Reason(code="x", message=text)] * 60,
+        problems=[ProblemReport(severity="warning", code=EVIL, message=text, hint=text, file=EVIL, line=3)] * 40,
+        notices=[text] * 40,
+        reasons=[Reason(code="x", message=text)] * 40,
     )
-    files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 60
-    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(60)}, "files": files})
+    files = [FileReport(file=EVIL, eval_set_id="x", agent=EVIL, agent_reason=text, criteria={EVIL: 0.5})] * 40
+    return long.model_copy(update={"provenance": {f"{EVIL}{n}": text for n in range(25)}, "files": files})
 
 
 MONSTER = monster()
 
 
-@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 5_000, 20_000, 65_000, 200_000, 1_000_000])
+@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 5_000, 20_000, 65_000, 1_000_000])
 def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(limit: int) -> None:
     for sample in (MONSTER, SAMPLES["many"](), SAMPLES["hostile"]()):
         text = summary_markdown(sample, limit=limit, source_url=SOURCE, files={EVIL: EVIL})
@@ -189,7 +189,7 @@ def test_summary_markdown__refuses_an_impossible_limit() -> None:
         summary_markdown(failed(), limit=1_999)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
 )

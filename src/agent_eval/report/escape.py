@@ -92,11 +92,11 @@ def one_line(value: str) -> str:
 
 _SPECIAL = re.compile(
     r"(?P<scheme>:)(?=//)"
-    r"|(?P<www>\bwww)(?=\.)"
+    r"|(?P<www>www)(?=\.)"
     r"|(?P<mention>@)"
     r"|(?P<issue>\#)(?=\d)"
-    r"|(?P<tracker>\b(?:GH|GHSA|CVE))(?=-)"
-    r"|(?P<commit>\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b)"
+    r"|(?P<tracker>(?<![0-9a-z])(?:GH|GHSA|CVE))(?=-)"
+    r"|(?P<commit>(?<![0-9a-z])(?=[0-9]*[a-f])[0-9a-f]{7,40}(?![0-9a-z]))"
     r"|(?P<emoji>:)(?=[\w+-]+:)"
     r"|(?P<dollar>\$)"
     r"|(?P<html>[&<>|])"
