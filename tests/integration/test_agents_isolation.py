@@ -48,7 +48,7 @@ class Job:
     def environ(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "INPUT_GITHUB-TOKEN": TOKEN,
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_OUTPUT": str(self.file_command),

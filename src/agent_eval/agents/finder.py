@@ -5,6 +5,7 @@ Reads source text; imports nothing of the agent.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -72,8 +73,9 @@ def is_agent(directory: Path) -> bool:
     It has a root_agent.yaml; or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`, or that
     has to do with ADK and defines or imports `app`.
     """
-    if (directory / "root_agent.yaml").is_file():
-        return True
+    with contextlib.suppress(PermissionError):
+        if (directory / "root_agent.yaml").is_file():
+            return True
     return any(_mentions_agent(directory / name) for name in ("agent.py", "__init__.py"))
 
 

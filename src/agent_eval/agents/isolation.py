@@ -55,7 +55,7 @@ def isolated(
     with contextlib.ExitStack() as stack:
         account, alone = _account(state_dir, stack)
         problems: list[Problem] = []
-        if account is not None and (blocked := _unreachable(account, root)) is not None:
+        if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
             problems.append(_not_isolated(account, blocked, forbid=_forbidden(environ, account, state_dir)))
             account = None
         environment = child_environment(environ, allow, account)
@@ -65,7 +65,7 @@ def isolated(
             lent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lent-", dir=state_dir)))
             lent.chmod(0o711)
             environment = lend_credentials(environment, account, lent)
-            needed = [account.home, lent, _OURS, *reachable]
+            needed = [account.home, lent, *reachable]
             stack.enter_context(sealed(seal_targets(environ, root, output_dir, reachable=needed)))
             if alone:
                 stack.callback(end_account, account)
@@ -73,10 +73,6 @@ def isolated(
         yield Isolation(
             sandbox=Sandbox(environment=environment, user=account), secrets=secrets, problems=tuple(problems)
         )
-
-
-_OURS = Path(__file__).resolve().parent
-"""Holds host.py, which the agent's interpreter has to read."""
 
 
 def _account(state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | None, bool]:
@@ -110,14 +106,6 @@ def _hold(path: Path, stack: contextlib.ExitStack) -> bool:
         return False
     stack.callback(os.close, descriptor)
     return True
-
-
-def _unreachable(account: Account, root: Path) -> Path | None:
-    """What keeps the account from the checkout or from our host script."""
-    for path in (root, _OURS / "host.py"):
-        if path.exists() and (part := blocked_at(path, account, need=os.R_OK)) is not None:
-            return part
-    return None
 
 
 def _forbidden(environ: Mapping[str, str], account: Account, state_dir: Path) -> bool:

@@ -169,5 +169,12 @@ def open_sockets(account: Account | None, sockets: Iterable[str] = _SOCKETS) -> 
             hint="Take the permission for others away from the socket, or don't mount it (docs/security.md).",
         )
         for path in sorted(found)
-        if path.exists() and stat.S_ISSOCK(path.stat().st_mode) and blocked_at(path, account, need=os.W_OK) is None
+        if _is_socket(path) and blocked_at(path, account, need=os.W_OK) is None
     ]
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:  # not there, or behind a directory that we can't enter ourselves
+        return False
