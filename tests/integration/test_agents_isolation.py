@@ -1,5 +1,6 @@
 import json
 import os
+import pwd
 import shutil
 import socket
 import stat
@@ -152,12 +153,17 @@ def test_credentials_are_lent_for_the_run(job: Job) -> None:
 
 
 @as_root
-@pytest.mark.parametrize(("ci", "severity"), [("true", Severity.ERROR), ("", Severity.WARNING)])
-def test_a_checkout_that_no_other_user_can_read(job: Job, ci: str, severity: Severity) -> None:
+@pytest.mark.parametrize(("in_image", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
+def test_a_checkout_that_no_other_user_can_read(
+    job: Job, monkeypatch: pytest.MonkeyPatch, in_image: bool, severity: Severity
+) -> None:
     job.root.chmod(0o700)
-    environ = {**job.environ, "CI": ci}
+    if in_image:
+        home = str(job.base / "home")
+        entry = pwd.struct_passwd(("agent", "x", NOBODY.uid, NOBODY.gid, "", home, "/usr/sbin/nologin"))
+        monkeypatch.setattr(pwd, "getpwnam", {"agent": entry}.__getitem__)
     with isolated(
-        environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
+        job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=job.state_dir
     ) as isolation:
         [problem] = [problem for problem in isolation.problems if problem.code == "agent-not-isolated"]
         assert problem.severity is severity
