@@ -47,6 +47,6 @@ def results_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
-        **schema,
         "title": "Results of agent-eval",
+        **{key: value for key, value in schema.items() if key != "title"},
     }
