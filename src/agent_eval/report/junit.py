@@ -18,7 +18,7 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.report.digest import changes, findings, has_crashed, headline, place, why
 from agent_eval.report.escape import one_line, visible
 from agent_eval.report.numbers import measurement_text, score_text, threshold_text
-from agent_eval.results.report import CaseReport, MetricReport, ProblemReport, RunReport
+from agent_eval.results.report import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -41,7 +41,11 @@ def junit_xml(report: RunReport) -> str:
     """
     from xml.etree import ElementTree
 
-    suites = [_file_suite(report, file) for file in dict.fromkeys(case.file for case in report.cases)]
+    by_file: dict[str, list[CaseReport]] = {}
+    for case in report.cases:
+        by_file.setdefault(case.file, []).append(case)
+    about = {one.file: one for one in report.files}
+    suites = [_file_suite(report, file, cases, about.get(file)) for file, cases in by_file.items()]
     if report.verdict == "invalid":
         errors = [problem for problem in report.problems if problem.severity == "error"]
         suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
@@ -90,8 +94,7 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
     )
 
 
-def _file_suite(report: RunReport, file: str) -> Any:
-    about = next((one for one in report.files if one.file == file), None)
+def _file_suite(report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None) -> Any:
     properties = {}
     if about is not None:
         properties = {
@@ -99,7 +102,7 @@ def _file_suite(report: RunReport, file: str) -> Any:
             "config": about.config or "google-adk's defaults",
             **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
         }
-    return _suite(report, file, [_test_case(case) for case in report.cases if case.file == file], properties)
+    return _suite(report, file, [_test_case(case) for case in cases], properties)
 
 
 def _test_case(case: CaseReport) -> Any:
