@@ -286,7 +286,6 @@ BAD_EVAL_SETS = [
         name="base64 of a bad length",
         value=with_turn(user_content={"parts": [{"inline_data": {"data": "abcde"}}]}),
         codes=("invalid-value",),
-        schema_agrees=False,
     ),
     Sample(
         name="session without app",
@@ -459,7 +458,7 @@ GOOD_CONFIGS = [
 ]
 BAD_CONFIGS = [
     Sample(name="a list", value=[], codes=("wrong-type",)),
-    Sample(name="no criteria", value={}, codes=("no-criteria",), schema_agrees=False),
+    Sample(name="no criteria", value={}, codes=("no-criteria",)),
     Sample(name="empty criteria", value={"criteria": {}}, codes=("no-criteria",), path="criteria"),
     Sample(name="criteria a list", value={"criteria": []}, codes=("wrong-type",), path="criteria"),
     Sample(

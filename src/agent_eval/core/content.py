@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator, ConfigDict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.wire import WireModel
@@ -26,7 +26,8 @@ def _is_base64(value: str) -> str:
     return value
 
 
-Base64Str = Annotated[str, AfterValidator(_is_base64)]
+_BASE64 = r"^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]{3}=?)?$"
+Base64Str = Annotated[str, AfterValidator(_is_base64), WithJsonSchema({"type": "string", "pattern": _BASE64})]
 
 
 class FunctionCall(WireModel):

@@ -130,9 +130,7 @@ def schema_of(
 
 def _eval_set() -> dict[str, Any]:
     made = schema_of(EvalSet, "eval-set.schema.json", "Eval set of Google ADK")
-    made["properties"] = {"$schema": {"type": "string", "description": "For editors; nothing else reads it."}} | made[
-        "properties"
-    ]
+    made["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | made["properties"]
     return made
 
 
@@ -148,14 +146,13 @@ def _test_config() -> dict[str, Any]:
         definitions[model.__name__] = form
         by_metric[metric] = {"anyOf": [threshold, {"$ref": f"#/$defs/{model.__name__}"}]}
     by_metric["trajectory_single_tool_use"] = {"$ref": "#/$defs/SingleToolUseCriterion"}
-    made["properties"] = {"$schema": {"type": "string", "description": "For editors; nothing else reads it."}} | made[
-        "properties"
-    ]
+    made["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | made["properties"]
     made["properties"]["criteria"] |= {
         "properties": by_metric,
         "additionalProperties": {"anyOf": [threshold, {"$ref": "#/$defs/BaseCriterion"}]},
         "minProperties": 1,
     }
+    made["required"] = ["criteria"]
     return made
 
 

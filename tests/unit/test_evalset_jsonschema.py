@@ -1,0 +1,148 @@
+"""The published JSON Schemas are fresh, and find what the models find."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evalset_samples import (
+    BAD_CONFIGS,
+    BAD_EVAL_SETS,
+    GOOD_CONFIGS,
+    GOOD_EVAL_SETS,
+    GOOD_SCENARIOS,
+    Sample,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.config import parse_config
+from agent_eval.evalset.jsonschema import SCHEMAS, main, schema_text
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.reading import parse_document
+from agent_eval.evalset.schema import EvalSet
+
+ROOT = Path(__file__).parents[2]
+EVAL_SET = Draft202012Validator(SCHEMAS["eval-set.schema.json"]())
+CONFIG = Draft202012Validator(SCHEMAS["test-config.schema.json"]())
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_committed_schema_is_fresh(name: str) -> None:
+    committed = (ROOT / "schemas" / name).read_text(encoding="utf-8")
+    assert committed == schema_text(SCHEMAS[name]()), "run: uv run python -m agent_eval.evalset.jsonschema schemas/"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_is_a_schema(name: str) -> None:
+    schema = SCHEMAS[name]()
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"].endswith(f"/schemas/{name}")
+    assert schema["description"]
+    references = set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(schema)))
+    assert references <= set(schema["$defs"])
+
+
+def test_schemas_describe_what_editors_show() -> None:
+    definitions = EVAL_SET.schema["$defs"]
+    assert definitions["EvalCase"]["properties"]["rubrics"]["description"] == "Apply to every turn of the case."
+    assert "sessionInput" in definitions["EvalCase"]["properties"]
+    assert "evalSetId" not in EVAL_SET.schema["properties"]
+    assert "tool_trajectory_avg_score" in CONFIG.schema["properties"]["criteria"]["properties"]
+
+
+def test_written_to_a_directory(tmp_path: Path) -> None:
+    main(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(SCHEMAS)
+
+
+def problems_of(sample: Sample, directory: Path) -> list[Problem]:
+    (directory / "a.test.json").write_text(sample.text, encoding="utf-8")
+    return list(load_suite(directory).problems)
+
+
+def config_problems(value: Any) -> list[Problem]:
+    document, problems = parse_document(json.dumps(value).encode(), "test_config.json")
+    assert document is not None
+    return parse_config(document, problems)[1]
+
+
+def has_errors(problems: list[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+@pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS, *BAD_EVAL_SETS], ids=lambda sample: sample.name)
+def test_eval_set_schema_agrees_with_the_models(sample: Sample, tmp_path: Path) -> None:
+    wrong = sample not in GOOD_SCENARIOS and has_errors(problems_of(sample, tmp_path))
+    assert EVAL_SET.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
+        EVAL_SET.iter_errors(sample.value)
+    )
+
+
+@pytest.mark.parametrize("sample", [*GOOD_CONFIGS, *BAD_CONFIGS], ids=lambda sample: sample.name)
+def test_config_schema_agrees_with_the_models(sample: Sample) -> None:
+    wrong = has_errors(config_problems(sample.value))
+    assert CONFIG.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
+        CONFIG.iter_errors(sample.value)
+    )
+
+
+def test_codes_that_only_the_models_find_are_listed(tmp_path: Path) -> None:
+    found: set[str] = set()
+    for sample in BAD_EVAL_SETS:
+        if not sample.schema_agrees:
+            found |= {problem.code for problem in problems_of(sample, tmp_path) if problem.severity is Severity.ERROR}
+    for sample in BAD_CONFIGS:
+        if not sample.schema_agrees:
+            found |= {problem.code for problem in config_problems(sample.value)}
+    text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    section = text.split("## What a JSON Schema can not find", 1)[1].split("\n## ", 1)[0]
+    listed = set(re.findall(r"^\* `([a-z0-9-]+)`", section, re.MULTILINE))
+    # These take more than one file, or a config that is not the default.
+    assert listed == found | {"duplicate-eval-set-id", "needs-scenario", "no-rubrics"}
+
+
+SMALL = st.sampled_from([None, True, 0, 1, 2.5, -1, "", "x", "1", "1.5", "true", "yes", [], {}, [[]], ["x", []], [{}]])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path]
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, child in children:
+        found += places(child, (*path, step))
+    return found
+
+
+@given(data=st.data())
+def test_schema_agrees_on_mutated_files(data: st.DataObject) -> None:
+    sample = data.draw(st.sampled_from([*GOOD_EVAL_SETS, *GOOD_SCENARIOS]))
+    value = copy.deepcopy(sample.value)
+    path = data.draw(st.sampled_from(places(value)[1:]))
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    match data.draw(st.sampled_from(["replace", "delete", "add"])):
+        case "replace":
+            holder[path[-1]] = data.draw(SMALL)
+        case "delete":
+            del holder[path[-1]]
+        case _ if isinstance(holder, dict):
+            holder[data.draw(st.sampled_from(["text", "evalId", "unheardOf", "conversation", "intermediateData"]))] = (
+                data.draw(SMALL)
+            )
+        case _:
+            holder.append(data.draw(SMALL))
+    try:
+        EvalSet.model_validate(value)
+        accepted = True
+    except ValidationError:
+        accepted = False
+    assert EVAL_SET.is_valid(value) == accepted, value

@@ -1,0 +1,52 @@
+"""docs/problems.md lists every code of a Problem that the source can make, and no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "agent_eval"
+KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+MAKERS = {
+    "Problem": None,
+    "SyntaxFinding": None,
+    "NoChoice": None,
+    "error": 0,
+    "warning": 0,
+    "problem": 1,
+    "_finding": 2,
+}
+"""What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
+
+
+def codes_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            position = MAKERS.get(name)
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "code" and name in MAKERS]
+            given += node.args[position : position + 1] if position is not None else []
+            for argument in given:
+                if isinstance(argument, ast.Constant) and KEBAB.fullmatch(str(argument.value)):
+                    yield str(argument.value)
+        # A table from pydantic's own codes to ours.
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_ALIASES":
+            assert isinstance(node.value, ast.Dict)
+            yield from (str(value.value) for value in node.value.values if isinstance(value, ast.Constant))
+
+
+def test_codes_in_the_source_and_in_the_docs_are_the_same() -> None:
+    made = {
+        code
+        for path in SOURCE.rglob("*.py")
+        for code in codes_in(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+    }
+    text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \| (?:error|warning|notice) \|", text, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert len(made) > 40
+    assert made - set(listed) == set(), "add them to docs/problems.md"
+    assert set(listed) - made == set(), "nothing reports them any more"
