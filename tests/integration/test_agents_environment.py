@@ -289,6 +289,11 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
     assert said[-1] == "Running agent-setup: echo broken with ***; exit 3"
     with pytest.raises(AgentFailure, match="took longer"):
         await setup("sleep 60", timeout=0.2)
+    await setup("(sleep 0.7; echo served > served.txt) & echo started", timeout=10)  # a service outlives its start
+    assert not (bench.root / "served.txt").exists()
+    async with asyncio.timeout(10):
+        while not (bench.root / "served.txt").exists():
+            await asyncio.sleep(0.05)
 
 
 @as_root

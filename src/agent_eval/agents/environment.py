@@ -161,7 +161,7 @@ async def ensure_environment(
 async def run_setup(
     command: str, *, sandbox: Sandbox, root: Path, masker: Masker, log: Callable[[str], None], timeout: float = 900.0
 ) -> None:
-    """Runs `--agent-setup`, which prepares the machine: system packages, a database, a browser.
+    """Runs `--agent-setup`, which prepares the machine: system packages, a browser, a service in the background.
 
     As ourselves, with the agent's environment: only root can install packages. The command stands in the workflow, so
     it is the base's; what it runs from the checkout is not (docs/security.md).

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sealing import blocked_at
-from agent_eval.agents.spawn import Sandbox, kill_group
+from agent_eval.agents.spawn import Sandbox, close_pipe, kill_group
 from agent_eval.core.masking import Masker
 
 _TAIL_BYTES = 16_000
@@ -72,7 +72,10 @@ async def run(
     environment: Mapping[str, str] | None = None,
     privileged: bool = False,
 ) -> Finished:
-    """Runs a process to its end and keeps the last part of what it wrote. Its whole group is gone afterwards.
+    """Runs a process to its end and keeps the last part of what it wrote.
+
+    Its whole group is gone afterwards. The exception is what a `privileged` process that succeeded left running: it
+    may have been told to start a service.
 
     Raises:
         OSError: It can't be started.
@@ -80,17 +83,32 @@ async def run(
     """
     process = await sandbox.start(argv, cwd=cwd, environment=environment, privileged=privileged)
     tail = bytearray()
+    # More than is shown, so that a secret is never cut before it is masked.
+    reader = asyncio.create_task(_read_tail(process, tail, _TAIL_BYTES + masker.longest))
     try:
         async with asyncio.timeout(timeout):
-            assert process.stdout is not None
-            while chunk := await process.stdout.read(65_536):
-                tail += chunk
-                # More than is shown, so that a secret is never cut before it is masked.
-                del tail[: -(_TAIL_BYTES + masker.longest)]
-            code = await process.wait()
+            while process.returncode is None:
+                await asyncio.wait({reader}, timeout=0.05)
+                if reader.done():
+                    await process.wait()
+            # A service in the background may hold the pipe open for ever.
+            await asyncio.wait({reader}, timeout=0.5)
+            code = process.returncode
     finally:
-        await kill_group(process)
+        reader.cancel()
+        await asyncio.wait({reader})
+        if privileged and process.returncode == 0:
+            close_pipe(process)
+        else:
+            await kill_group(process)
     return Finished(code=code, output=masker.data(bytes(tail)).decode("utf-8", "replace")[-_TAIL_BYTES:])
+
+
+async def _read_tail(process: asyncio.subprocess.Process, tail: bytearray, keep: int) -> None:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(65_536):
+        tail += chunk
+        del tail[:-keep]
 
 
 async def probe(python: Sequence[str], sandbox: Sandbox, *, masker: Masker, timeout: float = 60.0) -> Interpreter:

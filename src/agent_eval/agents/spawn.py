@@ -121,6 +121,11 @@ async def kill_group(process: asyncio.subprocess.Process) -> None:
             while process.returncode is None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), 0.1)
+    close_pipe(process)
+
+
+def close_pipe(process: asyncio.subprocess.Process) -> None:
+    """Gives up the output of a process that has ended; somebody else may still hold its other end."""
     transport = getattr(process, "_transport", None)
     if transport is not None:  # Process has no close(); without it the pipe stays open until it is collected.
         transport.close()
