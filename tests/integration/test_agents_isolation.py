@@ -171,6 +171,17 @@ def test_a_checkout_that_no_other_user_can_read(
         assert isolation.sandbox.user is None
 
 
+@as_root
+def test_a_machine_that_allows_no_other_user(job: Job) -> None:
+    state_dir = job.base / "a file"
+    state_dir.write_text("")
+    with isolated(
+        job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None), state_dir=state_dir
+    ) as isolation:
+        assert "agent-not-isolated" in [problem.code for problem in isolation.problems]
+        assert isolation.sandbox.user is None
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
 def test_without_root_only_the_environment_is_another_one(job: Job) -> None:
     before = job.modes()

@@ -6,6 +6,7 @@ import pytest
 from agent_eval.agents.forwarding import (
     BASE_VARIABLES,
     DENIED_VARIABLES,
+    INDEX_VARIABLES,
     MODEL_VARIABLES,
     allow_list,
     child_environment,
@@ -160,3 +161,9 @@ def test_secrets_of_a_credentials_file(tmp_path: Path) -> None:
 def test_without_another_user_the_credentials_stay_where_they_are(tmp_path: Path) -> None:
     environment = {"GOOGLE_APPLICATION_CREDENTIALS": "/somewhere/key.json"}
     assert lend_credentials(environment, None, tmp_path) == environment
+
+
+@pytest.mark.parametrize("group", [BASE_VARIABLES, MODEL_VARIABLES, DENIED_VARIABLES, INDEX_VARIABLES])
+def test_the_page_lists_every_variable(group: tuple[str, ...]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
+    assert [name for name in group if f"`{name.upper()}`" not in page] == []

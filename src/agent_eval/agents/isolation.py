@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_eval.agents.forwarding import child_environment, lend_credentials, secrets_in
 from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, sealed
-from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox, agent_account, end_account, free_uids
+from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox, agent_account, end_account, free_uids, has_account
 from agent_eval.core.problem import Problem, Severity
 
 
@@ -53,12 +53,15 @@ def isolated(
     """
     output_dir.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        account, alone = _account(state_dir, stack)
         problems: list[Problem] = []
+        account, alone = None, True
+        try:
+            account, alone = _account(state_dir, stack)
+        except OSError as error:  # a user namespace with a single uid, a read-only disk
+            problems.append(_not_isolated(str(error), "Run as a user other than root (docs/security.md)."))
         if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
-            # Our image has the account and promises isolation; elsewhere it is a gain that a closed directory prevents.
-            promised = not account.home.is_relative_to(state_dir)
-            problems.append(_not_isolated(account, blocked, forbid=promised))
+            hint = f"Let others enter it (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
+            problems.append(_not_isolated(f"uid {account.uid} can't get at {blocked}", hint))
             account = None
         environment = child_environment(environ, allow, account)
         # From the original: the copy goes when the run ends.
@@ -110,18 +113,13 @@ def _hold(path: Path, stack: contextlib.ExitStack) -> bool:
     return True
 
 
-def _not_isolated(account: Account, blocked: Path, *, forbid: bool) -> Problem:
-    what = f"The agent can't run as another user: uid {account.uid} can't get at {blocked}"
-    if forbid:
-        return Problem(
-            severity=Severity.ERROR,
-            code="agent-not-isolated",
-            message=what,
-            hint=f"Give others the permission to enter it (`chmod o+rx {blocked}`), or run as a user other than root.",
-        )
+def _not_isolated(why: str, hint: str) -> Problem:
+    """An error in our image, which has an account for the agent; elsewhere isolation is a gain that can be missed."""
+    promised = has_account()
     return Problem(
-        severity=Severity.WARNING,
+        severity=Severity.ERROR if promised else Severity.WARNING,
         code="agent-not-isolated",
-        message=f"{what}. It runs as root, like this program, and could read this program's environment",
-        hint="Put the checkout where others can read it, or run as a user other than root (docs/security.md).",
+        message=f"The agent can't run as another user: {why}"
+        + ("" if promised else ". It runs as root, like this program, and could read this program's environment"),
+        hint=hint,
     )

@@ -162,6 +162,17 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
     return account
 
 
+def has_account(name: str = AGENT_USER) -> bool:
+    """Whether the machine has the account, as our image does."""
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def free_uids() -> Iterator[int]:
     """Numbers that no account of the machine has, always in the same order."""
     import pwd
