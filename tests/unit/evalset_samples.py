@@ -362,6 +362,13 @@ BAD_EVAL_SETS = [
         path="eval_cases[0].eval_id",
         says="only the latter is read",
     ),
+    Sample(
+        name="both spellings in an invocation",
+        value=with_turn(finalResponse={"parts": []}),
+        codes=("unknown-key",),
+        path="eval_cases[0].conversation[0].final_response",
+        says="in snake_case and in camelCase",
+    ),
     Sample(name="no cases at all", value=eval_set(), codes=("empty-eval-set", "no-eval-cases"), schema_agrees=False),
     Sample(
         name="a mistake hides no other",

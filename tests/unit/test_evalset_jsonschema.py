@@ -30,8 +30,10 @@ from agent_eval.evalset.reading import parse_document
 from agent_eval.evalset.schema import EvalSet
 
 ROOT = Path(__file__).parents[2]
-EVAL_SET = Draft202012Validator(SCHEMAS["eval-set.schema.json"]())
-CONFIG = Draft202012Validator(SCHEMAS["test-config.schema.json"]())
+EVAL_SET_SCHEMA = SCHEMAS["eval-set.schema.json"]()
+CONFIG_SCHEMA = SCHEMAS["test-config.schema.json"]()
+EVAL_SET = Draft202012Validator(EVAL_SET_SCHEMA)
+CONFIG = Draft202012Validator(CONFIG_SCHEMA)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -52,11 +54,11 @@ def test_schema_is_a_schema(name: str) -> None:
 
 
 def test_schemas_describe_what_editors_show() -> None:
-    definitions = EVAL_SET.schema["$defs"]
+    definitions = EVAL_SET_SCHEMA["$defs"]
     assert definitions["EvalCase"]["properties"]["rubrics"]["description"] == "Apply to every turn of the case."
     assert "sessionInput" in definitions["EvalCase"]["properties"]
-    assert "evalSetId" not in EVAL_SET.schema["properties"]
-    assert "tool_trajectory_avg_score" in CONFIG.schema["properties"]["criteria"]["properties"]
+    assert "evalSetId" not in EVAL_SET_SCHEMA["properties"]
+    assert "tool_trajectory_avg_score" in CONFIG_SCHEMA["properties"]["criteria"]["properties"]
 
 
 def test_written_to_a_directory(tmp_path: Path) -> None:
@@ -110,7 +112,9 @@ def test_codes_that_only_the_models_find_are_listed(tmp_path: Path) -> None:
     assert listed == found | {"duplicate-eval-set-id", "needs-scenario", "no-rubrics"}
 
 
-SMALL = st.sampled_from([None, True, 0, 1, 2.5, -1, "", "x", "1", "1.5", "true", "yes", [], {}, [[]], ["x", []], [{}]])
+SMALL: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, 1, 2.5, -1, "", "x", "1", "1.5", "true", "yes", [], {}, [[]], ["x", []], [{}]]
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

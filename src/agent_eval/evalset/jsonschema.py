@@ -92,8 +92,13 @@ def _add_twins(made: JsonSchemaValue) -> None:
     required = [name for name in made.pop("required", ()) if name not in either]
     if required:
         made["required"] = required
-    if either:
-        made["allOf"] = [{"anyOf": [{"required": [name]}, {"required": [to_camel(name)]}]} for name in either]
+    rules: list[dict[str, Any]] = [{"anyOf": [{"required": [name]}, {"required": [to_camel(name)]}]} for name in either]
+    if made.get("additionalProperties") is False:
+        # A strict model reads one spelling and takes the other for an unknown key.
+        twins = [(name, to_camel(name)) for name in properties if "_" in name]
+        rules += [{"not": {"required": list(pair)}} for pair in twins]
+    if rules:
+        made["allOf"] = rules
 
 
 def _attribute_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:

@@ -120,6 +120,9 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         owners = _models_at(model, path[len(base) : -1])
         known = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
         key = str(path[-1])
+        if key in known:
+            message = f"`{key}` stands here in snake_case and in camelCase."
+            return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
         message = f"`{key}` is not a key of {noun(owners[0])}."
         return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, known))
     if kind in _ALIASES:
