@@ -11,7 +11,7 @@ from typing import Any
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.agents.adk import AdkAgent
-from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.protocol import Agent, AgentFailure, SessionRequest
 from agent_eval.agents.spawn import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
@@ -45,11 +45,12 @@ def make(
 async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[AdkAgent]:
     """A started agent, closed at the end."""
     agent = make(name, log_dir, **options)
+    kept_contract: Agent = agent  # checked by mypy
     try:
-        await agent.start()
+        await kept_contract.start()
         yield agent
     finally:
-        await agent.close()
+        await kept_contract.close()
 
 
 def request(**facts: Any) -> SessionRequest:

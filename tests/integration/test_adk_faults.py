@@ -193,6 +193,17 @@ async def test_garbage_on_the_protocol(faulty: AdkAgent) -> None:
     assert "this is not JSON" in error.message
 
 
+@pytest.mark.parametrize("lie", ["lie:content", "lie:waiting"])
+async def test_lies_in_the_form_of_the_protocol(faulty: AdkAgent, lie: str) -> None:
+    error = await failure(faulty, lie)
+    assert error.kind is FailureKind.PROTOCOL
+    assert error.owner is Owner.AGENT
+
+
+async def test_an_event_of_no_turn_is_left_out(faulty: AdkAgent) -> None:
+    assert text_of((await say(faulty, "lie:event")).final_response) == "lie:event"
+
+
 async def test_closing_all_descriptors_ends_in_time(faulty: AdkAgent) -> None:
     error = await failure(faulty, "close")
     assert error.kind in (FailureKind.CRASH, FailureKind.PROTOCOL)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.blame import ended_hint, ended_words, failed_load, failed_turn, is_temporary
+from agent_eval.agents.blame import failed_load, failed_turn, is_temporary
 from agent_eval.agents.connection import RemoteError
+from agent_eval.agents.host_end import ended_words, how_it_ended
 from agent_eval.agents.protocol import FailureKind, Owner
 
 
@@ -72,8 +73,27 @@ def test_words_for_an_end() -> None:
     assert ended_words(3) == "exited with code 3"
     assert ended_words(-9) == "was killed by SIGKILL (signal 9)"
     assert ended_words(-250) == "was killed by signal 250"
-    assert "memory" in (ended_hint(-9) or "")
-    assert ended_hint(None) is None
+
+
+def test_the_gates_own_reason_comes_first() -> None:
+    ended = how_it_ended(-9, ValueError("garbage"), given_up="was closed", log_tail="the log")
+    assert (ended.message, ended.kind, ended.hint, ended.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
+
+
+@pytest.mark.parametrize(
+    ("returncode", "garbage", "kind", "words"),
+    [
+        (0, ValueError("what was read"), FailureKind.PROTOCOL, "something else than our protocol: what was read"),
+        (None, None, FailureKind.PROTOCOL, "closed its connection"),
+        (-9, None, FailureKind.CRASH, "SIGKILL"),
+        (3, None, FailureKind.CRASH, "code 3"),
+    ],
+)
+def test_how_a_host_ended(returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str) -> None:
+    ended = how_it_ended(returncode, garbage, given_up=None, log_tail="")
+    assert ended.kind is kind
+    assert words in ended.message
+    assert ended.hint
 
 
 def test_temporary_statuses() -> None:

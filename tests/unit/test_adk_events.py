@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.agents.adk_events import MalformedEvent, TurnFacts, to_invocation
+from agent_eval.agents.adk_events import MalformedEvent, to_invocation
+from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses
 
@@ -25,7 +26,7 @@ def text(value: str, **more: Any) -> dict[str, Any]:
 
 
 def read(*events: dict[str, Any], **facts: Any) -> Invocation:
-    return to_invocation(events, user_message("hi"), TurnFacts(**facts))
+    return to_invocation(events, user_message("hi"), TurnFacts.model_validate(facts))
 
 
 def kept(invocation: Invocation) -> list[str]:

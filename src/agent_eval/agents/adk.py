@@ -9,15 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from agent_eval.agents import blame
-from agent_eval.agents.adk_events import MalformedEvent, TurnFacts, to_invocation
+from agent_eval.agents.adk_events import MalformedEvent, to_invocation
 from agent_eval.agents.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host_process import HostProcess, HostSpec, Turn
+from agent_eval.agents.messages import TurnFacts
 from agent_eval.agents.protocol import AgentFailure, Capabilities, FailureKind, SessionRequest
 from agent_eval.agents.spawn import Sandbox
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
+from agent_eval.core.text import shorten
 
 RETRY_OPTIONS: Mapping[str, Any] = {
     "attempts": 7,
@@ -29,10 +33,6 @@ RETRY_OPTIONS: Mapping[str, Any] = {
 """What `adk eval` gives the agent's model calls when they have no retries (google-adk 2.13.0, measured)."""
 _LOAD_ATTEMPTS = 2
 """How often a replacement for a dead host may fail to start before no more are started."""
-
-
-_DEADLINE_HINT = "See where it waited. Slow but right? Give turns more time (`--turn-timeout`)."
-_HUNG_HINT = "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long."
 
 
 class AdkAgent:
@@ -67,7 +67,12 @@ class AdkAgent:
             on_throttle: Called whenever a model call is answered with 429 or 503, also if it is repeated by itself.
             log_limit: Bytes of each log.
             retry_options: Fields of google-genai's HttpRetryOptions, for model calls that have none.
+
+        Raises:
+            ValueError: `workers` is less than 1.
         """
+        if workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers}")
         self._spec = HostSpec(
             python=python,
             agent_path=agent_path,
@@ -88,7 +93,7 @@ class AdkAgent:
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
         self._failed_loads = 0
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, str] = {}
         self._closed = False
 
     @property
@@ -99,8 +104,7 @@ class AdkAgent:
     @property
     def provenance(self) -> Mapping[str, str]:
         """Versions of the interpreter, google-adk and google-genai."""
-        names = ("python", "adk", "google-genai", "agent")
-        return {"driver": "adk", **{name: str(self._facts[name]) for name in names if self._facts.get(name)}}
+        return {"driver": "adk", **{name: value for name, value in self._facts.items() if value}}
 
     async def start(self) -> None:
         """Starts every host.
@@ -155,7 +159,12 @@ class AdkAgent:
         if self._closed:
             await host.close()
             raise AgentFailure("The agent was closed.", kind=FailureKind.CRASH)
-        self._facts = host.facts
+        self._facts = {
+            "python": host.python or "",
+            "adk": host.loaded.adk,
+            "google-genai": host.loaded.genai,
+            "agent": host.loaded.agent,
+        }
         return host
 
     async def release(self, session: AdkSession) -> None:
@@ -254,59 +263,29 @@ class AdkSession:
                 kind=FailureKind.NO_ANSWER,
                 hint="See that the root agent yields events for this input: a workflow without sub-agents yields none.",
             )
-        facts = result if isinstance(result, dict) else {}
         try:
-            return to_invocation(
-                turn.events,
-                content,
-                TurnFacts(
-                    started_at=float(facts.get("started_at") or 0.0),
-                    duration=facts.get("duration"),
-                    model_duration=facts.get("model_duration"),
-                    tool_duration=facts.get("tool_duration"),
-                    requests=facts.get("requests") or (),
-                ),
-            )
-        except MalformedEvent as error:
+            return to_invocation(turn.events, content, TurnFacts.model_validate(result))
+        except (MalformedEvent, ValidationError) as error:
             raise AgentFailure(
-                f"The agent's process sent an event that can't be read: {blame.shortened(str(error))}",
+                f"The agent's process sent an answer that can't be read: {shorten(str(error), 600)}",
                 kind=FailureKind.PROTOCOL,
                 log_tail=self.host.log.tail() or None,
+                hint="Something in the agent writes to file descriptors that are not its own.",
             ) from error
 
     async def _too_late(self, turn: Turn, timeout: float) -> AgentFailure:
         """Ends a turn whose time is up."""
         ended = await self.host.cancel(turn)
-        waiting = turn.waiting or {}
-        attempts = [
-            code for code in waiting.get("attempts") or () if isinstance(code, int) and blame.is_temporary(code)
-        ]
         collateral = not ended and self.host.sessions > 1
-        stack = waiting.get("where") or None
-        if not ended:
-            stack = await self.host.end_hung(ask=turn.waiting is None) or stack
-        if attempts:
-            return blame.provider_never_answered(str(waiting.get("name")), attempts, waiting.get("seconds") or 0.0)
-        return AgentFailure(
-            f"The turn did not end within {timeout:g} s{_doing(waiting)}"
-            + ("." if ended else ", and could not be stopped; the agent's process was killed."),
-            kind=FailureKind.DEADLINE,
-            traceback=stack,
-            log_tail=self.host.log.tail() or None,
-            hint=_DEADLINE_HINT if turn.waiting is not None else _HUNG_HINT,
-            collateral=collateral,
-        )
+        stack = None if ended else await self.host.end_hung(ask=turn.waiting is None)
+        failure = blame.too_late(timeout, turn.waiting, stopped=ended)
+        failure.traceback = failure.traceback or stack
+        failure.log_tail = self.host.log.tail() or None
+        failure.collateral = collateral
+        return failure
 
     async def close(self) -> None:
         """Ends the session. Never raises, may be called twice."""
         if not self._closed:
             self._closed = True
             await self._agent.release(self)
-
-
-def _doing(waiting: Mapping[str, Any]) -> str:
-    if not waiting.get("for"):
-        return ""
-    seconds = waiting.get("seconds")
-    how_long = f" for {seconds:.1f} s" if isinstance(seconds, float) else ""
-    return f": it had been waiting for the {waiting['for']} {waiting.get('name') or ''}".rstrip() + how_long

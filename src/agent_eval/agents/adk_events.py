@@ -8,11 +8,11 @@ models don't know them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from agent_eval.agents.messages import AgentRequest, TurnFacts
 from agent_eval.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse
 from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
 
@@ -30,20 +30,6 @@ _DEFAULT_AUTHOR = "agent"
 
 class MalformedEvent(ValueError):
     """An event that no ADK would write."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnFacts:
-    """What the host measured of a turn, besides its events."""
-
-    started_at: float = 0.0
-    """Unix time in seconds."""
-    duration: float | None = None
-    """Wall seconds, as the next two: awaiting a model, and inside tools without awaiting a model."""
-    model_duration: float | None = None
-    tool_duration: float | None = None
-    requests: Sequence[Json] = ()
-    """The first model request of each agent: `agent`, `instructions`, `tools`."""
 
 
 def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFacts) -> Invocation:
@@ -87,16 +73,13 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-def _app_details(authors: set[str], requests: Sequence[Json]) -> AppDetails:
+def _app_details(authors: set[str], requests: Sequence[AgentRequest]) -> AppDetails:
     """Details of the agents that both asked a model and spoke; an agent inside an AgentTool did not speak."""
     details: dict[str, AgentDetails] = {}
     for request in requests:
-        name = str(request.get("agent"))
-        if name in authors and name not in details:
-            details[name] = AgentDetails(
-                name=name,
-                instructions=str(request.get("instructions") or ""),
-                tool_declarations=list(request.get("tools") or []),
+        if request.agent in authors and request.agent not in details:
+            details[request.agent] = AgentDetails(
+                name=request.agent, instructions=request.instructions, tool_declarations=request.tools
             )
     return AppDetails(agent_details=details)
 

@@ -6,13 +6,13 @@ The host tells what was raised and whether it came out of a model call; the deci
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Mapping
-from typing import Any
+
+from pydantic import ValidationError
 
 from agent_eval.agents.connection import RemoteError
+from agent_eval.agents.messages import ErrorData, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import first_line, plural
 
 _TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _NO_CREDENTIALS = frozenset({401, 403})
@@ -49,43 +49,46 @@ def is_temporary(status: int) -> bool:
 
 def failed_turn(error: RemoteError, log_tail: str | None) -> AgentFailure:
     """The failure that a host's answer to `send` means."""
-    data = error.data
-    summary = f"{data.get('type') or error.code}: {first_line(error.message, 500) or 'no message'}"
-    traceback = data.get("traceback") or None
-    if data.get("origin") == "model" and (hint := _provider_hint(error.message, data)) is not None:
+    data = _data(error)
+    summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
+    if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return AgentFailure(
             f"The agent's model provider failed: {_with_status(summary, data)}",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
-            traceback=traceback,
+            traceback=data.traceback,
             hint=hint,
         )
-    if data.get("exit") is not None:
+    if data.exit is not None:
         return AgentFailure(
-            f"The agent called sys.exit({data['exit']}) in the middle of a turn.",
+            f"The agent called sys.exit({data.exit}) in the middle of a turn.",
             kind=FailureKind.CRASH,
-            traceback=traceback,
+            traceback=data.traceback,
             log_tail=log_tail,
             hint="An agent or a tool that can't go on should raise an exception or return an error.",
         )
-    where = "the agent's model call" if data.get("origin") == "model" else "the agent"
-    return AgentFailure(
-        f"{where[0].upper()}{where[1:]} raised {summary}", kind=FailureKind.EXCEPTION, traceback=traceback
-    )
+    who = "The agent's model call" if data.origin == "model" else "The agent"
+    return AgentFailure(f"{who} raised {summary}", kind=FailureKind.EXCEPTION, traceback=data.traceback)
 
 
-def _with_status(summary: str, data: Mapping[str, Any]) -> str:
-    status = data.get("status")
-    return summary if status is None or str(status) in summary else f"{summary} (HTTP {status})"
+def _data(error: RemoteError) -> ErrorData:
+    try:
+        return ErrorData.model_validate(error.data)
+    except ValidationError:  # not written by our host; the message is all there is
+        return ErrorData()
 
 
-def _provider_hint(message: str, data: Mapping[str, Any]) -> str | None:
+def _with_status(summary: str, data: ErrorData) -> str:
+    return summary if data.status is None or str(data.status) in summary else f"{summary} (HTTP {data.status})"
+
+
+def _provider_hint(message: str, data: ErrorData) -> str | None:
     """What to do about a failed model call, if it is the provider's or the credentials' failure; else None."""
-    status = data.get("status")
-    classes = [str(name).rsplit(".", 1)[-1] for name in data.get("classes") or ()]
+    status = data.status
+    classes = [name.rsplit(".", 1)[-1] for name in data.classes]
     if status in _NO_CREDENTIALS or _KEY_REFUSED.search(message):
         return _KEY_HINT
-    if isinstance(status, int):
+    if status is not None:
         if not is_temporary(status):
             return None
     elif any(name in _UNREACHABLE for name in classes):
@@ -97,42 +100,64 @@ def _provider_hint(message: str, data: Mapping[str, Any]) -> str | None:
     return "The provider was unavailable even after retries. Run the job again later, or lower `--concurrency`."
 
 
-def provider_never_answered(model: str, attempts: list[int], seconds: float) -> AgentFailure:
-    """The turn's time was used up by retries of a model call."""
-    codes = ", ".join(str(code) for code in attempts[-5:])
+def too_late(timeout: float, waiting: Waiting | None, *, stopped: bool) -> AgentFailure:
+    """The failure of a turn whose time is up.
+
+    Args:
+        timeout: The seconds that it had.
+        waiting: What it waited for, if the host still reacts.
+        stopped: Whether it could be stopped; otherwise the process was killed.
+    """
+    attempts = [code for code in waiting.attempts if is_temporary(code)] if waiting else []
+    if waiting and attempts:
+        codes = ", ".join(str(code) for code in attempts[-5:])
+        return AgentFailure(
+            f"The agent's model provider ({waiting.name or 'model'}) failed {plural(len(attempts), 'time')} "
+            f"(HTTP {codes}) in {waiting.seconds:.0f} s, until the turn's time was up.",
+            kind=FailureKind.PROVIDER,
+            owner=Owner.PROVIDER,
+            traceback=waiting.where or None,
+            hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
+        )
+    doing = f": it had been waiting for the {waiting.kind} {waiting.name}".rstrip() if waiting and waiting.kind else ""
+    how_long = f" for {waiting.seconds:.1f} s" if waiting and doing else ""
+    killed = "" if stopped else ", and could not be stopped; the agent's process was killed"
     return AgentFailure(
-        f"The agent's model provider ({model or 'model'}) failed {len(attempts)} times (HTTP {codes}) in "
-        f"{seconds:.0f} s, until the turn's time was up.",
-        kind=FailureKind.PROVIDER,
-        owner=Owner.PROVIDER,
-        hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
+        f"The turn did not end within {timeout:g} s{doing}{how_long}{killed}.",
+        kind=FailureKind.DEADLINE,
+        traceback=(waiting.where or None) if waiting else None,
+        hint="See where it waited. Slow but right? Give turns more time (`--turn-timeout`)."
+        if waiting
+        else "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long.",
     )
 
 
 def failed_load(error: RemoteError, log_tail: str | None) -> AgentFailure:
     """The failure that a host's answer to `load` means."""
-    data = error.data
-    traceback = data.get("traceback") or None
+    data = _data(error)
     if error.code == "agent-environment":
         return AgentFailure(
             first_line(error.message, 1_000),
             kind=FailureKind.ENVIRONMENT,
-            traceback=traceback,
+            traceback=data.traceback,
             log_tail=log_tail,
             hint="Name google-adk 1.18 or newer in the agent's requirements (`--agent-requirements`), or give the "
             "interpreter that has it (`--agent-python`).",
         )
-    if data.get("exit") is not None:
-        message = f"The agent can't be imported: it calls sys.exit({data['exit']}) while it is imported."
+    if data.exit is not None:
+        message = f"The agent can't be imported: it calls sys.exit({data.exit}) while it is imported."
     else:
-        message = f"The agent can't be imported: {data.get('type') or 'error'}: {first_line(error.message, 500)}"
+        message = f"The agent can't be imported: {data.type or 'error'}: {first_line(error.message, 500)}"
     return AgentFailure(
-        message, kind=FailureKind.IMPORT, traceback=traceback, log_tail=log_tail, hint=_import_hint(data, error.message)
+        message,
+        kind=FailureKind.IMPORT,
+        traceback=data.traceback,
+        log_tail=log_tail,
+        hint=_import_hint(data.type, error.message),
     )
 
 
-def _import_hint(data: Mapping[str, Any], message: str) -> str:
-    kind = data.get("type")
+def _import_hint(kind: str, message: str) -> str:
     if kind == "ModuleNotFoundError":
         missing = re.search(r"No module named '([^'.]+)", message)
         name = f"`{missing[1]}`" if missing else "the missing module"
@@ -145,32 +170,3 @@ def _import_hint(data: Mapping[str, Any], message: str) -> str:
     if kind == "SyntaxError":
         return "Mend the file, or run the agent with the Python version that it is written for (`--agent-python`)."
     return "The agent must import without network and without secrets that the job doesn't have; see the traceback."
-
-
-def ended_words(returncode: int | None) -> str:
-    """How a process ended: `exited with code 3`, `was killed by SIGKILL (signal 9)`."""
-    if returncode is None:
-        return "closed its connection"
-    if returncode >= 0:
-        return f"exited with code {returncode}"
-    try:
-        name = signal.Signals(-returncode).name
-    except ValueError:
-        return f"was killed by signal {-returncode}"
-    return f"was killed by {name} (signal {-returncode})"
-
-
-def ended_hint(returncode: int | None) -> str | None:
-    """What to look for when a process ended that way."""
-    if returncode == -signal.SIGKILL:
-        return "Nobody in the gate killed it; the machine may have run out of memory. Try a lower `--concurrency`."
-    if returncode is not None and returncode >= 0:
-        return "Look for os._exit() or a library that ends the process."
-    if returncode is not None:
-        return "A native library crashed; the log shows the Python stack of that moment."
-    return None
-
-
-def shortened(text: str) -> str:
-    """A text from the other side, cut for a message."""
-    return shorten(text, 600)

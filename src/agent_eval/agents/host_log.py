@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from io import BufferedWriter
 from pathlib import Path
@@ -37,9 +38,10 @@ class HostLog:
         self._closed = False
 
     async def read(self, stream: asyncio.StreamReader) -> None:
-        """Takes everything from a stream until it ends."""
+        """Takes everything from a stream until it ends; goes on reading when the file can't be written."""
         while chunk := await stream.read(_CHUNK):
-            self.feed(chunk)
+            with contextlib.suppress(OSError):  # a full disk must not block the agent
+                self.feed(chunk)
 
     def feed(self, chunk: bytes) -> None:
         """Takes what was printed. The end of a line that may be the beginning of a secret is held back."""
@@ -52,6 +54,7 @@ class HostLog:
     def _keep(self, data: bytes) -> None:
         if self._written < self._half and data:
             if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("wb")
             head, data = data[: self._half - self._written], data[self._half - self._written :]
             self._file.write(head)

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from agent_eval.agents import blame
 from agent_eval.agents.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host_end import Death, how_it_ended
 from agent_eval.agents.host_log import HostLog
+from agent_eval.agents.messages import Hello, Loaded, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.spawn import Sandbox, kill_group
 from agent_eval.core.masking import Masker
@@ -44,16 +48,6 @@ class HostSpec:
     on_throttle: Callable[[], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Death:
-    """How a host ended."""
-
-    message: str
-    kind: FailureKind
-    log_tail: str
-    hint: str | None = None
-
-
 @dataclass(kw_only=True)
 class Turn:
     """A turn that is under way."""
@@ -61,8 +55,8 @@ class Turn:
     number: int
     answer: asyncio.Future[Any]
     events: list[Mapping[str, Any]] = field(default_factory=list)
-    waiting: Mapping[str, Any] | None = None
-    """What it waited for when it was cancelled: `where`, and if known `for`, `name`, `seconds`, `attempts`."""
+    waiting: Waiting | None = None
+    """What it waited for when it was cancelled."""
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -77,13 +71,14 @@ class HostProcess:
         """Use `start`."""
         self._spec = spec
         self.log = log
-        self.facts: dict[str, Any] = {}
-        """What the host told of itself: versions, the agent's name."""
+        self.python: str | None = None
+        """The interpreter's version, once the host has said hello."""
+        self.loaded = Loaded()
         self.death: Death | None = None
         self.sessions = 0
         """Open sessions, kept by the pool."""
         self._turns: dict[int, Turn] = {}
-        self._hello: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be asked for
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
         self._process: asyncio.subprocess.Process | None = None
@@ -124,7 +119,7 @@ class HostProcess:
             death = await host.wait_ended()
             if death.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
-            if not host.facts:
+            if host.python is None:
                 raise AgentFailure(
                     f"The agent's interpreter {spec.python[0]} {death.message} before it could load anything.",
                     kind=FailureKind.ENVIRONMENT,
@@ -167,10 +162,14 @@ class HostProcess:
 
     async def _load(self) -> None:
         hello = await self._hello
-        self.facts = {"python": hello.get("python", "")}
+        self.python = hello.python
         params = {"agent": self._spec.agent_path, "root": str(self._spec.root), "retry": dict(self._spec.retry)}
         _, answer = self._connection.ask("load", params)
-        self.facts.update(await answer or {})
+        try:
+            self.loaded = Loaded.model_validate(await answer)
+        except ValidationError as error:
+            await self.end("gave no answer to `load` that can be read")
+            raise ConnectionLost("the host was ended") from error
 
     @property
     def ending(self) -> bool:
@@ -182,22 +181,25 @@ class HostProcess:
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         if method != "hello":
             raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
-        if VERSION not in (params.get("versions") or ()) or params.get("role") != "agent":
+        hello = Hello.model_validate(params)
+        if VERSION not in hello.versions or hello.role != "agent":
             raise RemoteError("version", f"the gate speaks version {VERSION} with role agent", {})
         if not self._hello.done():
-            self._hello.set_result(params)
+            self._hello.set_result(hello)
         return {"version": VERSION, "role": "agent"}
 
     def _on_notify(self, method: str, params: dict[str, Any]) -> None:
         match method:
             case "event":
-                turn = self._turns.get(params.get("turn", 0))
-                if turn is not None and isinstance(params.get("event"), dict):
-                    turn.events.append(params["event"])
+                number, event = params.get("turn"), params.get("event")
+                turn = self._turns.get(number) if isinstance(number, int) else None
+                if turn is not None and isinstance(event, dict):
+                    turn.events.append(event)
             case "waiting":
-                turn = self._turns.get(params.get("turn", 0))
+                waiting = Waiting.model_validate(params)
+                turn = self._turns.get(waiting.turn)
                 if turn is not None:
-                    turn.waiting = params
+                    turn.waiting = waiting
             case "throttled":
                 self._spec.on_throttle()
             case _:
@@ -271,14 +273,12 @@ class HostProcess:
         logging = asyncio.create_task(self.log.read(process.stdout))
         exited = asyncio.create_task(self._exited(process))
         reading = asyncio.create_task(self._connection.run())
-        garbage: ProtocolError | None = None
+        garbage: BaseException | None = None
         try:
             await asyncio.wait({reading, exited}, return_when=asyncio.FIRST_COMPLETED)
             # Whatever ended first, the other one follows at once, unless something is wrong.
             await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._is_garbage(reading) else 0)
-            if self._is_garbage(reading):
-                error = reading.exception()
-                garbage = error if isinstance(error, ProtocolError) else None
+            garbage = reading.exception() if self._is_garbage(reading) else None
             by_itself = process.returncode
         finally:
             # What the process left behind holds the log open; what it still had to say is read before the pipe closes.
@@ -290,7 +290,7 @@ class HostProcess:
             await asyncio.gather(logging, exited, reading, return_exceptions=True)
             await self._connection.close()
             self.log.close()
-        self.death = self._how(by_itself, garbage)
+        self.death = how_it_ended(by_itself, garbage, given_up=self._closing, log_tail=self.log.tail())
         if not self._hello.done():
             self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
         self._ended.set()
@@ -303,31 +303,6 @@ class HostProcess:
     async def _exited(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             await process.wait()
-
-    def _how(self, returncode: int | None, garbage: ProtocolError | None) -> Death:
-        tail = self.log.tail()
-        if self._closing is not None:
-            return Death(message=self._closing, kind=FailureKind.CRASH, log_tail=tail)
-        if garbage is not None:
-            return Death(
-                message=f"wrote something else than our protocol: {garbage}",
-                kind=FailureKind.PROTOCOL,
-                log_tail=tail,
-                hint="Something in the agent writes to or closes file descriptors that are not its own.",
-            )
-        if returncode is None:
-            return Death(
-                message="closed its connection to the gate but went on running",
-                kind=FailureKind.PROTOCOL,
-                log_tail=tail,
-                hint="Something in the agent closes file descriptors that are not its own.",
-            )
-        return Death(
-            message=blame.ended_words(returncode),
-            kind=FailureKind.CRASH,
-            log_tail=tail,
-            hint=blame.ended_hint(returncode),
-        )
 
     async def wait_ended(self) -> Death:
         """Waits for an end that is under way (the connection is lost already)."""

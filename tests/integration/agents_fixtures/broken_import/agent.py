@@ -1,5 +1,4 @@
+import a_package_that_nobody_has
 from google.adk.agents.llm_agent import LlmAgent
 
-import a_package_that_nobody_has
-
-root_agent = LlmAgent(name="never")
+root_agent = LlmAgent(name="never", model=a_package_that_nobody_has.MODEL)

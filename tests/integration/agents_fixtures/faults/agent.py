@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
 import socket
 import stat
@@ -21,8 +22,9 @@ def sockets() -> list[int]:
     found = []
     for number in range(3, 1024):
         try:
-            if stat.S_ISSOCK(os.fstat(number).st_mode) and socket.socket(fileno=os.dup(number)).family == socket.AF_UNIX:
-                found.append(number)
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                with socket.socket(fileno=os.dup(number)) as opened:
+                    found += [number] if opened.family == socket.AF_UNIX else []
         except OSError:
             continue
     return found
@@ -67,6 +69,18 @@ async def fail(how: str) -> dict[str, Any]:
         case ["garbage"]:
             os.write(last_unix_socket(), b"this is not JSON\n")
             await asyncio.sleep(30)
+        case ["lie", about]:
+            lies = {
+                "event": {"turn": [1], "event": {}},
+                "content": {"turn": 0, "event": {"author": "faulty", "content": "not a content"}},
+                "waiting": {"turn": "many", "seconds": "NaN"},
+            }
+            method = "waiting" if about == "waiting" else "event"
+            for turn in range(100) if about == "content" else [0]:
+                params = {**lies[about], "turn": turn} if about == "content" else lies[about]
+                line = json.dumps({"v": 1, "type": "notify", "method": method, "params": params})
+                os.write(last_unix_socket(), line.encode() + b"\n")
+            await asyncio.sleep(0.2)
         case ["close"]:
             os.closerange(3, 1024)
             await asyncio.sleep(30)
@@ -81,7 +95,8 @@ async def fail(how: str) -> dict[str, Any]:
                 os._exit(still)
             return {"parent": len(sockets()), "child": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
         case ["odd"]:
-            return {"nan": float("nan"), "inf": float("inf"), "lone": "\ud83d", "set": {1}, "bytes": b"\xff", "o": object}
+            numbers = {"nan": float("nan"), "inf": float("inf")}
+            return {**numbers, "lone": "\ud83d", "set": {1}, "bytes": b"\xff", "o": object}
         case ["pid"]:
             return {"pid": os.getpid()}
         case ["stray"]:

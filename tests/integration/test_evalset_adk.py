@@ -1,0 +1,127 @@
+"""What we write, google-adk 2.13.0 loads; what it accepts and refuses, we do (docs/problems.md says where we differ)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import adk_python
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from evalset_samples import BAD_CONFIGS, BAD_EVAL_SETS, GOOD_CONFIGS, GOOD_EVAL_SETS, GOOD_SCENARIOS, Sample
+from test_evalset_legacy import EVALS, TURNS, write
+
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.migrate import migrate
+from agent_eval.evalset.schema import EvalSet
+from agent_eval.evalset.writing import write_eval_set
+
+pytestmark = pytest.mark.conformance
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def adk() -> Iterator[Ask]:
+    worker = Path(__file__).with_name("adk_reads_evalsets.py")
+    process = subprocess.Popen(
+        [str(adk_python(extra="eval")), "-W", "ignore", str(worker)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def ask(kind: str, value: Any, **more: Any) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"kind": kind, "value": value, **more}) + "\n")
+        process.stdin.flush()
+        reply: dict[str, Any] = json.loads(process.stdout.readline())
+        return reply
+
+    with process:
+        yield ask
+        process.stdin.close()
+        process.wait(timeout=20)
+
+
+def normal(value: Any) -> Any:
+    """Without nulls, times and what ADK fills in."""
+    if isinstance(value, dict):
+        dropped = ("creation_timestamp", "final_session_state")
+        kept = {key: normal(item) for key, item in value.items() if key not in dropped and item is not None}
+        return {key: item for key, item in kept.items() if item not in ([], {})}
+    return [normal(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("value", [TURNS, EVALS], ids=["turns", "evals"])
+def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> None:
+    old = write(tmp_path / "old.test.json", value)
+    new = tmp_path / "app" / "lamp.evalset.json"
+    assert migrate(old, new) == []
+    reply = adk("file", str(new))
+    ours = EvalSet.model_validate(json.loads(new.read_text()))
+    assert normal(reply["ok"]) == normal(ours.model_dump(mode="json", exclude_none=True))
+    assert adk("agents_dir", str(tmp_path), id="lamp") == {"ok": [case.eval_id for case in ours.eval_cases]}
+
+
+def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
+    old = write(tmp_path / "old.evalset.json", EVALS)
+    theirs = adk("file", str(old))["ok"]
+    (file,) = load_suite(tmp_path).files
+
+    def comparable(eval_set: dict[str, Any]) -> Any:
+        cases = normal(eval_set)["eval_cases"]
+        for case in cases:
+            for turn in case["conversation"]:
+                del turn["invocation_id"]
+        return cases
+
+    assert comparable(file.eval_set.model_dump(mode="json", exclude_none=True)) == comparable(theirs)
+
+
+@pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
+def test_adk_loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "x.evalset.json"
+    write_eval_set(EvalSet.model_validate(sample.value), path)
+    written, direct = adk("eval_set", json.loads(path.read_text())), adk("eval_set", sample.value)
+    assert "ok" in direct, direct
+    assert normal(written) == normal(direct)
+
+
+LENIENT = {
+    "empty conversation", "rubric twice in a case", "rubric of case and turn", "duplicate eval id", "no cases at all",
+    "misspelt optional keys are warnings", "both spellings", "turn without reference", "case without reference",
+    "scenario with default criteria",
+}  # fmt: skip
+"""ADK loads these, and fails, passes or falls silent later."""
+
+
+@pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
+def test_adk_refuses_what_has_the_wrong_shape(sample: Sample, adk: Ask) -> None:
+    assert ("ok" in adk("eval_set", sample.value)) == (sample.name in LENIENT)
+
+
+@pytest.mark.parametrize("sample", GOOD_CONFIGS, ids=lambda sample: sample.name)
+def test_adk_loads_good_configs(sample: Sample, adk: Ask) -> None:
+    reply = adk("config", sample.value)
+    assert set(reply["ok"]["criteria"]) == set(sample.value["criteria"])
+
+
+REFUSED_CONFIGS = {
+    "a list", "criteria a list", "null criterion", "word", "no threshold", "unknown simulator", "code config",
+}  # fmt: skip
+"""The other mistakes ADK finds while it scores, or never."""
+
+
+@pytest.mark.parametrize("sample", BAD_CONFIGS, ids=lambda sample: sample.name)
+def test_adk_refuses_few_bad_configs(sample: Sample, adk: Ask) -> None:
+    assert ("error" in adk("config", sample.value)) == (sample.name in REFUSED_CONFIGS)
