@@ -1,0 +1,103 @@
+"""Runs a command and says what it cost: wall seconds, CPU seconds, peak memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Void(Exception):
+    """A measurement that says nothing: a side failed, or the sides did different work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One run of one command."""
+
+    seconds: float
+    """Wall time from start to exit."""
+    cpu_seconds: float
+    """User and system time of the command and of its descendants that it waited for."""
+    peak_mb: float
+    """Resident megabytes of the largest of these processes."""
+    exit_code: int
+    output: str
+    """Standard output and error, together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The middle and the ends of several measurements."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(median=statistics.median(values), low=min(values), high=max(values))
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def measure(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    exit_codes: Sequence[int] = (0,),
+    timeout: float = 600,
+) -> Measurement:
+    """Runs a command to its end.
+
+    Args:
+        argv: The command.
+        cwd: Where it runs.
+        environment: Its complete environment.
+        exit_codes: What counts as success.
+        timeout: Seconds after which it and its children are killed.
+
+    Raises:
+        Void: It ended otherwise.
+    """
+    log = cwd / "benchmark.log"
+    started = time.perf_counter()
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        guard = threading.Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
+        guard.start()
+        try:
+            # wait4 and not Popen.wait: it alone tells what this one child used.
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - started
+        finally:
+            guard.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    output = log.read_text(encoding="utf-8", errors="replace")
+    log.unlink()
+    if process.returncode not in exit_codes:
+        command = " ".join(str(word) for word in argv)
+        raise Void(f"exit code {process.returncode} of: {command}\n{output[-3000:]}")
+    return Measurement(
+        seconds=seconds,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_mb=usage.ru_maxrss / (1024 if os.uname().sysname == "Linux" else 1024 * 1024),
+        exit_code=process.returncode,
+        output=output,
+    )

@@ -1,0 +1,296 @@
+"""What is compared, scenario by scenario. Each checks that its sides did the work before it believes a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import workload
+from environments import ADK, PEER, Environments, uv
+from measuring import Measurement, Spread, Void, measure
+
+Side = Callable[[], Measurement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a scenario should reach."""
+
+    text: str
+    reached: str
+    met: bool
+
+
+@dataclass(kw_only=True)
+class Result:
+    """A scenario's measurements, a list for each side; the gate's side is first."""
+
+    name: str
+    title: str
+    sides: dict[str, list[Measurement]]
+    targets: list[Target] = field(default_factory=list)
+
+    def seconds(self, side: str) -> Spread:
+        """Wall seconds of a side."""
+        return Spread.of([measurement.seconds for measurement in self.sides[side]])
+
+    def peak_mb(self, side: str) -> float:
+        """Peak megabytes of a side, the worst of its runs."""
+        return max(measurement.peak_mb for measurement in self.sides[side])
+
+    def demand_ratio(self, gate: str, peers: list[str], least: float, *, against: str) -> None:
+        """Adds the target that the gate is `least` times faster than the fastest of the peers."""
+        ratio = min(self.seconds(peer).median for peer in peers) / self.seconds(gate).median
+        text = f"at least {least:g} times faster than {against}"
+        self.targets.append(Target(text=text, reached=f"{ratio:.1f} times", met=ratio >= least))
+
+    def demand_seconds(self, side: str, most: float) -> None:
+        """Adds the target that a side's median takes `most` seconds."""
+        seconds = self.seconds(side).median
+        self.targets.append(Target(text=f"at most {most:g} s", reached=f"{seconds:.2f} s", met=seconds <= most))
+
+    def demand_memory(self, side: str, most: float) -> None:
+        """Adds the target that a side never holds more than `most` megabytes."""
+        peak = self.peak_mb(side)
+        self.targets.append(Target(text=f"at most {most:g} MB", reached=f"{peak:.0f} MB", met=peak <= most))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What every scenario needs."""
+
+    environments: Environments
+    directory: Path
+    repeats: int
+    quick: bool
+
+    def alternate(self, sides: dict[str, Side], *, repeats: int, warm: bool = True) -> dict[str, list[Measurement]]:
+        """Measures the sides in turn, the other way round each time, so that drift of the machine meets both.
+
+        Args:
+            sides: By name.
+            repeats: Measurements of each side.
+            warm: Run each side once before, unmeasured: bytecode is compiled, files are in the page cache.
+        """
+        if warm:
+            for side in sides.values():
+                side()
+        measured: dict[str, list[Measurement]] = {name: [] for name in sides}
+        for turn in range(repeats):
+            for name in list(sides) if turn % 2 == 0 else reversed(list(sides)):
+                measured[name].append(sides[name]())
+                print(f"  {name}: {measured[name][-1].seconds:.2f} s", flush=True)
+        return measured
+
+
+def check_gate(output: Path, *, passed: int, failed: int = 0) -> None:
+    """Makes sure that the gate judged what it should.
+
+    Raises:
+        Void: Its results say something else.
+    """
+    totals = json.loads((output / "results.json").read_text(encoding="utf-8"))["totals"]
+    if (totals["cases"], totals["passed"], totals["failed"]) != (passed + failed, passed, failed):
+        raise Void(f"{passed} passed and {failed} failed expected, the gate says {totals}")
+
+
+def check_peer(measurement: Measurement, *, passed: int) -> None:
+    """Makes sure that `adk eval` passed what it should.
+
+    Raises:
+        Void: Its summary says something else.
+    """
+    counts = re.findall(r"Tests (passed|failed): (\d+)", measurement.output)
+    if counts != [("passed", str(passed)), ("failed", "0")]:
+        raise Void(f"{passed} passed expected, adk eval says {counts}\n{measurement.output[-3000:]}")
+
+
+def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, latency_name: str) -> dict[str, Side]:
+    variables = bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url)
+    ours = workload.weather_workspace(bench.directory / f"{latency_name}-gate", cases=cases)
+    theirs = workload.weather_workspace(bench.directory / f"{latency_name}-peer", cases=cases)
+
+    def gate(*options: str) -> Measurement:
+        output = ours / "out"
+        shutil.rmtree(output, ignore_errors=True)
+        server.reset()
+        command: list[str | Path] = [bench.environments.gate, "run", "weather.test.json", "--agent", "gemini_weather"]
+        command += ["--agent-python", bench.environments.agent_python, "--output-dir", "out", *options]
+        done = measure(command, cwd=ours, environment=variables)
+        check_gate(output, passed=cases)
+        server.check(cases)
+        return done
+
+    def peer() -> Measurement:
+        shutil.rmtree(theirs / "gemini_weather" / ".adk", ignore_errors=True)
+        server.reset()
+        command: list[str | Path] = [bench.environments.peer, "eval", "gemini_weather", "weather.test.json"]
+        done = measure([*command, "--config_file_path", "test_config.json"], cwd=theirs, environment=variables)
+        check_peer(done, passed=cases)
+        server.check(cases)
+        return done
+
+    sides: dict[str, Side] = {"agent-eval": gate, "adk eval": peer}
+    if cases > 1:
+        sides["agent-eval --concurrency 4"] = lambda: gate("--concurrency", "4")
+    return sides
+
+
+def one_case(bench: Bench) -> Result:
+    """One case, a model of 200 ms: what a developer waits for, and mostly the cost of starting."""
+    with workload.model_server(0.2) as server:
+        sides = bench.alternate(_weather_sides(bench, server, 1, "one"), repeats=bench.repeats)
+    result = Result(name="one", title="1 case, model of 200 ms", sides=sides)
+    result.demand_ratio("agent-eval", ["adk eval"], 2.5, against="adk eval")
+    return result
+
+
+def fifty_cases(bench: Bench) -> Result:
+    """Fifty cases, a model of 200 ms, both sides as they are by default: 8 cases at a time, and 4."""
+    with workload.model_server(0.2) as server:
+        sides = bench.alternate(_weather_sides(bench, server, 50, "fifty"), repeats=bench.repeats)
+    result = Result(name="fifty", title="50 cases, model of 200 ms", sides=sides)
+    result.demand_ratio("agent-eval", ["adk eval"], 3.5, against="adk eval")
+    return result
+
+
+def cold_job(bench: Bench) -> Result:
+    """A job on a fresh machine: nothing installed, no download cached, up to the verdict on one case."""
+    base = bench.directory / "cold"
+
+    def fresh(requirements: str | None = None) -> Path:
+        shutil.rmtree(base, ignore_errors=True)
+        return workload.weather_workspace(base, cases=1, requirements=requirements)
+
+    with workload.model_server(0.2) as server:
+
+        def variables() -> dict[str, str]:
+            home = base / "home"
+            home.mkdir()
+            cache = str(base / "uv-cache")
+            caches = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "UV_CACHE_DIR": cache}
+            return bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url) | caches
+
+        def shell(script: str, values: dict[str, str], cwd: Path) -> Measurement:
+            server.reset()
+            done = measure(["sh", "-ec", script], cwd=cwd, environment=values)
+            server.check(1)
+            return done
+
+        def gate() -> Measurement:
+            cwd = fresh(ADK)
+            install = (
+                f"{uv()} venv -q env && {uv()} pip install -q --compile-bytecode -p env {bench.environments.wheel}"
+            )
+            run = "env/bin/agent-eval run weather.test.json --agent gemini_weather --output-dir out"
+            done = shell(f"{install} && {run}", variables(), cwd)
+            check_gate(cwd / "out", passed=1)
+            return done
+
+        def peer(install: str) -> Measurement:
+            cwd = fresh()
+            run = "env/bin/adk eval gemini_weather weather.test.json --config_file_path test_config.json"
+            done = shell(f"{install} && {run}", variables(), cwd)
+            check_peer(done, passed=1)
+            return done
+
+        install = f"{uv()} venv -q env && {uv()} pip install -q -p env '{PEER}'"
+        sides: dict[str, Side] = {
+            "agent-eval, uv": gate,
+            "adk eval, uv": lambda: peer(install),
+            "adk eval, uv --compile-bytecode": lambda: peer(f"{install} --compile-bytecode"),
+            "adk eval, pip": lambda: peer(f"python3 -m venv env && env/bin/pip install -q '{PEER}'"),
+        }
+        repeats = 1 if bench.quick else min(3, bench.repeats)
+        measured = bench.alternate(sides, repeats=repeats, warm=False)
+    shutil.rmtree(base, ignore_errors=True)
+    result = Result(name="cold", title="cold job: install everything, 1 case", sides=measured)
+    uv_sides = ["adk eval, uv", "adk eval, uv --compile-bytecode"]
+    result.demand_ratio("agent-eval, uv", uv_sides, 2, against="adk eval installed with uv")
+    result.demand_ratio("agent-eval, uv", ["adk eval, pip"], 8, against="adk eval installed with pip")
+    return result
+
+
+def recorded(bench: Bench) -> Result:
+    """Ten thousand recorded cases of two turns: what the gate itself costs, without agent and model."""
+    files = 10 if bench.quick else 100
+    cwd = workload.recorded_workspace(bench.directory / "recorded", files=files, cases_per_file=100)
+    failed = files * 100 // workload.WRONG_EVERY
+    variables = bench.environments.environment()
+
+    def gate(agent: str, output: str) -> Measurement:
+        shutil.rmtree(cwd / output, ignore_errors=True)
+        command: list[str | Path] = [
+            bench.environments.gate,
+            "run",
+            "evals",
+            "--agent",
+            f"recorded:{agent}",
+            "--output-dir",
+            output,
+        ]
+        done = measure(command, cwd=cwd, environment=variables, exit_codes=(1,))
+        check_gate(cwd / output, passed=files * 100 - failed, failed=failed)
+        return done
+
+    gate("recording/actual.json", "first")
+    sides: dict[str, Side] = {
+        "agent-eval, an eval set": lambda: gate("recording/actual.json", "out"),
+        "agent-eval, its own recordings": lambda: gate("first", "out"),
+    }
+    measured = bench.alternate(sides, repeats=min(3, bench.repeats), warm=False)
+    result = Result(name="recorded", title=f"{files * 100:,} recorded cases", sides=measured)
+    for side in measured:
+        result.demand_seconds(side, 20)
+        result.demand_memory(side, 400)
+    shutil.rmtree(cwd, ignore_errors=True)
+    return result
+
+
+def help_text(bench: Bench) -> Result:
+    """`--help`: what importing the command line costs."""
+    variables = bench.environments.environment()
+    sides = {
+        "agent-eval": lambda: measure([bench.environments.gate, "--help"], cwd=bench.directory, environment=variables)
+    }
+    result = Result(name="help", title="--help", sides=bench.alternate(sides, repeats=max(5, bench.repeats)))
+    result.demand_seconds("agent-eval", 0.35)
+    return result
+
+
+def validate(bench: Bench) -> Result:
+    """A thousand files of ten cases, read and checked."""
+    files = 100 if bench.quick else 1000
+    cwd = workload.recorded_workspace(bench.directory / "validate", files=files, cases_per_file=10)
+    variables = bench.environments.environment()
+
+    def gate() -> Measurement:
+        done = measure([bench.environments.gate, "validate", "evals"], cwd=cwd, environment=variables)
+        if f"{files:,} files" not in done.output and f"{files} files" not in done.output:
+            raise Void(f"{files} files expected, validate says {done.output[-500:]}")
+        return done
+
+    result = Result(
+        name="validate",
+        title=f"validate, {files:,} files of 10 cases",
+        sides=bench.alternate({"agent-eval": gate}, repeats=bench.repeats),
+    )
+    result.demand_seconds("agent-eval", 4)
+    shutil.rmtree(cwd, ignore_errors=True)
+    return result
+
+
+SCENARIOS: dict[str, Callable[[Bench], Result]] = {
+    "one": one_case,
+    "fifty": fifty_cases,
+    "cold": cold_job,
+    "recorded": recorded,
+    "help": help_text,
+    "validate": validate,
+}
+NEED_PEER = frozenset({"one", "fifty"})
+"""The others need no `adk eval`, or install it themselves."""
