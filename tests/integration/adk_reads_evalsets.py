@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 
-def answer(request):  # type: ignore[no-untyped-def]
+def answer(request: dict[str, Any]) -> Any:
     from google.adk.evaluation.eval_config import EvalConfig
     from google.adk.evaluation.eval_set import EvalSet
     from google.adk.evaluation.local_eval_sets_manager import load_eval_set_from_file
@@ -29,8 +30,7 @@ def main() -> None:
             reply = {"ok": answer(json.loads(line))}
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
-        sys.__stdout__.write(json.dumps(reply) + "\n")  # type: ignore[union-attr]
-        sys.__stdout__.flush()  # type: ignore[union-attr]
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

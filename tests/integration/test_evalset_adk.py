@@ -1,4 +1,4 @@
-"""What we write, google-adk 2.13.0 loads; what it accepts and refuses, we do (docs/problems.md says where we differ)."""
+"""What we write, google-adk 2.13.0 loads; what it refuses, we refuse, and more (docs/problems.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ import pytest
 from adk_envs import adk_python
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from evalset_samples import BAD_CONFIGS, BAD_EVAL_SETS, GOOD_CONFIGS, GOOD_EVAL_SETS, GOOD_SCENARIOS, Sample
-from test_evalset_legacy import EVALS, TURNS, write
+from evalset_samples import (
+    BAD_CONFIGS,
+    BAD_EVAL_SETS,
+    GOOD_CONFIGS,
+    GOOD_EVAL_SETS,
+    GOOD_SCENARIOS,
+    LEGACY_EVALS,
+    LEGACY_TURNS,
+    Sample,
+)
 
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.migrate import migrate
@@ -30,7 +38,7 @@ Ask = Callable[..., dict[str, Any]]
 def adk() -> Iterator[Ask]:
     worker = Path(__file__).with_name("adk_reads_evalsets.py")
     process = subprocess.Popen(
-        [str(adk_python(extra="eval")), "-W", "ignore", str(worker)],
+        [str(adk_python()), "-W", "ignore", str(worker)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -62,9 +70,10 @@ def normal(value: Any) -> Any:
     return [normal(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("value", [TURNS, EVALS], ids=["turns", "evals"])
+@pytest.mark.parametrize("value", [LEGACY_TURNS, LEGACY_EVALS], ids=["turns", "evals"])
 def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> None:
-    old = write(tmp_path / "old.test.json", value)
+    old = tmp_path / "old.test.json"
+    old.write_text(json.dumps(value), encoding="utf-8")
     new = tmp_path / "app" / "lamp.evalset.json"
     assert migrate(old, new) == []
     reply = adk("file", str(new))
@@ -74,7 +83,8 @@ def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> 
 
 
 def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
-    old = write(tmp_path / "old.evalset.json", EVALS)
+    old = tmp_path / "old.evalset.json"
+    old.write_text(json.dumps(LEGACY_EVALS), encoding="utf-8")
     theirs = adk("file", str(old))["ok"]
     (file,) = load_suite(tmp_path).files
 

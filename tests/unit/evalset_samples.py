@@ -81,7 +81,7 @@ EVENTS = {
             "content": {"role": "model", "parts": [{"function_call": {"name": "f"}}]},
             "invocationIndex": 3,
         },
-        {"author": "a", "grounding_metadata": {}, "usage_metadata": {"x": 1}, "model_version": "m"},
+        {"author": "a", "grounding_metadata": {}, "usage_metadata": {"prompt_token_count": 1}, "model_version": "m"},
     ]
 }
 
@@ -603,4 +603,21 @@ BAD_CONFIGS = [
         codes=("unknown-key",),
         path="custom_metrics.mine.code_config.args",
     ),
+]
+
+LEGACY_TURNS: list[dict[str, Any]] = [
+    {
+        "query": "Turn on the lamp",
+        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": True}, "mock_tool_output": "ok"}],
+        "expected_intermediate_agent_responses": [{"author": "helper", "text": "one moment"}],
+        "reference": "Done.",
+        "comment": "ignored, as in ADK",
+    },
+    {"query": "Thanks", "reference": "You are welcome."},
+]
+LEGACY_EVALS: list[dict[str, Any]] = [
+    {"name": "lamp", "data": LEGACY_TURNS, "initial_session": {"state": {"a": 1}, "app_name": "home", "user_id": "u"}},
+    {"name": "thanks", "data": LEGACY_TURNS[1:], "initial_session": {}},
+    {"name": "plain", "data": LEGACY_TURNS[1:]},
+    {"name": "half", "data": LEGACY_TURNS[1:], "initial_session": {"state": {"b": 2}}},
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evalset_samples import LEGACY_EVALS, LEGACY_TURNS
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import IntermediateData, tool_calls
@@ -15,23 +16,6 @@ from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.migrate import migrate, stem
 from agent_eval.evalset.schema import EvalSet
 from agent_eval.evalset.suite import LoadedFile, Suite
-
-TURNS = [
-    {
-        "query": "Turn on the lamp",
-        "expected_tool_use": [{"tool_name": "set", "tool_input": {"on": True}, "mock_tool_output": "ok"}],
-        "expected_intermediate_agent_responses": [{"author": "helper", "text": "one moment"}],
-        "reference": "Done.",
-        "comment": "ignored, as in ADK",
-    },
-    {"query": "Thanks", "reference": "You are welcome."},
-]
-EVALS = [
-    {"name": "lamp", "data": TURNS, "initial_session": {"state": {"a": 1}, "app_name": "home", "user_id": "u"}},
-    {"name": "thanks", "data": TURNS[1:], "initial_session": {}},
-    {"name": "plain", "data": TURNS[1:]},
-    {"name": "half", "data": TURNS[1:], "initial_session": {"state": {"b": 2}}},
-]
 
 
 def write(path: Path, value: Any) -> Path:
@@ -51,7 +35,7 @@ def codes(problems: tuple[Problem, ...] | list[Problem]) -> list[str]:
 
 
 def test_list_of_turns(tmp_path: Path) -> None:
-    write(tmp_path / "evals" / "old.test.json", TURNS)
+    write(tmp_path / "evals" / "old.test.json", LEGACY_TURNS)
     suite = load_suite(tmp_path)
     file = only_file(suite)
     assert file.legacy
@@ -72,7 +56,7 @@ def test_list_of_turns(tmp_path: Path) -> None:
 
 
 def test_list_of_evals(tmp_path: Path) -> None:
-    write(tmp_path / "old.evalset.json", EVALS)
+    write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     file = only_file(load_suite(tmp_path))
     assert file.eval_set.eval_set_id == "old.evalset.json"
     sessions = {
@@ -93,7 +77,7 @@ def test_list_of_evals(tmp_path: Path) -> None:
 def test_ids_depend_on_the_content_alone(tmp_path: Path) -> None:
     ids = []
     for place in ("a", "b"):
-        write(tmp_path / place / "old.test.json", TURNS)
+        write(tmp_path / place / "old.test.json", LEGACY_TURNS)
         (selected,) = only_file(load_suite(tmp_path / place)).cases
         ids.append([turn.invocation_id for turn in selected.case.conversation or []])
     assert ids[0] == ids[1]
@@ -101,14 +85,14 @@ def test_ids_depend_on_the_content_alone(tmp_path: Path) -> None:
 
 
 def test_initial_session(tmp_path: Path) -> None:
-    write(tmp_path / "old.test.json", TURNS)
+    write(tmp_path / "old.test.json", LEGACY_TURNS)
     session = write(tmp_path / "session.json", {"app_name": "home", "state": {"a": 1}})
     (selected,) = only_file(load_suite(tmp_path, initial_session=Path("session.json"))).cases
     assert selected.case.session_input is not None
     assert selected.case.session_input.model_dump() == {
         "app_name": "home", "user_id": "", "session_id": None, "state": {"a": 1},
     }  # fmt: skip
-    write(tmp_path / "old.test.json", EVALS)
+    write(tmp_path / "old.test.json", LEGACY_EVALS)
     assert codes(load_suite(tmp_path, initial_session=session).problems) == ["legacy-format", "initial-session-unused"]
     write(session, {"state": []})
     suite = load_suite(tmp_path, initial_session=session)
@@ -127,7 +111,7 @@ def test_initial_session(tmp_path: Path) -> None:
         ([{"data": []}], "missing-field", "[0]", "`name`"),
         ([{"name": "n", "data": [{"query": []}]}], "wrong-type", "[0].data[0].query", "a list"),
         ([{"name": "n", "data": []}], "empty-conversation", "[0].data", "no turns"),
-        ([{"name": "n", "data": TURNS}, {"name": "n", "data": TURNS}], "duplicate-eval-id", "[1].name", "line 2"),
+        ([LEGACY_EVALS[0], LEGACY_EVALS[0]], "duplicate-eval-id", "[1].name", "line 2"),
         ([{"query": "a"}], "needs-reference", None, "ADK's default criteria"),
     ],
 )  # fmt: skip
@@ -140,7 +124,7 @@ def test_findings_point_into_the_older_form(value: Any, code: str, path: str | N
 
 
 def test_turn_without_reference_points_to_its_turn(tmp_path: Path) -> None:
-    write(tmp_path / "old.test.json", [TURNS[0], {"query": "x"}])
+    write(tmp_path / "old.test.json", [LEGACY_TURNS[0], {"query": "x"}])
     warnings = [problem for problem in load_suite(tmp_path).problems if problem.severity is Severity.WARNING]
     assert [(problem.code, problem.path) for problem in warnings] == [("turn-without-reference", "[1]")]
 
@@ -152,7 +136,7 @@ def test_a_mistake_in_the_present_form_is_never_called_legacy(tmp_path: Path) ->
 
 
 def test_migrate_a_list_of_turns(tmp_path: Path) -> None:
-    old = write(tmp_path / "old.test.json", TURNS)
+    old = write(tmp_path / "old.test.json", LEGACY_TURNS)
     session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"name": "Zoë"}})
     new = tmp_path / "new" / "lamp.evalset.json"
     assert migrate(old, new, initial_session=session) == []
@@ -170,7 +154,7 @@ def test_migrate_a_list_of_turns(tmp_path: Path) -> None:
 
 
 def test_migrate_a_list_of_evals_in_place(tmp_path: Path) -> None:
-    file = write(tmp_path / "old.evalset.json", EVALS)
+    file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     before = [selected.case for selected in only_file(load_suite(tmp_path)).cases]
     file.chmod(0o640)
     assert migrate(file, file) == []
@@ -187,11 +171,11 @@ def test_migrate_refuses_what_is_not_old_or_not_sound(tmp_path: Path) -> None:
     assert codes(migrate(present, new)) == ["not-legacy"]
     assert codes(migrate(tmp_path / "none.json", new)) == ["unreadable-file"]
     assert codes(migrate(write(tmp_path / "bad.test.json", [{"query": 1}]), new)) == ["wrong-type"]
-    old = write(tmp_path / "old.test.json", TURNS)
+    old = write(tmp_path / "old.test.json", LEGACY_TURNS)
     assert codes(migrate(old, new, initial_session=tmp_path / "none.json")) == ["unreadable-file"]
     assert codes(migrate(old, old / "below" / "new.json")) == ["unwritable-file"]
     assert not new.exists()
-    evals = write(tmp_path / "evals.json", EVALS)
+    evals = write(tmp_path / "evals.json", LEGACY_EVALS)
     assert codes(migrate(evals, new, initial_session=write(tmp_path / "s.json", {}))) == ["initial-session-unused"]
     assert new.exists()
 

@@ -55,7 +55,7 @@ def select(ids: Sequence[str], patterns: Iterable[str]) -> set[str]:
 
 
 def nearby(value: str, known: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
-    """The known names that look most like a value, the likeliest first.
+    """The known names that look most like a value, the likeliest first, else as they come.
 
     Args:
         value: What was written.
@@ -63,7 +63,10 @@ def nearby(value: str, known: Iterable[str], count: int = 3, cutoff: float = 0.6
         count: How many to return at most.
         cutoff: How alike they must be, 0..1.
     """
-    names = list(dict.fromkeys(known))
-    folded = {name.casefold(): name for name in reversed(names)}
-    close = difflib.get_close_matches(value.casefold(), folded, n=count, cutoff=cutoff)
-    return [folded[name] for name in close]
+    matcher = difflib.SequenceMatcher(b=value.casefold())
+    found = []
+    for order, name in enumerate(dict.fromkeys(known)):
+        matcher.set_seq1(name.casefold())
+        if matcher.real_quick_ratio() >= cutoff and matcher.ratio() >= cutoff:
+            found.append((-matcher.ratio(), order, name))
+    return [name for _, _, name in sorted(found)[:count]]

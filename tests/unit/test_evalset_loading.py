@@ -1,0 +1,138 @@
+"""What a selection amounts to, from targets to cases."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evalset_samples import TURN, case, eval_set
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.problem import Severity
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.suite import Suite
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        cases = [case(eval_id=f"{name}_{number}") for number in range(3)]
+        write(tmp_path / "evals" / f"{name}.test.json", {"eval_set_id": name, "eval_cases": cases})
+    return tmp_path
+
+
+def chosen(suite: Suite) -> dict[str, list[str]]:
+    return {file.path: [selected.case.eval_id for selected in file.cases] for file in suite.files}
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ([], {"evals/a.test.json": ["a_0", "a_1", "a_2"], "evals/b.test.json": ["b_0", "b_1", "b_2"]}),
+        (["evals/a.test.json:a_2, a_0"], {"evals/a.test.json": ["a_0", "a_2"]}),
+        (["evals/a.test.json:a_[12]"], {"evals/a.test.json": ["a_1", "a_2"]}),
+        (["evals/a.test.json", "evals/a.test.json:a_1"], {"evals/a.test.json": ["a_1"]}),
+        (["evals:a_1"], {"evals/a.test.json": ["a_1"]}),
+        (["evals/*.test.json:?_1"], {"evals/a.test.json": ["a_1"], "evals/b.test.json": ["b_1"]}),
+        (["evals/a.test.json:"], {"evals/a.test.json": ["a_0", "a_1", "a_2"]}),
+    ],
+)
+def test_selection(targets: list[str], expected: dict[str, list[str]], repository: Path) -> None:
+    suite = load_suite(repository, targets)
+    assert not suite.problems
+    assert chosen(suite) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "file", "hint"),
+    [
+        ("evals/a.test.json:a_9", "evals/a.test.json", "It has: `a_0`, `a_1`, `a_2`."),
+        ("evals/a.test.json:a_0,zz*", "evals/a.test.json", "It has: `a_0`, `a_1`, `a_2`."),
+        ("evals:c_*", None, None),
+    ],
+)
+def test_an_id_that_matches_nothing_is_an_error(
+    target: str, file: str | None, hint: str | None, repository: Path
+) -> None:
+    (problem,) = load_suite(repository, [target]).errors
+    assert (problem.code, problem.file) == ("unknown-eval-id", file)
+    assert hint is None or hint == problem.hint
+
+
+def test_ids_of_a_broken_file_are_not_reported_on_top(repository: Path) -> None:
+    write(repository / "evals" / "a.test.json", "{")
+    assert [problem.code for problem in load_suite(repository, ["evals:zz"]).problems] == ["json-truncated"]
+
+
+def test_cases_that_are_not_selected_need_not_fit_the_criteria(tmp_path: Path) -> None:
+    bare = {"user_content": {"parts": [{"text": "x"}]}}
+    write(tmp_path / "a.test.json", eval_set(case(eval_id="ok"), case(eval_id="bare", conversation=[bare])))
+    assert [problem.code for problem in load_suite(tmp_path).problems] == ["needs-reference"]
+    assert not load_suite(tmp_path, ["a.test.json:ok"]).problems
+
+
+def test_root_need_not_be_absolute_or_tidy(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository / "evals")
+    assert chosen(load_suite(Path(".."), ["evals/b.test.json:b_0"])) == {"evals/b.test.json": ["b_0"]}
+    assert list(chosen(load_suite(repository / "evals" / "..", []))) == ["evals/a.test.json", "evals/b.test.json"]
+
+
+def test_problems_are_sorted_by_place(repository: Path) -> None:
+    broken = {"eval_set_id": "b", "eval_cases": [case(conversation=[]), {"eval_id": 1, "conversation": [TURN]}]}
+    write(repository / "evals" / "b.test.json", json.dumps(broken, indent=2))
+    write(repository / "evals" / "a.test.json", "[")
+    problems = load_suite(repository).problems
+    places = [(problem.file or "", problem.line or 0, problem.column or 0) for problem in problems]
+    assert places == sorted(places)
+    assert len(places) == 3
+
+
+def test_garbage_collector_is_left_as_it_was(repository: Path) -> None:
+    assert gc.isenabled()
+    load_suite(repository)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        load_suite(repository)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["eval_set_id", "eval_cases", "eval_id", "conversation", "query", "name", "data", "rubrics"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(value=JSON, config=JSON)
+def test_no_file_makes_it_raise(value: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("any")
+    write(root / "a.test.json", value)
+    write(root / "test_config.json", {"criteria": config})
+    write(root / "session.json", config)
+    suite = load_suite(root, initial_session=Path("session.json"))
+    assert suite.found == 1
+    for problem in suite.problems:
+        assert problem.hint
+        assert problem.severity in Severity
+    assert bool(suite.errors) or suite.files
