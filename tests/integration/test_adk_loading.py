@@ -12,8 +12,11 @@ import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, make, request, running, say
 
+from agent_eval.agents.adk import AdkAgent
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
+from agent_eval.core.masking import Masker
 
 
 async def heard(*args: Any, **facts: Any) -> str:
@@ -159,6 +162,30 @@ async def test_a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
         await agent.start()
     await agent.close()
     assert caught.value.kind is FailureKind.PROTOCOL
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+@pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="needs a Python that any user may run")
+async def test_another_user_runs_the_host_without_a_way_to_our_files(tmp_path: Path) -> None:
+    account = agent_account("agent-eval-test", state_dir=tmp_path / "state")
+    agent = AdkAgent(
+        python=["/usr/bin/python3"],
+        agent_path=str(tmp_path / "agent"),
+        root=tmp_path,
+        sandbox=Sandbox(environment={"PATH": "/usr/bin:/bin"}, user=account),
+        masker=Masker(),
+        log_dir=tmp_path,
+    )
+    with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
+        await agent.start()
+    await agent.close()
+
+
+async def test_tools_are_closed_in_the_end(tmp_path: Path) -> None:
+    async with running("home", tmp_path / "logs") as agent:
+        await heard(agent, "hi", state={"guest": "Ann"})
+    logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
+    assert "the notebook was closed" in logs
 
 
 async def test_nothing_is_left_open(tmp_path: Path) -> None:

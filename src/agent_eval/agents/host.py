@@ -498,6 +498,11 @@ class Turn:
         ]
 
 
+def _current() -> Turn:
+    """The turn that the running code belongs to; one that nobody reads when it belongs to none."""
+    return _turn.get() or Turn(0)
+
+
 def _instructions(llm_request: Any) -> str:
     value = getattr(llm_request.config, "system_instruction", None)
     if value is None or isinstance(value, str):
@@ -529,7 +534,7 @@ def _with_retries(llm_request: Any, context: Any, options: dict[str, Any]) -> No
         http.retry_options = types.HttpRetryOptions(**options)
 
 
-def _make_plugin(retry: dict[str, Any]) -> Any:
+def _make_plugin(retry: dict[str, Any], failed: Callable[[int], None]) -> Any:
     from google.adk.plugins.base_plugin import BasePlugin
 
     class Watch(BasePlugin):  # type: ignore[misc]
@@ -542,31 +547,29 @@ def _make_plugin(retry: dict[str, Any]) -> Any:
 
         async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
             _with_retries(llm_request, callback_context, retry)
-            if (turn := _turn.get()) is not None:
-                turn.failed_attempts.clear()
-                turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
-                turn.begin("model", self._key(callback_context), str(llm_request.model or ""))
+            turn = _current()
+            turn.failed_attempts.clear()
+            turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
+            turn.begin("model", self._key(callback_context), str(llm_request.model or ""))
 
         async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
-            if (turn := _turn.get()) is not None:
-                turn.end("model", self._key(callback_context))
+            _current().end("model", self._key(callback_context))
 
         async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
-            if (turn := _turn.get()) is not None:
-                turn.end("model", self._key(callback_context))
-                turn.model_errors.append(error)
+            _current().end("model", self._key(callback_context))
+            _current().model_errors.append(error)
+            status = _status(error)
+            if status is not None and not _is_api_error(error):  # LiteLLM and others, once their own retries are over
+                failed(status)
 
         async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
-            if (turn := _turn.get()) is not None:
-                turn.begin("tool", tool_context.function_call_id, tool.name)
+            _current().begin("tool", tool_context.function_call_id, tool.name)
 
         async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
-            if (turn := _turn.get()) is not None:
-                turn.end("tool", tool_context.function_call_id)
+            _current().end("tool", tool_context.function_call_id)
 
         async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Any) -> None:
-            if (turn := _turn.get()) is not None:
-                turn.end("tool", tool_context.function_call_id)
+            _current().end("tool", tool_context.function_call_id)
 
     return Watch(name="agent_eval_host")
 
@@ -581,8 +584,7 @@ def _watch_api_errors(notify: Callable[[int], None]) -> None:
         original(self, *args, **kwargs)
         code = _status(self)
         if code is not None:
-            if (turn := _turn.get()) is not None:
-                turn.failed_attempts.append(code)
+            _current().failed_attempts.append(code)
             notify(code)
 
     errors.APIError.__init__ = observed
@@ -601,6 +603,7 @@ class Host:
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._app: Any = None
         self._retry: dict[str, Any] = {}
+        self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
         self._main = threading.get_ident()
@@ -756,7 +759,7 @@ class Host:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._retry)
+        name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._retry, self._attempt_failed)
         if isinstance(self._app, App):
             app = self._app.model_copy(update={"name": name, "plugins": [*self._app.plugins, plugin]})
         else:  # not validated, as in ADK: an eval case may name the app as it likes
@@ -774,6 +777,7 @@ class Host:
             artifact_service=InMemoryArtifactService(),
             memory_service=InMemoryMemoryService(),
         )
+        self._latest = runner
         self._runners[key] = (runner, user_id, session.id)
         return self._runners[key]
 
@@ -793,9 +797,9 @@ class Host:
 
     def _shutdown(self, number: int, params: dict[str, Any]) -> None:
         async def close() -> None:
-            for runner, _, _ in list(self._runners.values())[:1]:  # they share their tools and plugins
+            if self._latest is not None:  # all runners share the agent's tools and plugins
                 with contextlib.suppress(BaseException):
-                    await asyncio.wait_for(runner.close(), 1.0)
+                    await asyncio.wait_for(self._latest.close(), 1.0)
             sys.stdout.flush()
             self._channel.answer(number, {})
             os._exit(0)

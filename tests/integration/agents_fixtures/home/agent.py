@@ -11,12 +11,22 @@ from typing import Any
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from scripted_model import call, reply, scripted, text
 
 from . import metrics
 
-TURNS: list[str] = []
+
+class Notebook(BaseToolset):  # type: ignore[misc]
+    """A toolset that holds something open."""
+
+    async def get_tools(self, readonly_context: Any = None) -> list[Any]:
+        return [FunctionTool(remember)]
+
+    async def close(self) -> None:
+        print("the notebook was closed")
 
 
 class Politeness(BasePlugin):  # type: ignore[misc]
@@ -64,6 +74,6 @@ root_agent = LlmAgent(
     name="butler",
     model=scripted(script),
     instruction="Serve {guest} in the {room?}. Shared: {user:mood?}",
-    tools=[remember],
+    tools=[Notebook()],
 )
 app = App(name="home", root_agent=root_agent, plugins=[Politeness(name="politeness")])
