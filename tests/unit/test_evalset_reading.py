@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.positions import JsonPath, Positions, format_path
 from agent_eval.evalset.reading import parse_document
+from agent_eval.evalset.schema import EvalSet
+from agent_eval.evalset.writing import eval_set_text
 
 
 def finding(data: str | bytes) -> Problem:
@@ -84,9 +86,20 @@ def test_what_to_do(data: str | bytes, says: str) -> None:
     assert says in f"{problem.message} {problem.hint}"
 
 
-def test_deep_nesting_is_reported_not_raised() -> None:
-    problem = finding("[" * 200_000 + "]" * 200_000)
-    assert problem.code == "nested-too-deeply"
+@pytest.mark.parametrize("depth", [202, 800, 5_000, 200_000])
+def test_deep_nesting_is_reported_not_raised(depth: int) -> None:
+    assert finding("[" * depth + "]" * depth).code == "nested-too-deeply"
+    assert finding('{"a":' * depth + "1" + "}" * depth).code == "nested-too-deeply"
+
+
+def test_what_is_not_too_deep_can_be_written() -> None:
+    call = '{"name": "f", "args": {"x": ' + "[" * 190 + "]" * 190 + "}}"
+    turn = '{"user_content": {}, "intermediate_data": {"tool_uses": [' + call + "]}}"
+    text = '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [' + turn + "]}]}"
+    document, problems = parse_document(text.encode(), "f.json")
+    assert problems == []
+    assert document is not None
+    assert json.loads(eval_set_text(EvalSet.model_validate(document.value))) == document.value
 
 
 def test_surrogate_pairs_and_escaped_backslashes_are_fine() -> None:

@@ -19,6 +19,8 @@ from agent_eval.evalset.syntax import SyntaxFinding, diagnose
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEEPEST = 200
+"""Pydantic 2.14 can't write more than 254 levels, and what is read here is written again into recordings."""
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -138,19 +140,13 @@ def parse_document(data: bytes, file: str) -> tuple[Document | None, list[Proble
             text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite_float, strict=True
         )
     except RecursionError:
-        return None, [
-            Problem(
-                severity=Severity.ERROR,
-                code="nested-too-deeply",
-                message="The file nests lists or objects too deeply to be read.",
-                hint="Check that it is an eval file: nothing in one nests that deeply.",
-                file=file,
-            )
-        ]
+        return None, [_too_deep(file)]
     except ValueError as error:
         # Constants and numbers carry no offset, and json's own message names the symptom rather than the cause.
         offset = error.pos if isinstance(error, json.JSONDecodeError) else None
         return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
+    if _is_too_deep(value):
+        return None, [_too_deep(file)]
     document = Document(file=file, text=text, value=value)
     if _SURROGATE.search(text):
         problems = list(_lone_surrogates(document))
@@ -170,6 +166,30 @@ class _Pairs:
         if len(made) != len(pairs):
             self.duplicates = True
         return made
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node if type(node) is list else ())
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(file: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="nested-too-deeply",
+        message=f"The file nests lists or objects more than {_DEEPEST} deep.",
+        hint="Check that it is an eval file: nothing in one nests that deeply.",
+        file=file,
+    )
 
 
 def _refuse_constant(name: str) -> Any:
