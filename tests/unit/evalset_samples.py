@@ -167,7 +167,7 @@ BAD_EVAL_SETS = [
         codes=("no-conversation",),
         says="`converstion` looks like a misspelling of `conversation`",
     ),
-    Sample(name="both null", value=eval_set(case(conversation=None)), codes=("no-conversation",)),
+    Sample(name="both null", value=eval_set(case(conversation=None)), codes=("no-conversation",), says="exactly one"),
     Sample(
         name="both",
         value=eval_set({**scenario(), "conversation": []}),
@@ -238,6 +238,7 @@ BAD_EVAL_SETS = [
         value=with_turn(intermediate_data={"invocation_events": [], "tool_uses": []}),
         codes=("unknown-key",),
         path="eval_cases[0].conversation[0].intermediate_data.tool_uses",
+        says="can't stand beside `invocation_events`",
     ),
     Sample(
         name="intermediate data a list",
@@ -257,12 +258,13 @@ BAD_EVAL_SETS = [
         value=with_turn(intermediate_data={"intermediate_responses": [["a"]]}),
         codes=("missing-field",),
         path="eval_cases[0].conversation[0].intermediate_data.intermediate_responses[0]",
-        says="item 2",
+        says="Item 2 of `intermediate_responses[0]` is missing",
     ),
     Sample(
         name="intermediate response too long",
         value=with_turn(intermediate_data={"intermediate_responses": [["a", [], 1]]}),
         codes=("invalid-value",),
+        says="must have 2 items, not 3",
     ),
     Sample(
         name="args a list",
@@ -595,6 +597,7 @@ BAD_CONFIGS = [
         name="unknown simulator",
         value={"criteria": {"response_match_score": 0}, "user_simulator_config": {"type": "human"}},
         codes=("invalid-value",),
+        says="must have a `type` of 'llm_backed', 'llm_audio'",
         path="user_simulator_config",
     ),
     Sample(

@@ -104,7 +104,7 @@ def test_initial_session(tmp_path: Path) -> None:
     ("value", "code", "path", "says"),
     [
         ([{"query": 456}], "wrong-type", "[0].query", "the number 456"),
-        ([{"query": "a"}, {"reference": "b"}], "missing-field", "[1]", "`query` of a legacy turn"),
+        ([{"query": "a"}, {"reference": "b"}], "missing-field", "[1]", "`query` of a turn"),
         ([{"query": "a", "reference": None}], "wrong-type", "[0].reference", "null"),
         ([{"query": "a", "expected_tool_use": [{"tool_name": "x"}]}], "missing-field", "[0].expected_tool_use[0]",
          "`tool_input`"),

@@ -39,6 +39,26 @@ _OLD_NAMES = {
 }
 """What keys of ADK's older format are called now."""
 
+_NOUNS = {
+    "AgentDetails": "an agent's details",
+    "AppDetails": "an app's details",
+    "BaseCriterion": "a criterion",
+    "Content": "a message",
+    "EvalCase": "an eval case",
+    "EvalSet": "an eval set",
+    "Blob": "inline data",
+    "FileData": "file data",
+    "IntermediateData": "intermediate data",
+    "Invocation": "an invocation",
+    "InvocationEvent": "an invocation event",
+    "InvocationEvents": "intermediate data",
+    "JudgeModelOptions": "judge model options",
+    "LegacyTurn": "a turn",
+    "LegacyEval": "an eval",
+    "LegacyToolUse": "a tool use",
+}
+"""What models are called where their own name does not do."""
+
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
 _HINTS = {
     "user_content": _CONTENT_HINT,
@@ -93,8 +113,7 @@ def near_miss(key: str, known: list[str]) -> str | None:
 
 def noun(model: type[BaseModel]) -> str:
     """What people call an instance of a model, e.g. `an eval case`."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+    return _NOUNS.get(model.__name__) or "a " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -110,19 +129,20 @@ def spellings(names: list[str]) -> set[str]:
 def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], base: JsonPath) -> Problem:
     path, missing = _real_path(document.value, base, detail["loc"], detail["type"] == "missing")
     kind = detail["type"]
+    if isinstance(missing, int):
+        message = f"Item {missing + 1} of `{_last_key(path)}` is missing."
+        return document.error("missing-field", message, path=path, hint=_HINTS["intermediate_responses"])
     if missing is not None:
-        owner = _models_at(model, path[len(base) :])
-        what = f"item {missing + 1}" if isinstance(missing, int) else f"`{missing}`"
-        of = f" of {noun(owner[0])}" if owner and not isinstance(missing, int) else ""
+        owner = _models_at(model, path[len(base) :])[0]
+        message = f"The required field `{missing}` of {noun(owner)} is missing."
         hint = _missing_hint(document, path, missing)
-        return document.error("missing-field", f"The required field {what}{of} is missing.", path=path, hint=hint)
+        return document.error("missing-field", message, path=path, hint=hint)
     if kind == "extra_forbidden":
         owners = _models_at(model, path[len(base) : -1])
         known = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
         key = str(path[-1])
         if key in known:
-            message = f"`{key}` stands here in snake_case and in camelCase."
-            return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
+            return _known_but_refused(document, path, key)
         message = f"`{key}` is not a key of {noun(owners[0])}."
         return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, known))
     if kind in _ALIASES:
@@ -132,25 +152,57 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         found = _describe(_value_at(document.value, path))
         hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_WANTED[kind]])
         return document.error("wrong-type", f"{label} must be {_WANTED[kind]}, not {found}.", path=path, hint=hint)
+    return document.error("invalid-value", f"{label} {_demand(detail)}.", path=path, hint=_value_hint(detail))
+
+
+def _demand(detail: ErrorDetails) -> str:
+    """What a value must be, as the rest of a sentence that begins with its name."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "too_long":
+            return f"must have {context['max_length']} items, not {context['actual_length']}"
+        case "union_tag_invalid" | "union_tag_not_found":
+            return f"must have a `type` of {context.get('expected_tags', 'a known kind')}"
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").rstrip(".")
-    hint = "Correct the value; docs/problems.md tells what is allowed."
-    return document.error("invalid-value", f"{label} {text[:1].lower()}{text[1:]}.", path=path, hint=hint)
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def _value_hint(detail: ErrorDetails) -> str:
+    if "base64" in detail["msg"]:
+        return "Encode the bytes as base64."
+    if detail["type"] == "too_long":
+        return _HINTS["intermediate_responses"]
+    return "Correct the value, or remove the key to get its default."
+
+
+def _known_but_refused(document: Document, path: JsonPath, key: str) -> Problem:
+    """A finding for a key that is right by itself, but not beside what else is there."""
+    beside = _value_at(document.value, path[:-1])
+    if key != to_camel(key) in beside:
+        message = f"`{key}` stands here in snake_case and in camelCase."
+        return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
+    return document.error(
+        "unknown-key",
+        f"`{key}` can't stand beside `invocation_events`: they are two forms of the same.",
+        path=path,
+        key=True,
+        hint="Keep one of them.",
+    )
 
 
 def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath, model: type[BaseModel]) -> Problem:
     hint = "Give exactly one of `conversation` and `conversation_scenario`."
     if detail["type"] == "no_conversation":
         case = _value_at(document.value, path)
-        keys = [key for key in case if near_miss(key, list(_CONVERSATIONS))]
+        keys = [key for key in case if key not in spellings(list(_CONVERSATIONS))]
+        keys = [key for key in keys if near_miss(key, list(_CONVERSATIONS))]
         if keys:
             hint = f"`{keys[0]}` looks like a misspelling of `{near_miss(keys[0], list(_CONVERSATIONS))}`."
     return document.error(_ALIASES[detail["type"]], detail["msg"], path=path, hint=hint)
 
 
-def _missing_hint(document: Document, path: JsonPath, missing: str | int) -> str:
+def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
     """What to write, or which key that is there looks like the missing one."""
-    if isinstance(missing, int):
-        return _HINTS["intermediate_responses"]
     for key in _value_at(document.value, path):
         if near_miss(key, [missing]) or _OLD_NAMES.get(key) == missing:
             return f"There is `{key}`: rename it to `{missing}`."
