@@ -1,0 +1,167 @@
+"""The examples, run by the gate as a user runs it: what passes, what the broken agent is caught by."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import adk_python
+
+PROJECT = Path(__file__).parents[2]
+
+HOME_CASES = {
+    ("any_order/good_night.test.json", "lamps_in_any_order"),
+    ("camel_case.test.json", "too_hot"),
+    ("chinese.test.json", "关灯"),
+    ("chinese.test.json", "温度"),
+    ("conversation.test.json", "room_is_remembered"),
+    ("conversation.test.json", "same_again_in_another_room"),
+    ("events.test.json", "schedule_the_lamp"),
+    ("home.evalset.json", "asks_back"),
+    ("home.evalset.json", "everything_off"),
+    ("home.evalset.json", "fan_on"),
+    ("home.evalset.json", "list_a_room"),
+    ("home.evalset.json", "no_such_device"),
+    ("home.evalset.json", "says_what_it_can_do"),
+    ("in_order/look_up_is_free.test.json", "only_the_switching_counts"),
+    ("japanese.test.json", "扇風機"),
+    ("japanese.test.json", "消灯"),
+    ("legacy/two_turns.test.json", "examples/home_automation/evals/legacy/two_turns.test.json"),
+    ("lights.test.json", "bedroom_lamp_off"),
+    ("partial/bedroom.test.json", "two_of_three_calls_named"),
+    ("session_state.test.json", "favourite_room"),
+    ("session_state.test.json", "greeted_by_name"),
+    ("session_state.test.json", "lamp_is_off_already"),
+}
+UNHARMED = {
+    # Nothing looks a room up in these, or the room has no such device anyway.
+    ("any_order/good_night.test.json", "lamps_in_any_order"),
+    ("camel_case.test.json", "too_hot"),
+    ("chinese.test.json", "温度"),
+    ("conversation.test.json", "room_is_remembered"),
+    ("home.evalset.json", "asks_back"),
+    ("home.evalset.json", "everything_off"),
+    ("home.evalset.json", "no_such_device"),
+    ("home.evalset.json", "says_what_it_can_do"),
+    ("session_state.test.json", "favourite_room"),
+    ("session_state.test.json", "greeted_by_name"),
+}
+
+
+def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """Runs `agent-eval run` in the repository: its exit code and its results."""
+    command = [sys.executable, "-m", "agent_eval", "run", *arguments]
+    command += ["--agent-python", str(adk_python()), "--output-dir", str(output)]
+    done = subprocess.run(
+        command,
+        cwd=PROJECT,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (output / "results.json").exists(), done.stdout + done.stderr
+    results: dict[str, Any] = json.loads((output / "results.json").read_text(encoding="utf-8"))
+    return done.returncode, results
+
+
+def by_status(results: dict[str, Any], status: str) -> set[tuple[str, str]]:
+    """The cases with a status: file under `evals/`, eval id."""
+    chosen = (case for case in results["cases"] if case["status"] == status)
+    return {(case["file"].partition("/evals/")[2], case["eval_id"]) for case in chosen}
+
+
+def scores(results: dict[str, Any]) -> dict[tuple[str, str, str], float]:
+    """The scores that gate, by file, eval id and metric."""
+    return {
+        (case["file"].partition("/evals/")[2], case["eval_id"], metric["name"]): metric["score"]
+        for case in results["cases"]
+        for metric in case["metrics"]
+        if metric["status"] in {"passed", "failed"}
+    }
+
+
+@contextmanager
+def served(*options: str) -> Iterator[str]:
+    """Starts the weather example's Gemini as its README says; gives its address."""
+    command = [sys.executable, "examples/gemini_weather/serve.py", *options]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            name, _, url = process.stdout.readline().strip().partition("=")
+            assert name == "export GOOGLE_GEMINI_BASE_URL"
+            yield url
+        finally:
+            process.terminate()
+
+
+def test_home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
+    code, results = gate("examples/home_automation", output=tmp_path / "out")
+    assert (code, results["verdict"]) == (0, "passed")
+    assert by_status(results, "passed") == HOME_CASES
+    found = scores(results)
+    below_one = {key: score for key, score in found.items() if score < 1}
+    assert below_one == {
+        ("any_order/good_night.test.json", "lamps_in_any_order", "response_match_score"): pytest.approx(20 / 21),
+        ("conversation.test.json", "room_is_remembered", "response_match_score"): pytest.approx((1 + 20 / 22 + 1) / 3),
+        ("partial/bedroom.test.json", "two_of_three_calls_named", "trajectory_precision"): pytest.approx(2 / 3),
+    }
+    assert {name for _, _, name in found} == {
+        "tool_trajectory_avg_score",
+        "response_match_score",
+        "trajectory_precision",
+        "trajectory_recall",
+        "trajectory_single_tool_use",
+    }
+    assert {file["agent"] for file in results["files"]} == {"examples/home_automation"}
+    assert [file["file"] for file in results["files"] if file["legacy"]] == [
+        "examples/home_automation/evals/legacy/two_turns.test.json"
+    ]
+
+
+def test_one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_path: Path) -> None:
+    code, results = gate(
+        "examples/home_automation", "--agent", "examples/home_automation_broken", output=tmp_path / "out"
+    )
+    assert (code, results["verdict"]) == (1, "failed")
+    assert by_status(results, "passed") == UNHARMED
+    assert by_status(results, "failed") == HOME_CASES - UNHARMED
+    lamp = next(case for case in results["cases"] if case["eval_id"] == "bedroom_lamp_off")
+    trajectory = next(metric for metric in lamp["metrics"] if metric["name"] == "tool_trajectory_avg_score")
+    evidence = trajectory["runs"][0]["evidence"][0]
+    assert 'set_device_status(device_id="bedroom_lamp", status="off")' in evidence["expected"]
+    assert "set_device_status" not in evidence["actual"]
+    assert any("missing" in line and "set_device_status" in line for line in evidence["why"])
+
+
+def test_the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:
+    with served("--latency", "0.05", "--first", "503") as url:
+        variables = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "secret-of-the-test"}
+        code, results = gate("examples/gemini_weather", output=tmp_path / "out", environment=variables)
+        with urllib.request.urlopen(f"{url}/stats", timeout=10) as response:
+            stats = json.load(response)
+    assert (code, results["verdict"]) == (0, "passed")
+    assert results["totals"]["passed"] == 4
+    assert stats["refused"] == []
+    assert stats["statuses"] == {"503": 1, "200": 9}, "the one that failed is asked again, nothing else is"
+    assert stats["peak_in_flight"] >= 4, "all cases run at the same time"
+    usage = {case["eval_id"]: case["runs"][0]["usage"] for case in results["cases"]}
+    assert {name: counted["model_calls"] for name, counted in usage.items()} == {
+        "forecast": 2,
+        "time_after_weather": 4,
+        "unknown_city": 2,
+        "asks_back": 1,
+    }
+    assert all(counted["input_tokens"] > 0 and counted["output_tokens"] > 0 for counted in usage.values())
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert b"secret-of-the-test" not in written
