@@ -1,0 +1,109 @@
+"""Inputs and outputs say the same wherever they stand: settings, action.yml, README, docs, workflows.
+
+UPDATE_GOLDEN=1 writes the inputs into action.yml.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_eval.settings import SETTINGS
+from ruamel.yaml import YAML
+
+from agent_eval.report.outputs import OUTPUTS
+
+ROOT = Path(__file__).resolve().parents[2]
+INPUTS = [setting for setting in SETTINGS if setting.input is not None]
+ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "action.yml")
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def inputs_block() -> str:
+    """The `inputs:` of action.yml as the settings demand them."""
+    lines = ["inputs:"]
+    for setting in INPUTS:
+        lines.append(f"  {setting.input}:")
+        lines.append(f"    description: {quoted(setting.help)}")
+        lines.append(f"    default: {quoted(setting.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A YAML scalar that is always read as this text."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def test_action__has_every_setting_as_an_input() -> None:
+    text = (ROOT / "action.yml").read_text("utf-8")
+    match = re.search(r"^inputs:.*?\n(?=\S)", text, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    if os.environ.get("UPDATE_GOLDEN"):
+        (ROOT / "action.yml").write_text(text.replace(match[0], inputs_block()), "utf-8")
+        return
+    assert match[0] == inputs_block(), "action.yml differs from SETTINGS; it should say:\n" + inputs_block()
+
+
+def test_action__claims_no_required_input() -> None:
+    # GitHub does not enforce `required`; we say at run time what is missing.
+    assert not [name for name, given in ACTION["inputs"].items() if "required" in given]
+
+
+def test_action__has_every_output() -> None:
+    assert {name: given["description"] for name, given in ACTION["outputs"].items()} == OUTPUTS
+
+
+def test_action__runs_the_image_without_arguments() -> None:
+    assert ACTION["runs"]["using"] == "docker"
+    assert "args" not in ACTION["runs"], "with arguments the entrypoint would be the command line"
+    assert re.fullmatch(r"Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
+
+
+@pytest.mark.parametrize("name", [setting.input for setting in INPUTS])
+def test_readme__table_names_the_input(name: str) -> None:
+    assert re.search(rf"^\| `{re.escape(name)}` \|", README, re.MULTILINE), f"README's table of inputs lacks `{name}`"
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_readme__table_names_the_output(name: str) -> None:
+    assert re.search(rf"^\| `{re.escape(name)}` \|", README, re.MULTILINE), f"README's table of outputs lacks `{name}`"
+
+
+def yaml_of(path: Path) -> list[Any]:
+    """A workflow, or the YAML blocks of a page."""
+    text = path.read_text("utf-8")
+    blocks = re.findall(r"^```ya?ml\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if path.suffix == ".md" else [text]
+    return [YAML(typ="safe").load(textwrap.dedent(block)) for block in blocks]
+
+
+def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every step that uses this action, however deep."""
+    if isinstance(tree, dict):
+        if re.fullmatch(r"\./|\S+/agent-eval-action@\S+", str(tree.get("uses", ""))):
+            yield tree
+        for inner in tree.values():
+            yield from steps_in(inner)
+    elif isinstance(tree, list):
+        for inner in tree:
+            yield from steps_in(inner)
+
+
+@pytest.mark.parametrize("path", [*PAGES, *WORKFLOWS], ids=lambda path: path.name)
+def test_docs__use_inputs_and_outputs_that_exist(path: Path) -> None:
+    for step in steps_in(yaml_of(path)):
+        assert set(step.get("with", {})) <= {setting.input for setting in INPUTS}
+    ours = r"steps\.(?:gate|good|broken)\.outputs\.([a-z-]+)"
+    assert set(re.findall(ours, path.read_text("utf-8"))) <= set(OUTPUTS)
+
+
+def test_docs__examples_are_found() -> None:
+    """A test of the test above."""
+    assert len(list(steps_in(yaml_of(ROOT / "docs/recipes.md")))) >= 2
+    assert len(list(steps_in(yaml_of(ROOT / ".github/workflows/self-test.yml")))) == 2

@@ -1,0 +1,86 @@
+"""The image, the workflows and the pages keep the promises that nobody looks after every day."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import agent_eval
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files that git has, by pathspec."""
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files", "-z", "--", *patterns],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    if listed.returncode != 0:
+        pytest.skip("this is no git work tree")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_docs__links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text("utf-8")):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_version__stands_in_one_place() -> None:
+    assert importlib.metadata.version("agent-eval-action") == agent_eval.__version__
+    holders = [
+        path.relative_to(ROOT).as_posix()
+        for path in tracked("*.py", "*.toml", "*.yml", "Dockerfile", "entrypoint")
+        if agent_eval.__version__ in path.read_text("utf-8")
+    ]
+    assert holders == ["src/agent_eval/__init__.py"]
+
+
+def test_dockerfile__base_can_be_replaced() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    assert re.search(r"^ARG BASE_IMAGE=\S+:[^\s@]+$", text, re.MULTILINE), "a tag, not a digest"
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}"}
+    assert "# syntax=" not in text, "it would need a registry"
+    assert not re.search(r"^USER ", text, re.MULTILINE)
+
+
+def test_dockerignore__lets_in_what_the_build_needs() -> None:
+    allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    for name in ("pyproject.toml", "uv.lock", "README.md", "LICENSE", "entrypoint", "src/"):
+        assert f"!{name}" in allowed
+    assert allowed[0] == "*", "everything else stays out: the build of a user's job must not depend on stray files"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows__are_pinned_bounded_and_modest(path: Path) -> None:
+    workflow = YAML(typ="safe").load(path)
+    assert workflow["permissions"] == {}, "each job asks for its own"
+    assert "concurrency" in workflow
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 60, name
+        assert "permissions" in job, name
+        for step in job["steps"]:
+            used = step.get("uses", "./")
+            assert used == "./" or re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", used), used
+
+
+def test_ci__the_merge_job_waits_for_all_others() -> None:
+    jobs = YAML(typ="safe").load(ROOT / ".github/workflows/ci.yml")["jobs"]
+    assert set(jobs["merge"]["needs"]) == set(jobs) - {"merge"}
+    assert jobs["merge"]["if"] == "always()"
+
+
+def test_entrypoint__is_executable() -> None:
+    for name in ("entrypoint", ".ci/run"):
+        assert (ROOT / name).stat().st_mode & 0o111 == 0o111
