@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_eval.settings import SETTINGS
 from ruamel.yaml import YAML
 
 from agent_eval.report.outputs import OUTPUTS
+from agent_eval.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-INPUTS = [setting for setting in SETTINGS if setting.input is not None]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "action.yml")
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -27,12 +26,14 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def inputs_block() -> str:
-    """The `inputs:` of action.yml as the settings demand them."""
+    """The `inputs:` of action.yml as the settings demand them.
+
+    Without `default:`: GitHub would pass it as if the user had written it, and agent-eval.toml would never be heard.
+    """
     lines = ["inputs:"]
-    for setting in INPUTS:
-        lines.append(f"  {setting.input}:")
-        lines.append(f"    description: {quoted(setting.help)}")
-        lines.append(f"    default: {quoted(setting.default)}")
+    for setting in SETTINGS:
+        told = f" Default: {setting.default}." if setting.default else ""
+        lines += [f"  {setting.input}:", f"    description: {quoted(setting.help + told)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +67,7 @@ def test_action__runs_the_image_without_arguments() -> None:
     assert re.fullmatch(r"Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
 
 
-@pytest.mark.parametrize("name", [setting.input for setting in INPUTS])
+@pytest.mark.parametrize("name", [setting.input for setting in SETTINGS])
 def test_readme__table_names_the_input(name: str) -> None:
     assert re.search(rf"^\| `{re.escape(name)}` \|", README, re.MULTILINE), f"README's table of inputs lacks `{name}`"
 
@@ -98,7 +99,7 @@ def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("path", [*PAGES, *WORKFLOWS], ids=lambda path: path.name)
 def test_docs__use_inputs_and_outputs_that_exist(path: Path) -> None:
     for step in steps_in(yaml_of(path)):
-        assert set(step.get("with", {})) <= {setting.input for setting in INPUTS}
+        assert set(step.get("with", {})) <= {setting.input for setting in SETTINGS}
     ours = r"steps\.(?:gate|good|broken)\.outputs\.([a-z-]+)"
     assert set(re.findall(ours, path.read_text("utf-8"))) <= set(OUTPUTS)
 
