@@ -1,7 +1,8 @@
-"""`python -m agent_eval`: what `entrypoint` starts."""
+"""`python -m agent_eval`."""
 
 import sys
 
 from agent_eval.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""An ADK agent from its directory alone: gets its interpreter when it is started, then runs in it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.environment import EnvironmentRequest, ensure_environment
+from agent_eval.agents.protocol import Capabilities, Session, SessionRequest
+from agent_eval.agents.spawn import Sandbox
+from agent_eval.core.masking import Masker
+
+
+@dataclass(kw_only=True)
+class ManagedAdkAgent:
+    """Implements `protocol.Agent`."""
+
+    agent_path: str
+    """An absolute directory, or a dotted module."""
+    request: EnvironmentRequest
+    sandbox: Sandbox
+    masker: Masker
+    workers: int
+    cache_dir: Path
+    log_dir: Path
+    log: Callable[[str], None]
+    on_throttle: Callable[[], None]
+    setup: asyncio.Future[None] | None = None
+    """What must have ended before, shared by all agents of a run."""
+    _agent: AdkAgent | None = None
+    _origin: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Nothing before it has started."""
+        return self._agent.capabilities if self._agent else Capabilities()
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Versions of the interpreter and of the packages that explain a score, and where they come from."""
+        return {**self._origin, **(self._agent.provenance if self._agent else {})}
+
+    async def start(self) -> None:
+        """Waits for the set-up, gets the interpreter and starts the agent in it.
+
+        Raises:
+            AgentFailure: One of them failed.
+        """
+        if self.setup is not None:
+            await asyncio.shield(self.setup)
+        interpreter = await ensure_environment(
+            self.request, sandbox=self.sandbox, masker=self.masker, cache_dir=self.cache_dir, log=self.log
+        )
+        self._origin = {**interpreter.versions, "environment": interpreter.origin}
+        folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", self.agent_path.strip("/"))[-80:] or "agent")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._agent = AdkAgent(
+            python=interpreter.python,
+            agent_path=self.agent_path,
+            root=self.request.root,
+            sandbox=interpreter.activate(self.sandbox),
+            masker=self.masker,
+            workers=self.workers,
+            log_dir=folder,
+            on_throttle=self.on_throttle,
+        )
+        await self._agent.start()
+
+    async def open(self, request: SessionRequest) -> Session:
+        """Opens a session; `start` must have succeeded.
+
+        Raises:
+            AgentFailure: It could not be opened.
+        """
+        assert self._agent is not None
+        return await self._agent.open(request)
+
+    async def close(self) -> None:
+        """Ends the agent's processes."""
+        if self._agent is not None:
+            await self._agent.close()

@@ -1,0 +1,275 @@
+"""The command line and the action: reads the environment, makes the clients, turns outcomes into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_eval import __version__
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.settings import BY_INPUT, SETTINGS, Setting, Settings, read_settings
+
+if TYPE_CHECKING:
+    from agent_eval.pipeline import Clients, Outcome
+    from agent_eval.runner.execution import Progress
+
+_FINDING = ("include", "exclude", "config", "initial-session")
+_CHOOSING = (*_FINDING, "agent")
+INTERNAL_ERROR = 70
+"""sysexits.h, EX_SOFTWARE: a bug of ours is none of the four verdicts."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Returns:
+        0 passed, 1 a criterion failed, 2 invalid files or settings, 3 inconclusive; 70 for a bug of ours.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # A C locale must not make us fail on an agent's words.
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.command(given))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing is left to tell, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        _say(f"agent-eval: {error}")
+        return 2
+    except Exception:
+        import traceback
+
+        _say(traceback.format_exc())
+        _say("agent-eval: this is a bug of agent-eval, not a verdict. Please report it with the lines above.")
+        return INTERNAL_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agent-eval",
+        description="Runs Google ADK eval files against an agent and turns the scores into one verdict.",
+        epilog="Exit codes: 0 passed, 1 failed, 2 invalid files or settings, 3 inconclusive.",
+    )
+    parser.add_argument("--version", action="version", version=f"agent-eval {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run = commands.add_parser("run", help="run the agents on the eval files and judge them")
+    _add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
+    run.set_defaults(command=_run)
+
+    validate = commands.add_parser("validate", help="check eval files and configs; needs no agent and no key")
+    _add_settings(validate, [BY_INPUT[name] for name in _FINDING])
+    validate.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text")
+    validate.set_defaults(command=_validate)
+
+    agents = commands.add_parser("agents", help="tell which agent every eval file would get, and why")
+    _add_settings(agents, [BY_INPUT[name] for name in _CHOOSING])
+    agents.set_defaults(command=_agents)
+
+    migrate = commands.add_parser("migrate", help="write an eval file of an older format in the present one")
+    migrate.add_argument("old", type=Path, metavar="OLD")
+    migrate.add_argument("new", type=Path, metavar="NEW")
+    migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
+    migrate.set_defaults(command=_migrate)
+
+    action = commands.add_parser("action", help="run as the GitHub action does, from INPUT_* variables")
+    action.set_defaults(command=_action)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting]) -> None:
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
+    for setting in settings:
+        default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
+        told = setting.help.replace("%", "%%") + default
+        flag = f"--{setting.input}"
+        if setting.is_switch:
+            parser.add_argument(flag, action="store_const", const="true", dest=setting.field, help=told)
+        elif setting.metavar == "PATTERN":
+            parser.add_argument(flag, action="append", dest=setting.field, metavar=setting.metavar, help=told)
+        else:
+            parser.add_argument(flag, dest=setting.field, metavar=setting.metavar, help=told)
+
+
+def _settings(given: argparse.Namespace, environ: Mapping[str, str] | None = None) -> tuple[Settings | None, list[Any]]:
+    flags = {
+        setting.input: value
+        for setting in SETTINGS
+        if (value := getattr(given, setting.field, None)) is not None and value != []
+    }
+    return read_settings(Path.cwd(), flags=flags, environ=environ)
+
+
+def _run(given: argparse.Namespace) -> int:
+    return _gate(*_settings(given))
+
+
+def _action(given: argparse.Namespace) -> int:
+    return _gate(*_settings(given, os.environ))
+
+
+def _gate(settings: Settings | None, problems: list[Problem]) -> int:
+    from agent_eval import pipeline
+    from agent_eval.gate.verdict import exit_code
+
+    if settings is None:
+        # Even then the files and outputs that later steps wait for are there.
+        settings = Settings(root=Path.cwd())
+        outcome = pipeline.invalid(settings, _clients(), problems)
+    else:
+        with _telling_progress() as tell:
+            outcome = _with_signals(settings, _clients(tell))
+    _tell(outcome, settings)
+    return exit_code(outcome.report.verdict, settings.on_inconclusive)
+
+
+def _with_signals(settings: Settings, clients: Clients) -> Outcome:
+    """Runs the pipeline; the first SIGTERM or SIGINT ends it early, with what there is."""
+    import asyncio
+    import signal
+
+    from agent_eval import pipeline
+
+    async def run() -> Outcome:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, clients.stop.set)
+        try:
+            return await pipeline.run(settings, clients)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    return asyncio.run(run())
+
+
+def _clients(tell: Callable[[Progress], None] | None = None) -> Clients:
+    from agent_eval.pipeline import Clients
+
+    environ = os.environ
+    server, repository, commit = (environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
+    return Clients(
+        environ=environ,
+        log=_say,
+        progress=tell or (lambda _: None),
+        source_url=f"{server}/{repository}/blob/{commit}" if server and repository and commit else None,
+        provenance={"commit": commit} if commit else {},
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _telling_progress() -> Iterator[Callable[[Progress], None]]:
+    from agent_eval.report.progress import live_progress, plain_progress
+
+    with contextlib.ExitStack() as stack:
+        if sys.stderr.isatty():
+            tell = stack.enter_context(live_progress(sys.stderr))
+        else:
+            tell = plain_progress(_say)
+        yield lambda state: tell(state.done, state.total, {str(name): count for name, count in state.counts.items()})
+
+
+def _tell(outcome: Outcome, settings: Settings) -> None:
+    """Tells the outcome on the console, and to GitHub when it listens."""
+    from agent_eval.pipeline import FILES, relative
+    from agent_eval.report.console import console
+
+    files = {name: relative(outcome.files[name], settings.root) for name in FILES}
+    on_terminal = sys.stdout.isatty()
+    width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
+    text = console(outcome.report, width=width, color=on_terminal and "NO_COLOR" not in os.environ, files=files)
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        print(text, flush=True)
+        return
+    from agent_eval.report.annotations import annotation_commands, stop_commands
+    from agent_eval.report.outputs import github_outputs
+
+    print(stop_commands(text, secrets.token_hex(16)))
+    print("\n".join(annotation_commands(outcome.report)), flush=True)
+    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)))
+    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"))
+
+
+def _append(variable: str, text: str) -> None:
+    """Appends to a file command. If that fails, the verdict stands all the same."""
+    if path := os.environ.get(variable):
+        try:
+            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            _say(f"agent-eval: {variable} could not be written: {error}")
+
+
+def _validate(given: argparse.Namespace) -> int:
+    settings, problems = _settings(given)
+    from agent_eval.evalset import render
+
+    if settings is None:
+        print(render.render_text(problems))
+        return 2
+    from agent_eval.evalset.loading import load_suite
+
+    suite = load_suite(
+        settings.root,
+        settings.paths,
+        include=settings.include,
+        exclude=settings.exclude,
+        config=settings.config,
+        initial_session=settings.initial_session,
+        skip=[settings.output],
+    )
+    if given.format == "json":
+        print(render.render_json(suite.problems))
+    elif given.format == "github":
+        print(render.render_github(suite.problems))
+        _say(render.summary_line(suite))
+    else:
+        if suite.problems:
+            print(render.render_text(suite.problems))
+        print(render.summary_line(suite))
+    return 2 if suite.errors else 0
+
+
+def _agents(given: argparse.Namespace) -> int:
+    settings, problems = _settings(given)
+    from agent_eval.evalset import render
+
+    if settings is None:
+        print(render.render_text(problems))
+        return 2
+    from agent_eval.agents.locate import render_choices
+    from agent_eval.pipeline import prepare
+
+    suite, choices, _ = prepare(settings)
+    if suite.errors:
+        print(render.render_text(suite.errors))
+    print(render_choices(choices), end="")
+    wrong = [*suite.errors, *(problem for problem in choices.problems if problem.severity is Severity.ERROR)]
+    return 2 if wrong else 0
+
+
+def _migrate(given: argparse.Namespace) -> int:
+    from agent_eval.evalset import render
+    from agent_eval.evalset.migrate import migrate
+
+    problems = migrate(given.old, given.new, initial_session=given.initial_session)
+    if problems:
+        print(render.render_text(problems))
+    if any(problem.severity is Severity.ERROR for problem in problems):
+        return 2
+    print(f"Wrote {given.new}")
+    return 0

@@ -1,0 +1,54 @@
+"""From judged cases to one verdict and its exit code. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_eval.core.text import plural
+from agent_eval.results.report import CaseReport, Reason, VerdictValue
+
+EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the gate says."""
+
+    value: VerdictValue
+    reasons: tuple[Reason, ...]
+    """The weightiest first."""
+
+
+def decide(cases: Sequence[CaseReport]) -> Verdict:
+    """The verdict on cases that were run: a failure weighs more than what could not be judged.
+
+    Invalid files and settings never come this far: for them nothing is run.
+    """
+    counts = Counter(case.status for case in cases)
+    reasons = []
+    if counts["failed"]:
+        reasons.append(Reason(code="failed", message=f"{plural(counts['failed'], 'case')} failed"))
+    unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
+    for (status, code), count in Counter((case.status, _code(case)) for case in unjudged).most_common():
+        what = "could not be judged" if status == "errored" else "not run"
+        reasons.append(Reason(code=code, message=f"{plural(count, 'case')} {what} ({code})"))
+    if counts["failed"]:
+        return Verdict(value="failed", reasons=tuple(reasons))
+    if unjudged or not cases:
+        reasons = reasons or [Reason(code="no-cases", message="There was no case to judge")]
+        return Verdict(value="inconclusive", reasons=tuple(reasons))
+    return Verdict(value="passed", reasons=())
+
+
+def _code(case: CaseReport) -> str:
+    return case.reason.code if case.reason is not None else case.status
+
+
+def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"]) -> int:
+    """0 passed, 1 failed, 2 invalid, 3 inconclusive (0 if the user wants it to pass)."""
+    if verdict == "inconclusive" and on_inconclusive == "pass":
+        return 0
+    return EXIT_CODES[verdict]

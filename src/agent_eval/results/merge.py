@@ -1,0 +1,137 @@
+"""Runs of a case become the case, wherever they were made.
+
+The runner merges single runs with it as they end, and shards of one evaluation merge their reports' cases with it: both
+get the same numbers, whatever finished first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from agent_eval.core.text import plural
+from agent_eval.results.report import (
+    CaseReport,
+    CaseStatus,
+    MetricReport,
+    MetricStatus,
+    Reason,
+    RunResult,
+    RunScore,
+)
+
+_EPSILON = 1e-9
+"""A rate such as 2/3 must meet a demand of 0.6666666667 that somebody typed."""
+
+
+def status_of_run(run: RunResult, scores: Iterable[RunScore]) -> CaseStatus:
+    """What one run amounts to: a failure weighs more than something that could not be judged."""
+    if run.status == "not_run":
+        return "not_run"
+    if run.error is not None:
+        return "failed" if run.error.owner == "agent" else "errored"
+    statuses = {score.status for score in scores}
+    if "failed" in statuses:
+        return "failed"
+    return "errored" if "not_evaluated" in statuses else "passed"
+
+
+def merge(parts: Iterable[CaseReport], *, min_pass_rate: float) -> list[CaseReport]:
+    """Merges what belongs to the same case, and decides its metrics and status anew.
+
+    Args:
+        parts: Cases with any of their runs, in any order. A run that is there twice counts once, the later one.
+        min_pass_rate: Share of a case's runs that must pass, 0 to 1.
+
+    Returns:
+        One report per case, in the order in which their first parts came.
+    """
+    groups: dict[str, list[CaseReport]] = {}
+    for part in parts:
+        groups.setdefault(part.case_id, []).append(part)
+    return [_merged(group, min_pass_rate) for group in groups.values()]
+
+
+def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
+    latest = {run.run: (run, part) for part in parts for run in part.runs}
+    runs = [run for _, (run, _) in sorted(latest.items())]
+    found: dict[str, tuple[MetricReport, list[RunScore]]] = {}
+    for part in parts:
+        for metric in part.metrics:
+            scores = found.setdefault(metric.name, (metric, []))[1]
+            scores += [score for score in metric.runs if latest[score.run][1] is part]
+    metrics = [_metric(metric, sorted(scores, key=lambda score: score.run)) for metric, scores in found.values()]
+    status, reason = _case_status(runs, metrics, min_pass_rate)
+    return parts[0].model_copy(update={"runs": runs, "metrics": metrics, "status": status, "reason": reason})
+
+
+def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
+    scores = [run.score for run in runs if run.score is not None]
+    mean = _mean(scores)
+    missing = next((run for run in runs if run.status == "not_evaluated"), None)
+    status: MetricStatus
+    reason: Reason | None = None
+    if metric.threshold is None:
+        status = "informational"
+    elif missing is not None:
+        # Never masked by the runs, or the metrics, that could be evaluated.
+        status, reason = "not_evaluated", missing.reason
+    elif mean is not None and mean >= metric.threshold:
+        status = "passed"
+    else:
+        status = "failed"
+    return metric.model_copy(update={"runs": runs, "score": mean, "status": status, "reason": reason})
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """The plain mean with a running sum: the same on every Python, which `sum` is not since 3.12."""
+    if not values:
+        return None
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+
+
+def _case_status(
+    runs: Sequence[RunResult], metrics: Sequence[MetricReport], min_pass_rate: float
+) -> tuple[CaseStatus, Reason | None]:
+    total = len(runs)
+    counts = Counter(run.status for run in runs)
+    undecided = counts["errored"] + counts["not_run"]
+    below = [metric for metric in metrics if metric.status == "failed"]
+    # What is missing could not save it: it failed, whatever else happened.
+    if counts["failed"] and (total - counts["failed"]) / total < min_pass_rate - _EPSILON:
+        return "failed", _why_failed(runs, counts["passed"], min_pass_rate, below)
+    if counts["errored"]:
+        return "errored", _why_errored(runs, metrics)
+    if counts["not_run"]:
+        missing = next(run for run in runs if run.status == "not_run")
+        message = missing.error.message if missing.error else "It was not run"
+        return "not_run", Reason(code=missing.error.kind if missing.error else "not-run", message=message)
+    if below and not undecided:
+        return "failed", Reason(code="below-threshold", message=_below(below))
+    return "passed", None
+
+
+def _why_failed(runs: Sequence[RunResult], passed: int, min_pass_rate: float, below: Sequence[MetricReport]) -> Reason:
+    if len(runs) > 1:
+        share = f"{passed} of {plural(len(runs), 'run')} passed"
+        return Reason(code="min-pass-rate", message=f"{share}; min-pass-rate is {min_pass_rate:g}")
+    error = runs[0].error
+    if error is not None:
+        return Reason(code=error.kind, message=error.message)
+    return Reason(code="below-threshold", message=_below(below))
+
+
+def _below(metrics: Sequence[MetricReport]) -> str:
+    return "below the threshold: " + ", ".join(metric.name for metric in metrics)
+
+
+def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> Reason:
+    error = next((run.error for run in runs if run.status == "errored" and run.error is not None), None)
+    if error is not None:
+        return Reason(code=error.kind, message=error.message)
+    missing = next(metric for metric in metrics if metric.status == "not_evaluated")
+    why = f": {missing.reason.message}" if missing.reason else ""
+    return Reason(code="not-evaluated", message=f"{missing.name} could not be evaluated{why}")

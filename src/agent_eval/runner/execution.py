@@ -1,0 +1,269 @@
+"""Runs a plan: every case as often as asked, some at once, each within its time, whatever the agents do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.text import shorten
+from agent_eval.criteria.efficiency import inference_call_count, token_usage
+from agent_eval.results.merge import merge
+from agent_eval.results.recording import Recording, RunError, Usage
+from agent_eval.results.report import CaseReport, CaseStatus
+from agent_eval.runner.journal import Journal
+from agent_eval.runner.limiter import Limiter
+from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
+from agent_eval.runner.scoring import report_not_run, report_run
+
+_STOPPED = "stopped"
+_LOG = 4_000
+"""Characters of a traceback and of a log's end that a report keeps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much at once, and how long."""
+
+    concurrency: int = 8
+    turn_timeout: float = 180.0
+    """Seconds, as the next two."""
+    case_timeout: float = 900.0
+    run_timeout: float = 3600.0
+    fail_fast: bool = False
+    min_pass_rate: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far it has come."""
+
+    total: int
+    """Runs in all."""
+    done: int
+    counts: Mapping[CaseStatus, int]
+    """Runs that ended, by status."""
+    reused: int
+    """Of those, taken from the journal."""
+
+
+@dataclass(kw_only=True)
+class Execution:
+    """One execution of a plan. Use once."""
+
+    plan: Plan
+    agents: Mapping[str, Agent]
+    """By the plan's keys. Started here, closed by the caller."""
+    journal: Journal
+    limits: Limits
+    limiter: Limiter
+    on_progress: Callable[[Progress], None] = lambda _: None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set it to end early: what runs is broken off, the rest not run."""
+    reused: int = 0
+    """Runs that the journal had."""
+
+    _parts: dict[str, list[CaseReport]] = field(default_factory=dict)
+    _failures: dict[str, AgentFailure] = field(default_factory=dict)
+    _counts: dict[CaseStatus, int] = field(default_factory=dict)
+    _halt: RunError | None = None
+    _halted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> list[CaseReport]:
+        """Runs everything.
+
+        Returns:
+            A report for every case of the plan, in its order. What did not run says why. Nothing that an agent does
+            makes it raise.
+        """
+        watch = asyncio.create_task(self._watch())
+        work = asyncio.create_task(self._work())
+        halted = asyncio.create_task(self._halted.wait())
+        try:
+            done, _ = await asyncio.wait(
+                {work, halted}, timeout=self.limits.run_timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                message = f"The run took longer than run-timeout ({self.limits.run_timeout:g} s)"
+                self._break_off("run-timeout", message, "Raise --run-timeout, or run fewer cases.")
+            if work in done:
+                await work
+        finally:
+            for task in (work, watch, halted):
+                task.cancel()
+            results = await asyncio.gather(work, watch, halted, return_exceptions=True)
+        # A bug of ours must not look like a run that was stopped.
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return self._reports()
+
+    async def _watch(self) -> None:
+        await self.stop.wait()
+        self._break_off(_STOPPED, "The gate was stopped before it came to this", "Run it again with --resume.")
+
+    def _break_off(self, kind: str, message: str, hint: str) -> None:
+        if self._halt is None:
+            self._halt = RunError(kind=kind, owner="gate", message=message, hint=hint)
+        self._halted.set()
+
+    async def _work(self) -> None:
+        waiting = []
+        for planned, run in self.plan.runs():
+            if self.journal.has(planned.run_id(run), planned.fingerprint):
+                self.reused += 1
+                await self._note(planned, await report_run(planned, self.journal.get(planned.run_id(run))))
+            else:
+                waiting.append((planned, run))
+        starting = {
+            key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(one.agent for one, _ in waiting)
+        }
+        queue = iter(waiting)
+        # As many tasks as can run at once: one for each of 10,000 runs would cost more than the runs.
+        workers = [
+            asyncio.create_task(self._worker(queue, starting))
+            for _ in range(min(self.limits.concurrency, len(waiting)))
+        ]
+        tasks = [*starting.values(), *workers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start(self, key: str) -> None:
+        try:
+            await self.agents[key].start()
+        except AgentFailure as failure:
+            self._failures[key] = failure
+
+    async def _worker(
+        self, queue: Iterable[tuple[PlannedCase, int]], starting: Mapping[str, asyncio.Task[None]]
+    ) -> None:
+        for planned, run in queue:
+            await asyncio.shield(starting[planned.agent])
+            async with self.limiter.slot():
+                recording = await self._record(planned, run)
+            self.journal.add(recording)
+            await self._note(planned, await report_run(planned, recording))
+
+    async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
+        self._parts.setdefault(planned.case_id, []).append(part)
+        self._counts[part.status] = self._counts.get(part.status, 0) + 1
+        total = len(self.plan.cases) * self.plan.num_runs
+        self.on_progress(
+            Progress(total=total, done=sum(self._counts.values()), counts=dict(self._counts), reused=self.reused)
+        )
+        if self.limits.fail_fast and part.status == "failed":
+            kept = self._pad(planned, self._parts[planned.case_id])
+            if merge(kept, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
+                self._break_off("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Mend that case first.")
+
+    async def _record(self, planned: PlannedCase, run: int) -> Recording:
+        """One run, and once more in a process of its own if another run may have taken its process down."""
+        started_at, begun = time.time(), time.perf_counter()
+        turns: list[Invocation] = []
+        error: RunError | None = None
+        attempts = 0
+        failure = self._failures.get(planned.agent)
+        if failure is not None:
+            error = run_error(failure, None)
+        while failure is None or failure.collateral:
+            attempts += 1
+            try:
+                turns = []
+                await self._converse(planned, run, turns, isolated=attempts > 1)
+                error = None
+                break
+            except AgentFailure as caught:
+                failure, error = caught, run_error(caught, len(turns))
+            if attempts == 2:
+                break
+        return Recording(
+            schema_version="1",
+            run_id=planned.run_id(run),
+            case_id=planned.case_id,
+            file=planned.file,
+            eval_set_id=planned.eval_set_id,
+            eval_id=planned.case.eval_id,
+            run=run,
+            fingerprint=planned.fingerprint,
+            invocations=turns,
+            error=error,
+            started_at=started_at,
+            duration=round(time.perf_counter() - begun, 6),
+            usage=usage_of(turns),
+            attempts=max(attempts, 1),
+        )
+
+    async def _converse(self, planned: PlannedCase, run: int, turns: list[Invocation], *, isolated: bool) -> None:
+        now = asyncio.get_running_loop().time
+        case_end = now() + self.limits.case_timeout
+        given = planned.case.session_input
+        session = await self.agents[planned.agent].open(
+            SessionRequest(
+                eval_set_id=planned.eval_set_id,
+                eval_id=planned.case.eval_id,
+                run=run,
+                app_name=given.app_name if given else DEFAULT_APP_NAME,
+                user_id=given.user_id if given else DEFAULT_USER_ID,
+                session_id=given.session_id if given else None,
+                state=given.state if given else {},
+                isolated=isolated,
+            )
+        )
+        try:
+            for expected in planned.case.conversation or ():
+                left = case_end - now()
+                if left <= 0:
+                    raise AgentFailure(
+                        f"The case took longer than case-timeout ({self.limits.case_timeout:g} s)",
+                        kind=FailureKind.DEADLINE,
+                        hint="Raise --case-timeout, or make the agent faster.",
+                    )
+                turns.append(await session.send(expected.user_content, timeout=min(self.limits.turn_timeout, left)))
+        finally:
+            await session.close()
+
+    def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
+        """The parts, with every run that is missing as not run."""
+        there = {part.runs[0].run for part in parts}
+        error = self._halt or RunError(kind=_STOPPED, owner="gate", message="It was not run")
+        missing = (run for run in range(self.plan.num_runs) if run not in there)
+        return [*parts, *(report_not_run(planned, run, error) for run in missing)]
+
+    def _reports(self) -> list[CaseReport]:
+        parts = (part for one in self.plan.cases for part in self._pad(one, self._parts.get(one.case_id, [])))
+        return merge(parts, min_pass_rate=self.limits.min_pass_rate)
+
+
+def run_error(failure: AgentFailure, turn: int | None) -> RunError:
+    """A failure as it stands in recordings and reports."""
+    return RunError(
+        kind=str(failure.kind),
+        owner="agent" if failure.owner is Owner.AGENT else "provider",
+        message=failure.message,
+        hint=failure.hint,
+        traceback=shorten(failure.traceback, _LOG) if failure.traceback else None,
+        log_tail=shorten(failure.log_tail, _LOG) if failure.log_tail else None,
+        turn=turn,
+    )
+
+
+def usage_of(turns: Iterable[Invocation]) -> Usage:
+    """What the model calls of some turns amounted to, counted as token_usage_v1 counts (docs/criteria.md)."""
+    calls, tokens = 0, Counter[str]()
+    for turn in turns:
+        calls += int(inference_call_count(turn) or 0)
+        tokens.update({name: int(count) for name, count in token_usage(turn).items()})
+    return Usage(
+        model_calls=calls,
+        input_tokens=tokens.get("input_tokens"),
+        output_tokens=tokens.get("output_tokens"),
+        cached_tokens=tokens.get("cached_tokens"),
+        thought_tokens=tokens.get("reasoning_tokens"),
+    )

@@ -1,0 +1,94 @@
+"""Every recording, written the moment it is there: what a killed run leaves, and what `--resume` goes on from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from agent_eval.results.recording import Recording
+
+FILE_NAME = "journal.jsonl"
+
+
+class Journal:
+    """A file of recordings in the order in which they ended.
+
+    One process writes it. It is flushed after every line, so a killed process loses at most the line it was writing.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        """Opens it; without `resume` what is there is dropped."""
+        self._path = path
+        self._places: dict[str, tuple[int, int, str]] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        end = self._read() if resume and path.is_file() else 0
+        self._file: IO[bytes] = path.open("r+b" if end else "w+b")
+        self._file.truncate(end)
+        self._file.seek(end)
+
+    def _read(self) -> int:
+        """Notes what is worth keeping; gives the end of the last complete line."""
+        position = end = 0
+        with self._path.open("rb") as file:
+            for line in file:
+                start, position = position, position + len(line)
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    entry = json.loads(line)
+                    run_id, fingerprint, error = entry["run_id"], entry["fingerprint"], entry.get("error")
+                except (ValueError, TypeError, KeyError):
+                    break  # The disk was full, or somebody edited it: what follows can't be trusted.
+                end = position
+                # What the world broke is worth another try; what the agent did, it did.
+                if error is None or error.get("owner") == "agent":
+                    self._places[run_id] = (start, len(line), fingerprint)
+                else:
+                    self._places.pop(run_id, None)
+        return end
+
+    def has(self, run_id: str, fingerprint: str) -> bool:
+        """Whether a run that depended on the same things is recorded."""
+        place = self._places.get(run_id)
+        return place is not None and place[2] == fingerprint
+
+    def get(self, run_id: str) -> Recording:
+        """A recording.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return Recording.model_validate_json(self._line(run_id))
+
+    def add(self, recording: Recording) -> None:
+        """Writes a recording."""
+        line = recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
+        start = self._file.seek(0, 2)
+        self._file.write(line)
+        self._file.flush()
+        self._places[recording.run_id] = (start, len(line), recording.fingerprint)
+
+    def _line(self, run_id: str) -> bytes:
+        start, length, _ = self._places[run_id]
+        self._file.seek(start)
+        return self._file.read(length)
+
+    def lines(self, run_ids: Iterable[str]) -> Iterator[bytes]:
+        """The recorded lines of these runs, in this order; those that are not recorded are left out."""
+        return (self._line(run_id) for run_id in run_ids if run_id in self._places)
+
+    def close(self, *, remove: bool = False) -> None:
+        """Closes the file; `remove` when there is nothing left to resume."""
+        self._file.close()
+        if remove:
+            self._path.unlink(missing_ok=True)
+
+
+def write_recordings(path: Path, lines: Iterable[bytes]) -> None:
+    """Writes recordings.jsonl.gz. Without a time stamp inside: the same runs give the same bytes."""
+    with path.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as file:
+        for line in lines:
+            file.write(line)

@@ -1,0 +1,70 @@
+"""How many runs are in flight: as many as allowed, fewer while the agent's model provider says "too many"."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+_PAUSE = 1.0
+"""Seconds in which several refusals count as one: they answer requests that were sent together."""
+
+
+class Limiter:
+    """A semaphore whose size halves when it is told of throttling and grows back by one per `size` quiet ends.
+
+    Additive increase, multiplicative decrease, as TCP does (Chiu and Jain, 1989).
+    """
+
+    def __init__(self, maximum: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begins at the maximum, which is at least 1."""
+        self._maximum = maximum
+        self._size = float(maximum)
+        self._clock = clock
+        self._shrunk_at = float("-inf")
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def size(self) -> int:
+        """Runs that may be in flight now."""
+        return int(self._size)
+
+    def throttled(self) -> None:
+        """Lowers the size; the provider refused a request."""
+        now = self._clock()
+        if now - self._shrunk_at >= _PAUSE:
+            self._shrunk_at = now
+            self._size = max(1.0, self._size / 2)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a place and holds it. First come, first served."""
+        while self._in_flight >= self.size:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake()
+                raise
+        self._in_flight += 1
+        begun = self._clock()
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if self._shrunk_at < begun:
+                self._size = min(float(self._maximum), self._size + 1 / self._size)
+            self._wake()
+
+    def _wake(self) -> None:
+        free = self.size - self._in_flight
+        while free > 0 and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                free -= 1

@@ -1,0 +1,159 @@
+"""What will run: every selected case with its criteria and its agent, and what this version can't run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.registry import INFORMATIONAL, build, supported
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.suite import LoadedFile, SelectedCase
+
+DEFAULT_APP_NAME = "EvaluationGenerator"
+DEFAULT_USER_ID = "test_user_id"
+"""The names of a session that a case says nothing about (google-adk 2.13.0, measured)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCase:
+    """One case to run."""
+
+    case_id: str
+    """`file:eval_id`, as one would select it on the command line."""
+    file: str
+    line: int | None
+    eval_set_id: str
+    case: EvalCase
+    criteria: tuple[Criterion, ...]
+    """Those that gate, in the config's order, then the informational ones."""
+    agent: str
+    """Key of the agent among those that are started."""
+    fingerprint: str
+    """Changes with whatever decides what the agent will do: the case's inputs and the agent's source."""
+
+    def run_id(self, run: int) -> str:
+        """Names one run, 0-based."""
+        return f"{self.case_id}#{run + 1}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything to run, in the order of the report."""
+
+    cases: tuple[PlannedCase, ...]
+    num_runs: int
+    problems: tuple[Problem, ...] = ()
+
+    def runs(self) -> Iterable[tuple[PlannedCase, int]]:
+        """Every run, case by case."""
+        return ((case, run) for case in self.cases for run in range(self.num_runs))
+
+
+def make_plan(
+    files: Sequence[LoadedFile], agents: Mapping[str, str], fingerprints: Mapping[str, str], num_runs: int
+) -> Plan:
+    """Plans a validated suite.
+
+    Args:
+        files: What was loaded without an error.
+        agents: The agent of each file by the file's path.
+        fingerprints: A hash of each agent's source by agent.
+        num_runs: How often each case runs.
+
+    Returns:
+        The plan; it must not be run if its problems hold an error.
+    """
+    problems: list[Problem] = []
+    cases: list[PlannedCase] = []
+    for file in files:
+        wrong = _cannot_run(file)
+        problems += wrong
+        if any(problem.severity is Severity.ERROR for problem in wrong) or file.path not in agents:
+            continue
+        criteria = (*(build(config) for config in file.config.criteria), *INFORMATIONAL)
+        agent = agents[file.path]
+        for selected in file.cases:
+            cases.append(
+                PlannedCase(
+                    case_id=f"{file.path}:{selected.case.eval_id}",
+                    file=file.path,
+                    line=selected.line,
+                    eval_set_id=file.eval_set.eval_set_id,
+                    case=selected.case,
+                    criteria=criteria,
+                    agent=agent,
+                    fingerprint=_fingerprint(selected, agent, fingerprints.get(agent, "")),
+                )
+            )
+    return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
+
+
+def _cannot_run(file: LoadedFile) -> list[Problem]:
+    """What is right by ADK's rules and not yet to be had from this version. Refused, since it would gate nothing."""
+    problems = []
+    config = file.config.source or file.path
+    for criterion in file.config.criteria:
+        if not supported(criterion.metric):
+            problems.append(
+                Problem(
+                    severity=Severity.ERROR,
+                    code="metric-unsupported",
+                    message=f"This version has no scorer for `{criterion.metric}`.",
+                    hint="Take it out of `criteria`, or put these cases into a directory of their own and exclude it "
+                    "(docs/criteria.md lists what can be scored).",
+                    file=config,
+                )
+            )
+    if file.config.live_model_config is not None:
+        problems.append(
+            Problem(
+                severity=Severity.WARNING,
+                code="live-mode-ignored",
+                message="`live_model_config` is set, but this version runs agents in the ordinary mode only.",
+                hint="Scores may differ from those of `adk eval`.",
+                file=config,
+            )
+        )
+    problems += [
+        Problem(
+            severity=Severity.ERROR,
+            code="scenario-unsupported",
+            message=f"The case `{selected.case.eval_id}` has a conversation_scenario; this version simulates no users.",
+            hint="Leave the case out by selecting others (`file.json:case1,case2`), or give it a conversation.",
+            file=file.path,
+            line=selected.line,
+        )
+        for selected in file.cases
+        if selected.case.conversation_scenario is not None
+    ]
+    return problems
+
+
+def _fingerprint(selected: SelectedCase, agent: str, source: str) -> str:
+    case = selected.case
+    digest = hashlib.sha256(f"{agent}\0{source}\0".encode())
+    if case.session_input is not None:
+        digest.update(case.session_input.model_dump_json().encode())
+    for invocation in case.conversation or ():
+        digest.update(b"\0" + invocation.user_content.model_dump_json().encode())
+    return digest.hexdigest()[:16]
+
+
+_SOURCES = {".py", ".yaml", ".yml", ".json", ".toml", ".txt", ".md", ".jinja", ".j2", ".lock", ".env"}
+_NOT_SOURCES = (".test.json", ".evalset.json", "test_config.json", "eval_config.json")
+
+
+def source_fingerprint(directory: Path | None) -> str:
+    """A hash of an agent's source files, so that a resumed run doesn't reuse what another agent did."""
+    digest = hashlib.sha256()
+    if directory is not None and directory.is_dir():
+        for path in sorted(directory.rglob("*")):
+            hidden = any(part.startswith(".") and part != ".env" for part in path.relative_to(directory).parts)
+            is_source = path.suffix in _SOURCES or path.name == ".env"
+            if is_source and not hidden and not path.name.endswith(_NOT_SOURCES) and path.is_file():
+                digest.update(path.relative_to(directory).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,105 @@
+"""A recorded run becomes scores on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_eval.core.content import text_of
+from agent_eval.core.text import shorten
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.results.merge import status_of_run
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore, TurnEvidence
+from agent_eval.runner.plan import PlannedCase
+
+_USER, _SIDE, _TURNS = 300, 1500, 10
+"""Characters of a user's message and of each side of a finding, and turns, that results.json keeps: the whole is in
+the recordings."""
+
+
+async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
+    """Scores one run. A run that failed has no scores: an error is not a 0."""
+    scores: list[tuple[Criterion, RunScore]] = []
+    if recording.error is None:
+        conversation = Conversation(case=planned.case, actual=recording.invocations, expected=planned.case.conversation)
+        for criterion in planned.criteria:
+            scores.append((criterion, _run_score(criterion, await criterion.score(conversation), recording, planned)))
+    result = RunResult(
+        run_id=recording.run_id,
+        run=recording.run,
+        status="passed",
+        error=recording.error,
+        started_at=recording.started_at,
+        duration=recording.duration,
+        usage=recording.usage,
+        turns=len(recording.invocations),
+        attempts=recording.attempts,
+    )
+    result.status = status_of_run(result, (score for _, score in scores))
+    metrics = [
+        MetricReport(name=criterion.name, threshold=criterion.threshold, status=score.status, runs=[score])
+        for criterion, score in scores
+    ]
+    return _case(planned, result, metrics)
+
+
+def report_not_run(planned: PlannedCase, run: int, error: RunError) -> CaseReport:
+    """A run that did not take place, or was broken off by us."""
+    return _case(planned, RunResult(run_id=planned.run_id(run), run=run, status="not_run", error=error), [])
+
+
+def _case(planned: PlannedCase, run: RunResult, metrics: list[MetricReport]) -> CaseReport:
+    return CaseReport(
+        case_id=planned.case_id,
+        file=planned.file,
+        line=planned.line,
+        eval_set_id=planned.eval_set_id,
+        eval_id=planned.case.eval_id,
+        status=run.status,
+        metrics=metrics,
+        runs=[run],
+    )
+
+
+def _run_score(criterion: Criterion, result: Result, recording: Recording, planned: PlannedCase) -> RunScore:
+    if isinstance(result, NotEvaluated):
+        status = "not_evaluated" if criterion.threshold is not None else "informational"
+        reason = Reason(code=result.code, message=result.message)
+        return RunScore(run=recording.run, status=status, reason=reason)
+    if criterion.threshold is None:
+        return RunScore(run=recording.run, score=result.score, status="informational", details=result.details)
+    if result.score is None:
+        reason = Reason(code="no-score", message="The criterion gave no score")
+        return RunScore(run=recording.run, status="not_evaluated", reason=reason)
+    # A plain comparison without tolerance, as in ADK.
+    passed = result.score >= criterion.threshold
+    return RunScore(
+        run=recording.run,
+        score=result.score,
+        status="passed" if passed else "failed",
+        evidence=[] if passed else _evidence(result, planned),
+        details=result.details,
+    )
+
+
+def _evidence(result: Scored, planned: PlannedCase) -> list[TurnEvidence]:
+    return [_turn(finding, planned) for finding in _weightiest(result.findings)]
+
+
+def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
+    """The turns with the lowest scores, in the order of the conversation."""
+    worst = sorted(findings, key=lambda finding: (finding.score if finding.score is not None else -1.0, finding.turn))
+    return sorted(worst[:_TURNS], key=lambda finding: finding.turn)
+
+
+def _turn(finding: TurnFinding, planned: PlannedCase) -> TurnEvidence:
+    conversation = planned.case.conversation or []
+    user = text_of(conversation[finding.turn].user_content) if finding.turn < len(conversation) else ""
+    return TurnEvidence(
+        turn=finding.turn,
+        score=finding.score,
+        user=shorten(user, _USER),
+        expected=shorten(finding.expected, _SIDE),
+        actual=shorten(finding.actual, _SIDE),
+        why=list(finding.why),
+    )
