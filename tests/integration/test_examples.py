@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_envs import adk_python
 
 PROJECT = Path(__file__).parents[2]
 
@@ -57,9 +56,13 @@ UNHARMED = {
 
 
 def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    """Runs `agent-eval run` in the repository: its exit code and its results."""
+    """Runs `agent-eval run` in the repository: its exit code and its results.
+
+    The gate makes the agent's environment itself and keeps it in the user's cache: as root the agent is somebody else,
+    who could not get at one that a test has made.
+    """
     command = [sys.executable, "-m", "agent_eval", "run", *arguments]
-    command += ["--agent-python", str(adk_python()), "--output-dir", str(output)]
+    command += ["--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(output)]
     done = subprocess.run(
         command,
         cwd=PROJECT,
