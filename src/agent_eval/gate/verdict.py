@@ -30,7 +30,7 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     counts = Counter(case.status for case in cases)
     reasons = []
     if counts["failed"]:
-        reasons.append(Reason(code="failed", message=f"{plural(counts['failed'], 'case')} failed"))
+        reasons.append(Reason(code="failed", message=f"{counts['failed']:,} of {plural(len(cases), 'case')}"))
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
     for (status, code), count in Counter((case.status, _code(case)) for case in unjudged).most_common():
         what = "could not be judged" if status == "errored" else "not run"
