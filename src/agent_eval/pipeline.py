@@ -19,6 +19,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
+    from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
     from agent_eval.evalset.suite import Suite
@@ -105,7 +106,6 @@ def prepare(settings: Settings) -> tuple[Suite, AgentChoices, Plan]:
     choices = choose_agents(root, suite.files, explicit=settings.agent, mapping=settings.agents)
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     directories = {choice.path: choice.directory(root) for choice in choices.by_file.values()}
-    # Only a run that can be resumed needs to know whether the agent is still the same, and recordings never change.
     fingerprints = {path: source_fingerprint(directory) for path, directory in directories.items()}
     return suite, choices, make_plan(suite.files, agents, fingerprints, settings.num_runs)
 
@@ -188,17 +188,15 @@ def _load_scorers(plan: Plan) -> None:
 
 @contextlib.asynccontextmanager
 async def _agents(
-    settings: Settings, clients: Clients, choices: AgentChoices, isolation: object, limiter: Limiter
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, limiter: Limiter
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent, started by whoever needs it, and closes all in the end."""
     from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir, run_setup
     from agent_eval.agents.forwarding import installer_environment, secrets_in
-    from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.managed import ManagedAdkAgent
     from agent_eval.agents.recorded import RecordedAgent
     from agent_eval.core.masking import Masker
 
-    assert isinstance(isolation, Isolation)
     root = settings.root.resolve()
     installer = installer_environment(clients.environ)
     masker = Masker([*isolation.secrets, *secrets_in(installer)])
