@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
+    from agent_eval.core.limiter import Limiter
     from agent_eval.evalset.suite import Suite
     from agent_eval.results.report import FileReport, RunReport
     from agent_eval.runner.execution import Progress
-    from agent_eval.runner.limiter import Limiter
     from agent_eval.runner.plan import Plan
     from agent_eval.settings import Settings
 
@@ -117,10 +117,10 @@ def _has_error(problems: Iterable[Problem]) -> bool:
 async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentChoices, report: RunReport) -> Outcome:
     from agent_eval.agents.forwarding import allow_list
     from agent_eval.agents.isolation import isolated
+    from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
     from agent_eval.runner.execution import Execution, Limits
     from agent_eval.runner.journal import FILE_NAME, Journal
-    from agent_eval.runner.limiter import Limiter
 
     try:
         allow = allow_list(settings.agent_env)

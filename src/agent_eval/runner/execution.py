@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import shorten
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import CaseReport, CaseStatus
 from agent_eval.runner.journal import Journal
-from agent_eval.runner.limiter import Limiter
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
 from agent_eval.runner.scoring import report_not_run, report_run
 

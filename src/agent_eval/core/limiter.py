@@ -1,4 +1,4 @@
-"""How many runs are in flight: as many as allowed, fewer while the agent's model provider says "too many"."""
+"""How many requests or runs are in flight: as many as allowed, fewer while a model provider says "too many"."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Limiter:
 
     @property
     def size(self) -> int:
-        """Runs that may be in flight now."""
+        """How much may be in flight now."""
         return int(self._size)
 
     def throttled(self) -> None:
