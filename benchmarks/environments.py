@@ -59,6 +59,20 @@ def uv() -> str:
     return found
 
 
+def find_python() -> str:
+    """The Python of all environments that are compared.
+
+    As root the gate runs the agent as another user, who must be able to start it: not one under /root then.
+    """
+    directories = [Path(sys.executable).resolve(), *Path(sys.executable).resolve().parents]
+    if os.geteuid() != 0 or all(path.stat().st_mode & 0o001 for path in directories):
+        return sys.executable
+    found = shutil.which("python3", path="/usr/local/bin:/usr/bin")
+    if found is None:
+        sys.exit(f"{sys.executable} can be started by root alone; install Python elsewhere, or run as another user.")
+    return found
+
+
 def run_quietly(*argv: str | Path, cwd: Path = PROJECT, environment: Mapping[str, str] | None = None) -> None:
     """Runs a preparing command; its output is shown only if it fails."""
     done = subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
@@ -69,10 +83,11 @@ def run_quietly(*argv: str | Path, cwd: Path = PROJECT, environment: Mapping[str
 def _environment(directory: Path, *requirements: str | Path) -> Path:
     """An environment with the requirements, bytecode compiled; made once for the same ones."""
     stamp = directory / "benchmark-stamp"
-    wanted = "\n".join([sys.version, *map(str, requirements)])
+    python = find_python()
+    wanted = "\n".join([python, sys.version, *map(str, requirements)])
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
         shutil.rmtree(directory, ignore_errors=True)
-        run_quietly(uv(), "venv", "--python", sys.executable, directory)
+        run_quietly(uv(), "venv", "--python", python, directory)
         run_quietly(uv(), "pip", "install", "--compile-bytecode", "--python", directory, *requirements)
         stamp.write_text(wanted, encoding="utf-8")
     return directory

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import workload
-from environments import ADK, PEER, Environments, uv
+from environments import ADK, PEER, Environments, find_python, uv
 from measuring import Measurement, Spread, Void, measure
 
 Side = Callable[[], Measurement]
@@ -166,6 +166,7 @@ def cold_job(bench: Bench) -> Result:
         shutil.rmtree(base, ignore_errors=True)
         return workload.weather_workspace(base, cases=1, requirements=requirements)
 
+    make = f"{uv()} venv -q -p {find_python()} env"
     with workload.model_server(0.2) as server:
 
         def variables() -> dict[str, str]:
@@ -183,10 +184,9 @@ def cold_job(bench: Bench) -> Result:
 
         def gate() -> Measurement:
             cwd = fresh(ADK)
-            install = (
-                f"{uv()} venv -q env && {uv()} pip install -q --compile-bytecode -p env {bench.environments.wheel}"
-            )
-            run = "env/bin/agent-eval run weather.test.json --agent gemini_weather --output-dir out"
+            install = f"{make} && {uv()} pip install -q --compile-bytecode -p env {bench.environments.wheel}"
+            options = "--agent gemini_weather --cache-dir cache --output-dir out"
+            run = f"env/bin/agent-eval run weather.test.json {options}"
             done = shell(f"{install} && {run}", variables(), cwd)
             check_gate(cwd / "out", passed=1)
             return done
@@ -198,12 +198,12 @@ def cold_job(bench: Bench) -> Result:
             check_peer(done, passed=1)
             return done
 
-        install = f"{uv()} venv -q env && {uv()} pip install -q -p env '{PEER}'"
+        install = f"{make} && {uv()} pip install -q -p env '{PEER}'"
         sides: dict[str, Side] = {
             "agent-eval, uv": gate,
             "adk eval, uv": lambda: peer(install),
             "adk eval, uv --compile-bytecode": lambda: peer(f"{install} --compile-bytecode"),
-            "adk eval, pip": lambda: peer(f"python3 -m venv env && env/bin/pip install -q '{PEER}'"),
+            "adk eval, pip": lambda: peer(f"{find_python()} -m venv env && env/bin/pip install -q '{PEER}'"),
         }
         repeats = 1 if bench.quick else min(3, bench.repeats)
         measured = bench.alternate(sides, repeats=repeats, warm=False)
