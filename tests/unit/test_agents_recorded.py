@@ -167,7 +167,7 @@ async def test_adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
         ("a.json", b'{"eval_set_id": "s"}', "eval_cases"),
         ("a.jsonl", b'{"eval_id": "one"}\n', "line 1 is no recording"),
         ("a.jsonl.gz", b"no gzip", "a.jsonl.gz"),
-        ("a.jsonl.gz", gzip.compress(b"x" * 1000)[:30], "a.jsonl.gz"),
+        ("a.jsonl.gz", gzip.compress(b"x" * 1000, mtime=0)[:30], "a.jsonl.gz"),
     ],
 )
 async def test_an_unreadable_recording_is_said_at_the_start(
