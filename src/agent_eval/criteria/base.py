@@ -18,6 +18,10 @@ class Conversation:
     actual: Sequence[Invocation]
     expected: Sequence[Invocation] | None
     """As many as `actual`; None for a scenario."""
+    run: int = 0
+    """Which run of the case this is, from 0: a judge votes anew on each."""
+    case_id: str = ""
+    """What the calls of a judge are booked on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,58 @@ class TurnFinding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Vote:
+    """What a judge said once about one thing."""
+
+    sample: int
+    """0-based."""
+    verdict: str | None
+    """One of the closed words of the question; None: this sample doesn't vote."""
+    score: float | None
+    """What the verdict counts."""
+    rationale: str = ""
+    """The judge's words, or why there is no vote. Written by a model that has read hostile text: escape it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the votes on one thing came to."""
+
+    turn: int | None
+    """0-based; None for the conversation as a whole."""
+    subject: str
+    """What was asked about: a rubric's id, a sentence, or "" for the turn itself."""
+    verdict: str | None
+    """None: nobody voted."""
+    score: float | None
+    rationale: str
+    """Of the first vote that agrees with the outcome."""
+    votes: tuple[Vote, ...]
+    """By sample, as far as they were needed."""
+    planned: int
+    """Votes that would have been asked for, had they not been decided before."""
+
+    @property
+    def tally(self) -> tuple[int, int]:
+        """Votes for the outcome, and votes that count something else."""
+        cast = [vote for vote in self.votes if vote.score is not None]
+        agreeing = sum(1 for vote in cast if vote.score == self.score)
+        return agreeing, len(cast) - agreeing
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of votes for the outcome, 0..1; None without a vote."""
+        agreeing, others = self.tally
+        return agreeing / (agreeing + others) if agreeing + others else None
+
+    @property
+    def close(self) -> bool:
+        """Whether one vote more or less could have changed it, e.g. 3:2."""
+        agreeing, others = self.tally
+        return others > 0 and agreeing - others <= 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scored:
     """A measurement."""
 
@@ -40,6 +96,9 @@ class Scored:
     turn_scores: tuple[float | None, ...] = ()
     findings: tuple[TurnFinding, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    """Numbers behind the score, and for a judged one its votes, cut to size for results.json."""
+    judgements: tuple[Judgement, ...] = ()
+    """What a judge said, in full; `details` has it for the wire."""
 
 
 @dataclass(frozen=True, kw_only=True)
