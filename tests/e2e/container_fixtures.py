@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -62,9 +62,9 @@ def runner(engine: Engine, image: str, agent_cache: str, tmp_path: Path) -> Runn
 
 @pytest.fixture
 def workspace(tmp_path: Path, runner: Runner) -> Callable[..., Path]:
-    """Makes a workspace with copies of the examples, owned by the runner's user."""
+    """Makes a workspace with copies of examples and other files, owned by the runner's user."""
 
-    def make(*examples: str) -> Path:
-        return runner.workspace(tmp_path / "workspace", examples)
+    def make(*examples: str, files: Mapping[str, str] | None = None) -> Path:
+        return runner.workspace(tmp_path / "workspace", examples, files or {})
 
     return make

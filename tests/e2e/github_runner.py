@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,14 @@ class Runner:
     scratch: Path
     cache_volume: str
 
-    def workspace(self, path: Path, examples: Sequence[str]) -> Path:
-        """Makes a git work tree with copies of our examples, as actions/checkout leaves it: token included."""
+    def workspace(self, path: Path, examples: Sequence[str], files: Mapping[str, str]) -> Path:
+        """Makes a git work tree as actions/checkout leaves it: token included.
+
+        Args:
+            path: Where.
+            examples: Names of our examples to copy into it.
+            files: Texts of other files by their path; they may replace those of an example.
+        """
         path.mkdir(parents=True)
         for example in examples:
             shutil.copytree(
@@ -93,6 +100,9 @@ class Runner:
                 path / example,
                 ignore=shutil.ignore_patterns("__pycache__", "agent-eval-results"),
             )
+        for name, text in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(text, "utf-8")
         git = ["git", "-C", str(path), "-c", "user.name=t", "-c", "user.email=t@example.org"]
         for arguments in (
             ["init", "--quiet", "--initial-branch=main"],
@@ -116,6 +126,7 @@ class Runner:
         *arguments: str,
         inputs: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        beside: Callable[[str], None] | None = None,
         timeout: float = 300,
     ) -> Finished:
         """Runs the action as one step of a job.
@@ -125,6 +136,7 @@ class Runner:
             arguments: `args` of the action; ours has none.
             inputs: By their names in action.yml.
             environment: The job's own variables.
+            beside: Called with the container's name in a thread of its own, while it runs.
             timeout: Seconds after which the container is killed.
         """
         home = self.scratch / uuid.uuid4().hex
@@ -175,6 +187,8 @@ class Runner:
             **(environment or {}),
         }
         name = f"agent-eval-test-{uuid.uuid4().hex[:12]}"
+        if beside is not None:
+            threading.Thread(target=beside, args=(name,), daemon=True).start()
         try:
             done = self.engine.run(
                 "run", "--name", name, "--rm", "--workdir", "/github/workspace",
@@ -204,6 +218,28 @@ class Runner:
     def _socket(self) -> str:
         host = os.environ.get("DOCKER_HOST", "")
         return host.removeprefix("unix://") if host.startswith("unix://") else "/var/run/docker.sock"
+
+
+def eval_set(name: str, cases: Mapping[str, tuple[str, str]]) -> str:
+    """The text of an eval set with cases of one turn: what the user says, what is expected, by eval id."""
+
+    def message(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "parts": [{"text": text}]}
+
+    return json.dumps(
+        {
+            "eval_set_id": name,
+            "eval_cases": [
+                {
+                    "eval_id": eval_id,
+                    "conversation": [
+                        {"user_content": message("user", said), "final_response": message("model", expected)}
+                    ],
+                }
+                for eval_id, (said, expected) in cases.items()
+            ],
+        }
+    )
 
 
 def outputs_in(text: str) -> list[tuple[str, str]]:

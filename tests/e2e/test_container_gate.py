@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from container_engine import REPOSITORY, Engine
-from github_runner import RUNNER_USER, SECRETS, Finished, Runner
+from github_runner import RUNNER_USER, SECRETS, Finished, Runner, eval_set
 from lxml import etree
 
 from agent_eval.agents.spawn import STATE_DIR
@@ -106,11 +107,11 @@ def test_gate__min_pass_rate_arrives_in_spite_of_its_dashes(runner: Runner, work
 
 
 def test_gate__refuses_invalid_files_before_anything_runs(runner: Runner, workspace: Workspace) -> None:
-    root = workspace("home_automation")
-    broken = root / "home_automation/evals/broken.test.json"
-    broken.write_text('{\n  "eval_set_id": "x",\n  "eval_cases": [],,\n}\n', "utf-8")
-    (root / "home_automation/agent.py").write_text("raise SystemExit('the agent was started')\n", "utf-8")
-    runner.hand_over(root)
+    files = {
+        "home_automation/evals/broken.test.json": '{\n  "eval_set_id": "x",\n  "eval_cases": [],,\n}\n',
+        "home_automation/agent.py": "raise SystemExit('the agent was started')\nroot_agent = None\n",
+    }
+    root = workspace("home_automation", files=files)
     done = runner.step(root)
     assert done.exit_code == 2, done.log
     assert done.outputs["verdict"] == "invalid"
@@ -141,24 +142,9 @@ root_agent = LlmAgent(name="outage", model=Unavailable(model="outage"))
 '''
 
 
-def unavailable(root: Path) -> None:
-    """Puts the agent and one case into the workspace."""
-    agent = root / "outage"
-    agent.mkdir()
-    (agent / "__init__.py").write_text("from . import agent as agent\n", "utf-8")
-    (agent / "agent.py").write_text(UNAVAILABLE, "utf-8")
-    turn = {
-        "user_content": {"role": "user", "parts": [{"text": "hello"}]},
-        "final_response": {"role": "model", "parts": [{"text": "hello"}]},
-    }
-    case = {"eval_id": "greeting", "conversation": [turn]}
-    (agent / "hello.test.json").write_text(json.dumps({"eval_set_id": "hello", "eval_cases": [case]}), "utf-8")
-
-
 def test_gate__is_inconclusive_when_the_provider_is_down(runner: Runner, workspace: Workspace) -> None:
-    root = workspace()
-    unavailable(root)
-    runner.hand_over(root)
+    hello = eval_set("hello", {"greeting": ("hello", "hello")})
+    root = workspace(files={"outage/agent.py": UNAVAILABLE, "outage/hello.test.json": hello})
     done = runner.step(root)
     assert done.exit_code == 3, done.log
     assert (done.outputs["verdict"], done.outputs["errored"], done.outputs["failed"]) == ("inconclusive", "1", "0")
@@ -167,6 +153,55 @@ def test_gate__is_inconclusive_when_the_provider_is_down(runner: Runner, workspa
     lenient = runner.step(root, inputs={"on-inconclusive": "pass"})
     assert lenient.exit_code == 0, lenient.log
     assert lenient.outputs["verdict"] == "inconclusive"
+
+
+SLOW = '''
+"""An agent that answers "now" at once, and anything else never."""
+
+import asyncio
+
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+
+class Slow(BaseAgent):
+    """Sleeps."""
+
+    async def _run_async_impl(self, ctx):
+        if ctx.user_content.parts[0].text != "now":
+            await asyncio.sleep(600)
+        content = types.Content(role="model", parts=[types.Part(text="now")])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Slow(name="slow")
+'''
+
+
+def test_gate__tells_what_it_has_when_the_job_is_cancelled(runner: Runner, workspace: Workspace) -> None:
+    cases = eval_set("slow", {"now": ("now", "now"), "never": ("never", "never")})
+    root = workspace(files={"slow/agent.py": SLOW, "slow/slow.test.json": cases})
+
+    def stop_when_recorded(name: str) -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            # The agent's host process, which gets its program through a descriptor.
+            if "/dev/fd/" in runner.engine.run("top", name).stdout.decode("utf-8", "replace"):
+                time.sleep(3)
+                break
+            time.sleep(0.2)
+        runner.engine.run("stop", "--time", "60", name)
+
+    began = time.monotonic()
+    done = runner.step(root, beside=stop_when_recorded)
+    assert time.monotonic() - began < 60, "it ended at once, not when the engine killed it"
+    assert done.exit_code == 3, done.log
+    assert {case["eval_id"]: case["status"] for case in done.results()["cases"]} == {
+        "now": "passed",
+        "never": "not_run",
+    }
+    check_files(done)
 
 
 def test_gate__is_the_command_line_when_it_gets_arguments(runner: Runner, workspace: Workspace) -> None:

@@ -80,10 +80,8 @@ def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -
 def test_image__pythonpath_and_checkout_can_t_replace_our_modules(
     runner: Runner, workspace: Callable[..., Path]
 ) -> None:
-    root = workspace()
-    for name in ("agent_eval.py", "argparse.py", "json.py", "hashlib.py", "sitecustomize.py"):
-        (root / name).write_text("print('HIJACKED'); raise SystemExit(0)\n", "utf-8")
-    runner.hand_over(root)
+    names = ("agent_eval.py", "argparse.py", "json.py", "hashlib.py", "sitecustomize.py")
+    root = workspace(files=dict.fromkeys(names, "print('HIJACKED'); raise SystemExit(0)\n"))
     done = runner.step(root, "--version", environment={"PYTHONPATH": "/github/workspace", "PYTHONSTARTUP": "json.py"})
     assert "HIJACKED" not in done.log
     assert agent_eval.__version__ in done.log

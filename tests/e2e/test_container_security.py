@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from container_engine import Engine
-from github_runner import SECRETS, Finished, Runner
+from github_runner import SECRETS, Finished, Runner, eval_set
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -23,22 +23,18 @@ CHECKOUT = "c2VjcmV0LWNoZWNrb3V0LXRva2Vu"
 """What Runner.workspace leaves in .git/config, as actions/checkout does."""
 
 
-def evil_workspace(runner: Runner, root: Path) -> None:
-    """Adds the agent and a case that expects it to have got nothing."""
-    agent = root / "evil"
-    agent.mkdir()
-    (agent / "__init__.py").write_text("from . import agent as agent\n", "utf-8")
+def evil_files() -> dict[str, str]:
+    """The agent, and cases that expect it to have got nothing."""
     secrets = json.dumps({**SECRETS, "checkout": CHECKOUT})
-    for name in ("agent", "attempts"):
-        source = (Path(__file__).with_name(f"evil_{name}.py")).read_text("utf-8")
-        (agent / f"{name}.py").write_text(source.replace('"@SECRETS@"', repr(secrets)), "utf-8")
-    turn = {
-        "user_content": {"role": "user", "parts": [{"text": "go"}]},
-        "final_response": {"role": "model", "parts": [{"text": "{}"}]},
+    sources = {
+        name: Path(__file__).with_name(f"evil_{name}.py").read_text("utf-8").replace('"@SECRETS@"', repr(secrets))
+        for name in ("agent", "attempts")
     }
-    cases = [{"eval_id": f"attempt-{number}", "conversation": [turn]} for number in range(2)]
-    (agent / "evil.test.json").write_text(json.dumps({"eval_set_id": "evil", "eval_cases": cases}), "utf-8")
-    runner.hand_over(root)
+    return {
+        "evil/__init__.py": "from . import agent as agent\n",
+        **{f"evil/{name}.py": source for name, source in sources.items()},
+        "evil/evil.test.json": eval_set("evil", {f"attempt-{number}": ("go", "{}") for number in range(2)}),
+    }
 
 
 def answers(done: Finished) -> list[dict[str, Any]]:
@@ -54,8 +50,7 @@ def answers(done: Finished) -> list[dict[str, Any]]:
 @pytest.fixture
 def attacked(runner: Runner, workspace: Workspace) -> Finished:
     """A step in which the agent tried everything."""
-    root = workspace()
-    evil_workspace(runner, root)
+    root = workspace(files=evil_files())
     return runner.step(root, inputs={"api-token": SECRETS["INPUT_API-TOKEN"]})
 
 
@@ -93,8 +88,7 @@ def test_security__attempts_are_worth_something(
     engine: Engine, image: str, runner: Runner, workspace: Workspace
 ) -> None:
     """As the gate's own user nearly all of them succeed: a test of the tests."""
-    root = workspace()
-    evil_workspace(runner, root)
+    root = workspace(files=evil_files())
     bare = f"FROM {image}\nENTRYPOINT []\n"
     engine.check("build", "--tag", f"{image}-bare", "-", stdin=bare.encode())
     done = replace(runner, image=f"{image}-bare").step(root, "python", "evil/attempts.py")
@@ -110,8 +104,7 @@ def test_security__attempts_are_worth_something(
 
 
 def test_security__permissions_are_as_before(runner: Runner, workspace: Workspace) -> None:
-    root = workspace()
-    evil_workspace(runner, root)
+    root = workspace(files=evil_files())
     before = {path: path.stat().st_mode for path in root.rglob("*")}
     runner.step(root)
     assert {path: path.stat().st_mode for path in before} == before
