@@ -59,7 +59,7 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
     for part in parts:
         for metric in part.metrics:
             scores = found.setdefault(metric.name, (metric, []))[1]
-            scores += [score for score in metric.runs if latest[score.run][1] is part]
+            scores += [score for score in metric.runs if score.run in latest and latest[score.run][1] is part]
     metrics = [_metric(metric, sorted(scores, key=lambda score: score.run)) for metric, scores in found.values()]
     status, reason = _case_status(runs, metrics, min_pass_rate)
     return parts[0].model_copy(update={"runs": runs, "metrics": metrics, "status": status, "reason": reason})
@@ -98,8 +98,10 @@ def _case_status(
 ) -> tuple[CaseStatus, Reason | None]:
     total = len(runs)
     counts = Counter(run.status for run in runs)
-    undecided = counts["errored"] + counts["not_run"]
     below = [metric for metric in metrics if metric.status == "failed"]
+    if counts["failed"] == total and all(run.error is not None for run in runs):
+        # Not one score: however few runs have to pass, there is nothing that could.
+        return "failed", _error_of(runs)
     # What is missing could not save it: it failed, whatever else happened.
     if counts["failed"] and (total - counts["failed"]) / total < min_pass_rate - _EPSILON:
         return "failed", _why_failed(runs, counts["passed"], min_pass_rate, below)
@@ -109,8 +111,11 @@ def _case_status(
         missing = next(run for run in runs if run.status == "not_run")
         message = missing.error.message if missing.error else "It was not run"
         return "not_run", Reason(code=missing.error.kind if missing.error else "not-run", message=message)
-    if below and not undecided:
+    if below:
         return "failed", Reason(code="below-threshold", message=_below(below))
+    if any(metric.status == "not_evaluated" for metric in metrics):
+        # The pass rate forgave the run that lacks it; nobody knows the metric all the same.
+        return "errored", _why_errored(runs, metrics)
     return "passed", None
 
 
@@ -118,10 +123,13 @@ def _why_failed(runs: Sequence[RunResult], passed: int, min_pass_rate: float, be
     if len(runs) > 1:
         share = f"{passed} of {plural(len(runs), 'run')} passed"
         return Reason(code="min-pass-rate", message=f"{share}; min-pass-rate is {min_pass_rate:g}")
-    error = runs[0].error
-    if error is not None:
-        return Reason(code=error.kind, message=error.message)
     return Reason(code="below-threshold", message=_below(below))
+
+
+def _error_of(runs: Sequence[RunResult]) -> Reason:
+    error = next(run.error for run in runs if run.error is not None)
+    every = f"none of the {len(runs)} runs came to its end; the first: " if len(runs) > 1 else ""
+    return Reason(code=error.kind, message=every + error.message)
 
 
 def _below(metrics: Sequence[MetricReport]) -> str:
