@@ -17,9 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.forwarding import allow_list as allow_list
-from agent_eval.agents.forwarding import child_environment as child_environment
-from agent_eval.agents.forwarding import secrets_in as secrets_in
 
 AGENT_USER = "agent"
 """The account that the image makes."""
