@@ -41,10 +41,12 @@ class Environments:
     """This project, built."""
     gate: Path
     """`agent-eval`, installed from the wheel."""
-    agent_python: Path
-    """An interpreter with google-adk and nothing else, for the gate's agent."""
+    agents: Path
+    """Where the gate keeps the environments that it makes for agents."""
     peer: Path
     """`adk`, installed with what evaluation needs."""
+    python_version: str
+    """Of all of them."""
 
     def environment(self, **extra: str) -> dict[str, str]:
         """The environment of a measured command."""
@@ -71,6 +73,11 @@ def find_python() -> str:
     if found is None:
         sys.exit(f"{sys.executable} can be started by root alone; install Python elsewhere, or run as another user.")
     return found
+
+
+def python_version() -> str:
+    """The version of `find_python`, such as 3.11.2."""
+    return subprocess.run([find_python(), "-V"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
 def run_quietly(*argv: str | Path, cwd: Path = PROJECT, environment: Mapping[str, str] | None = None) -> None:
@@ -120,6 +127,7 @@ def prepare(cache: Path, *, peer: bool = True) -> Environments:
         home=home,
         wheel=wheel,
         gate=_environment(cache / "gate", wheel) / "bin" / "agent-eval",
-        agent_python=_environment(cache / "agent", ADK) / "bin" / "python",
+        agents=cache / "agents",
+        python_version=python_version(),
         peer=(_environment(cache / "peer", PEER) if peer else cache / "peer") / "bin" / "adk",
     )

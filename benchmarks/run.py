@@ -11,22 +11,20 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from environments import ADK_VERSION, PROJECT, find_python, prepare
+from environments import ADK_VERSION, PROJECT, prepare, python_version
 from measuring import Void
 from scenarios import NEED_PEER, SCENARIOS, Bench, Result
 
 
 def machine() -> dict[str, str]:
     """What the numbers depend on."""
-    version = subprocess.run([find_python(), "--version"], capture_output=True, text=True, check=True).stdout
-    facts = {"python": version.split()[-1], "system": f"{platform.system()} {platform.release()}"}
+    facts = {"python": python_version(), "system": f"{platform.system()} {platform.release()}"}
     facts["cores"] = str(os.cpu_count())
     facts["google-adk"] = ADK_VERSION
     facts["load before"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())

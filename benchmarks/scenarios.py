@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import workload
-from environments import ADK, PEER, Environments, find_python, uv
+from environments import ADK, ADK_VERSION, PEER, Environments, find_python, uv
 from measuring import Measurement, Spread, Void, measure
 
 Side = Callable[[], Measurement]
@@ -87,13 +87,17 @@ class Bench:
         return measured
 
 
-def check_gate(output: Path, *, passed: int, failed: int = 0) -> None:
-    """Makes sure that the gate judged what it should.
+def check_gate(output: Path, *, passed: int, failed: int = 0, python: str | None = None) -> None:
+    """Makes sure that the gate judged what it should, on the Python and the ADK that `adk eval` has.
 
     Raises:
         Void: Its results say something else.
     """
-    totals = json.loads((output / "results.json").read_text(encoding="utf-8"))["totals"]
+    results = json.loads((output / "results.json").read_text(encoding="utf-8"))
+    used = (results["provenance"].get("python"), results["provenance"].get("adk"))
+    if python is not None and used != (python, ADK_VERSION):
+        raise Void(f"the agent ran on Python {used[0]} and google-adk {used[1]}, not on {python} and {ADK_VERSION}")
+    totals = results["totals"]
     if (totals["cases"], totals["passed"], totals["failed"]) != (passed + failed, passed, failed):
         raise Void(f"{passed} passed and {failed} failed expected, the gate says {totals}")
 
@@ -109,19 +113,19 @@ def check_peer(measurement: Measurement, *, passed: int) -> None:
         raise Void(f"{passed} passed expected, adk eval says {counts}\n{measurement.output[-3000:]}")
 
 
-def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, latency_name: str) -> dict[str, Side]:
+def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, name: str) -> dict[str, Side]:
     variables = bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url)
-    ours = workload.weather_workspace(bench.directory / f"{latency_name}-gate", cases=cases)
-    theirs = workload.weather_workspace(bench.directory / f"{latency_name}-peer", cases=cases)
+    ours = workload.weather_workspace(bench.directory / f"{name}-gate", cases=cases, requirements=ADK)
+    theirs = workload.weather_workspace(bench.directory / f"{name}-peer", cases=cases)
 
     def gate(*options: str) -> Measurement:
         output = ours / "out"
         shutil.rmtree(output, ignore_errors=True)
         server.reset()
         command: list[str | Path] = [bench.environments.gate, "run", "weather.test.json", "--agent", "gemini_weather"]
-        command += ["--agent-python", bench.environments.agent_python, "--output-dir", "out", *options]
+        command += ["--cache-dir", bench.environments.agents, "--output-dir", "out", *options]
         done = measure(command, cwd=ours, environment=variables)
-        check_gate(output, passed=cases)
+        check_gate(output, passed=cases, python=bench.environments.python_version)
         server.check(cases)
         return done
 
@@ -136,6 +140,7 @@ def _weather_sides(bench: Bench, server: workload.ModelServer, cases: int, laten
 
     sides: dict[str, Side] = {"agent-eval": gate, "adk eval": peer}
     if cases > 1:
+        sides["agent-eval --concurrency 16"] = lambda: gate("--concurrency", "16")
         sides["agent-eval --concurrency 4"] = lambda: gate("--concurrency", "4")
     return sides
 
