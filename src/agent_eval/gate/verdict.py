@@ -32,7 +32,8 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     if counts["failed"]:
         reasons.append(Reason(code="failed", message=f"{counts['failed']:,} of {plural(len(cases), 'case')}"))
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
-    for (status, code), count in Counter((case.status, _code(case)) for case in unjudged).most_common():
+    causes = Counter((case.status, _code(case)) for case in unjudged)
+    for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
         what = "could not be judged" if status == "errored" else "not run"
         reasons.append(Reason(code=code, message=f"{plural(count, 'case')} {what} ({code})"))
     if counts["failed"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, computed_field
+from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
 from agent_eval.results.recording import RunError, Usage
@@ -20,6 +20,17 @@ SCORING_VERSION = 1
 MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
 CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
+
+
+class _Derived(WireModel):
+    """A model whose JSON also tells what follows from its fields; reading it again, that is computed anew."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not cls.model_computed_fields.keys().isdisjoint(value):
+            return {key: item for key, item in value.items() if key not in cls.model_computed_fields}
+        return value
 
 
 class Reason(WireModel):
@@ -81,7 +92,7 @@ class RunResult(WireModel):
     attempts: int = 1
 
 
-class CaseReport(WireModel):
+class CaseReport(_Derived):
     """A case over all its runs."""
 
     case_id: str
@@ -130,7 +141,7 @@ class ProblemReport(WireModel):
     path: str | None = None
 
 
-class Totals(WireModel):
+class Totals(_Derived):
     """Counts of cases by status."""
 
     cases: int = 0
@@ -148,7 +159,7 @@ class Totals(WireModel):
         return self.passed / judged if judged else None
 
 
-class RunReport(WireModel):
+class RunReport(_Derived):
     """One run of the gate."""
 
     schema_version: Literal["1"] = SCHEMA_VERSION

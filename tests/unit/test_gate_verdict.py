@@ -1,0 +1,83 @@
+"""One verdict from many cases, and its exit code."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
+from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
+
+STATUSES: tuple[CaseStatus, ...] = ("passed", "failed", "errored", "not_run", "quarantined")
+
+
+def case(status: CaseStatus, code: str | None = None) -> CaseReport:
+    reason = None if code is None else Reason(code=code, message="because")
+    return CaseReport(case_id=f"a:{status}", file="a", eval_set_id="a", eval_id=status, status=status, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "verdict"),
+    [
+        (["passed"], "passed"),
+        (["passed", "quarantined"], "passed"),
+        (["passed", "failed"], "failed"),
+        (["failed", "errored", "not_run"], "failed"),
+        (["passed", "errored"], "inconclusive"),
+        (["passed", "not_run"], "inconclusive"),
+        ([], "inconclusive"),
+    ],
+)
+def test_the_weightiest_status_decides(statuses: list[CaseStatus], verdict: VerdictValue) -> None:
+    assert decide([case(status) for status in statuses]).value == verdict
+
+
+@given(st.lists(st.sampled_from(STATUSES), min_size=1))
+def test_only_a_run_without_anything_wrong_passes(statuses: list[CaseStatus]) -> None:
+    verdict = decide([case(status) for status in statuses])
+    assert (verdict.value == "passed") == (not {"failed", "errored", "not_run"} & set(statuses))
+    assert (verdict.value == "passed") == (verdict.reasons == ())
+
+
+def test_reasons_name_failures_first_then_what_hit_most_cases() -> None:
+    cases = [
+        case("not_run", "run-timeout"),
+        *[case("errored", "provider-unavailable")] * 3,
+        case("failed", "below-threshold"),
+        case("failed", "agent-crash"),
+    ]
+    verdict = decide(cases)
+    assert [(reason.code, reason.message) for reason in verdict.reasons] == [
+        ("failed", "2 of 6 cases"),
+        ("provider-unavailable", "3 cases could not be judged (provider-unavailable)"),
+        ("run-timeout", "1 case not run (run-timeout)"),
+    ]
+
+
+def test_reasons_do_not_depend_on_the_order_of_cases() -> None:
+    cases = [case("errored", "b"), case("errored", "a"), case("not_run", "c")]
+    assert decide(cases) == decide(cases[::-1])
+
+
+def test_no_case_at_all_is_no_success() -> None:
+    assert [reason.code for reason in decide([]).reasons] == ["no-cases"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "on_inconclusive", "code"),
+    [
+        ("passed", "fail", 0),
+        ("failed", "fail", 1),
+        ("failed", "pass", 1),
+        ("invalid", "fail", 2),
+        ("invalid", "pass", 2),
+        ("inconclusive", "fail", 3),
+        ("inconclusive", "pass", 0),
+    ],
+)
+def test_exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], code: int) -> None:
+    assert exit_code(verdict, on_inconclusive) == code
+    assert len(set(EXIT_CODES.values())) == 4

@@ -1,0 +1,53 @@
+"""results.json can be read again, and shards add up to the whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from report_samples import SAMPLES
+
+from agent_eval.report.results_json import results_json
+from agent_eval.results.merge import merge
+from agent_eval.results.report import RunReport
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_was_written_is_read_again(name: str) -> None:
+    written = results_json(SAMPLES[name]())
+    read = RunReport.model_validate_json(written)
+    assert results_json(read) == written
+
+
+def test_counts_are_always_counted_anew() -> None:
+    facts = json.loads(results_json(SAMPLES["failed"]()))
+    facts["totals"]["passed"] = 1_000
+    read = RunReport.model_validate(facts)
+    assert read.totals == SAMPLES["failed"]().totals
+
+
+def test_other_unknown_keys_are_still_errors() -> None:
+    facts = json.loads(results_json(SAMPLES["passed"]()))
+    facts["verdikt"] = "passed"
+    with pytest.raises(ValidationError, match="verdikt"):
+        RunReport.model_validate(facts)
+
+
+def test_reading_does_not_change_what_it_is_given() -> None:
+    facts = json.loads(results_json(SAMPLES["failed"]()))
+    before = json.dumps(facts)
+    RunReport.model_validate(facts)
+    assert json.dumps(facts) == before
+
+
+def test_shards_add_up_to_the_whole() -> None:
+    whole = SAMPLES["failed"]()
+    whole.cases = merge(whole.cases, min_pass_rate=whole.min_pass_rate)
+    shards = [whole.model_copy(update={"cases": whole.cases[start::3]}) for start in range(3)]
+    read = [RunReport.model_validate_json(results_json(shard)) for shard in shards]
+    merged = merge([case for shard in read for case in shard.cases], min_pass_rate=whole.min_pass_rate)
+    by_id = {case.case_id: case for case in merged}
+    assert [by_id[case.case_id] for case in whole.cases] == whole.cases
+    together = whole.model_copy(update={"cases": merged})
+    assert together.totals == whole.totals
