@@ -42,16 +42,7 @@ class Limiter:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Waits for a place and holds it. First come, first served."""
-        while self._in_flight >= self.size:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake()
-                raise
-        self._in_flight += 1
+        await self._enter()
         begun = self._clock()
         try:
             yield
@@ -61,10 +52,24 @@ class Limiter:
                 self._size = min(float(self._maximum), self._size + 1 / self._size)
             self._wake()
 
+    async def _enter(self) -> None:
+        if self._in_flight < self.size:
+            self._in_flight += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # It got the place in the moment in which it was cancelled.
+                self._in_flight -= 1
+                self._wake()
+            raise
+
     def _wake(self) -> None:
-        free = self.size - self._in_flight
-        while free > 0 and self._waiting:
+        """Hands free places over; whoever comes in between can't take them away."""
+        while self._in_flight < self.size and self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
+                self._in_flight += 1
                 turn.set_result(None)
-                free -= 1
