@@ -103,7 +103,7 @@ class Execution:
 
     async def _watch(self) -> None:
         await self.stop.wait()
-        self._break_off(_STOPPED, "The gate was stopped before it came to this", "Run it again with --resume.")
+        self._break_off(_STOPPED, "The gate was stopped before this had ended", "Run it again with --resume.")
 
     def _break_off(self, kind: str, message: str, hint: str) -> None:
         if self._halt is None:
@@ -113,11 +113,14 @@ class Execution:
     async def _work(self) -> None:
         waiting = []
         for planned, run in self.plan.runs():
-            if self.journal.has(planned.run_id(run), planned.fingerprint):
-                self.reused += 1
-                await self._note(planned, await report_run(planned, self.journal.get(planned.run_id(run))))
-            else:
+            recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
+            if recording is None:
                 waiting.append((planned, run))
+            else:
+                self.reused += 1
+                await self._note(planned, await report_run(planned, recording))
+        if self._halt is not None:
+            return
         starting = {
             key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(one.agent for one, _ in waiting)
         }
@@ -145,6 +148,8 @@ class Execution:
         self, queue: Iterable[tuple[PlannedCase, int]], starting: Mapping[str, asyncio.Task[None]]
     ) -> None:
         for planned, run in queue:
+            if self._halt is not None:
+                return
             await asyncio.shield(starting[planned.agent])
             async with self.limiter.slot():
                 recording = await self._record(planned, run)
@@ -158,7 +163,8 @@ class Execution:
         self.on_progress(
             Progress(total=total, done=sum(self._counts.values()), counts=dict(self._counts), reused=self.reused)
         )
-        if self.limits.fail_fast and part.status == "failed":
+        if self.limits.fail_fast:
+            # The last run decides too, even one that passed: the mean of all may be too low.
             kept = self._pad(planned, self._parts[planned.case_id])
             if merge(kept, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
                 self._break_off("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Mend that case first.")

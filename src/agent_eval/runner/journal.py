@@ -12,6 +12,9 @@ from agent_eval.results.recording import Recording
 
 FILE_NAME = "journal.jsonl"
 
+_Place = tuple[int, int, str]
+"""Where a line begins, how long it is, and the fingerprint of its run."""
+
 
 class Journal:
     """A file of recordings in the order in which they ended.
@@ -22,7 +25,8 @@ class Journal:
     def __init__(self, path: Path, *, resume: bool) -> None:
         """Opens it; without `resume` what is there is dropped."""
         self._path = path
-        self._places: dict[str, tuple[int, int, str]] = {}
+        self._earlier: dict[str, _Place] = {}
+        self._places: dict[str, _Place] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read() if resume and path.is_file() else 0
         self._file: IO[bytes] = path.open("r+b" if end else "w+b")
@@ -30,7 +34,7 @@ class Journal:
         self._file.seek(end)
 
     def _read(self) -> int:
-        """Notes what is worth keeping; gives the end of the last complete line."""
+        """Notes what is worth keeping; gives the end of the last line that can be trusted."""
         position = end = 0
         with self._path.open("rb") as file:
             for line in file:
@@ -39,29 +43,32 @@ class Journal:
                     break
                 try:
                     entry = json.loads(line)
-                    run_id, fingerprint, error = entry["run_id"], entry["fingerprint"], entry.get("error")
-                except (ValueError, TypeError, KeyError):
+                    run_id, fingerprint, error = str(entry["run_id"]), entry["fingerprint"], entry.get("error")
+                    keep = error is None or error["owner"] == "agent"
+                except (ValueError, TypeError, KeyError, AttributeError):
                     break  # The disk was full, or somebody edited it: what follows can't be trusted.
                 end = position
                 # What the world broke is worth another try; what the agent did, it did.
-                if error is None or error.get("owner") == "agent":
-                    self._places[run_id] = (start, len(line), fingerprint)
+                if keep:
+                    self._earlier[run_id] = (start, len(line), fingerprint)
                 else:
-                    self._places.pop(run_id, None)
+                    self._earlier.pop(run_id, None)
         return end
 
-    def has(self, run_id: str, fingerprint: str) -> bool:
-        """Whether a run that depended on the same things is recorded."""
-        place = self._places.get(run_id)
-        return place is not None and place[2] == fingerprint
+    def reuse(self, run_id: str, fingerprint: str) -> Recording | None:
+        """What an earlier process recorded of a run that depended on the same things; from then on it counts.
 
-    def get(self, run_id: str) -> Recording:
-        """A recording.
-
-        Raises:
-            KeyError: There is none.
+        None if there is nothing of the kind, or it can't be read (another version of ours wrote it).
         """
-        return Recording.model_validate_json(self._line(run_id))
+        place = self._earlier.get(run_id)
+        if place is None or place[2] != fingerprint:
+            return None
+        try:
+            recording = Recording.model_validate_json(self._line(place))
+        except ValueError:
+            return None
+        self._places[run_id] = place
+        return recording
 
     def add(self, recording: Recording) -> None:
         """Writes a recording."""
@@ -71,14 +78,13 @@ class Journal:
         self._file.flush()
         self._places[recording.run_id] = (start, len(line), recording.fingerprint)
 
-    def _line(self, run_id: str) -> bytes:
-        start, length, _ = self._places[run_id]
-        self._file.seek(start)
-        return self._file.read(length)
+    def _line(self, place: _Place) -> bytes:
+        self._file.seek(place[0])
+        return self._file.read(place[1])
 
     def lines(self, run_ids: Iterable[str]) -> Iterator[bytes]:
-        """The recorded lines of these runs, in this order; those that are not recorded are left out."""
-        return (self._line(run_id) for run_id in run_ids if run_id in self._places)
+        """The lines of these runs that were added or reused, in this order; the others are left out."""
+        return (self._line(self._places[run_id]) for run_id in run_ids if run_id in self._places)
 
     def close(self, *, remove: bool = False) -> None:
         """Closes the file; `remove` when there is nothing left to resume."""

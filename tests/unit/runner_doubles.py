@@ -1,0 +1,184 @@
+"""An agent in the test's own process, and plans for it: what a user says decides what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.protocol import (
+    Agent,
+    AgentFailure,
+    Capabilities,
+    FailureKind,
+    Owner,
+    Session,
+    SessionRequest,
+)
+from agent_eval.core.content import Content, model_message, text_of, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import Limiter
+from agent_eval.criteria.registry import build
+from agent_eval.evalset.schema import EvalCase, SessionInput
+from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.results.report import CaseReport
+from agent_eval.runner.execution import Execution, Limits
+from agent_eval.runner.journal import Journal
+from agent_eval.runner.plan import Plan, PlannedCase
+
+RESPONSE = build(CriterionConfig(metric="response_match_score", threshold=0.9))
+
+
+def turn(said: str, expected: str | None = None) -> Invocation:
+    """A turn of an eval case; by default it expects what the agent will answer."""
+    return Invocation(user_content=user_message(said), final_response=model_message(expected or said))
+
+
+def planned(eval_id: str, *said: str, agent: str = "agent", wrong: bool = False, **facts: Any) -> PlannedCase:
+    """A case whose turns say this; `wrong` if its answers don't match."""
+    turns = [turn(one, "something else entirely" if wrong else None) for one in said or ("hello",)]
+    case = EvalCase(eval_id=eval_id, conversation=turns, session_input=facts.pop("session_input", None))
+    return PlannedCase(
+        case_id=f"a.test.json:{eval_id}",
+        file="a.test.json",
+        line=3,
+        eval_set_id="set",
+        case=case,
+        criteria=(RESPONSE,),
+        agent=agent,
+        **{"fingerprint": "f", **facts},
+    )
+
+
+def session_input(**facts: Any) -> SessionInput:
+    return SessionInput(**{"app_name": "app", "user_id": "somebody", **facts})
+
+
+@dataclass(kw_only=True)
+class EchoAgent:
+    """Answers with what it was told, after doing what that says: `sleep:0.1`, `raise`, `outage`, `crash`, `hang`."""
+
+    refuses: AgentFailure | None = None
+    """Why it can't be started."""
+    start_seconds: float = 0.0
+    first_runs_fail: int = 0
+    """`flaky` raises, and `learning` answers badly, in so many runs."""
+    opened: list[SessionRequest] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    closed: int = 0
+    in_flight: int = 0
+    most: int = 0
+    crashed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(state=True)
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return {"driver": "echo"}
+
+    async def start(self) -> None:
+        await asyncio.sleep(self.start_seconds)
+        if self.refuses is not None:
+            raise self.refuses
+
+    async def open(self, request: SessionRequest) -> Session:
+        self.opened.append(request)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        if request.eval_id == "closed-door":
+            self.in_flight -= 1
+            raise AgentFailure("No session for you", kind=FailureKind.CRASH)
+        return EchoSession(agent=self, request=request)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(kw_only=True)
+class EchoSession:
+    agent: EchoAgent
+    request: SessionRequest
+
+    async def send(self, content: Content, *, timeout: float) -> Invocation:
+        said = text_of(content)
+        self.agent.sent.append(said)
+        word, _, value = said.partition(":")
+        match word:
+            case "sleep":
+                await self._within(timeout, float(value))
+            case "hang":
+                await self._within(timeout, 1e6)
+            case "raise":
+                raise AgentFailure(
+                    "The tool broke", kind=FailureKind.EXCEPTION, traceback="Trace " * 2_000, hint="Mend"
+                )
+            case "outage":
+                raise AgentFailure("503", kind=FailureKind.PROVIDER, owner=Owner.PROVIDER)
+            case "flaky" if self.request.run < self.agent.first_runs_fail:
+                raise AgentFailure("Not yet", kind=FailureKind.EXCEPTION)
+            case "crash":
+                await asyncio.sleep(0.02)
+                self._crash()
+            case "bystander" if not self.request.isolated:
+                async with asyncio.timeout(5):
+                    await self.agent.crashed.wait()
+                self._crash()
+            case "learning" if self.request.run < self.agent.first_runs_fail:
+                return Invocation(user_content=content, final_response=model_message("nothing of the kind"))
+            case "bug":
+                raise RuntimeError("a bug of the driver")
+            case _:
+                pass
+        return Invocation(user_content=content, final_response=model_message(said))
+
+    def _crash(self) -> None:
+        self.agent.crashed.set()
+        raise AgentFailure("It left", kind=FailureKind.CRASH, collateral=not self.request.isolated)
+
+    async def _within(self, timeout: float, seconds: float) -> None:
+        await asyncio.sleep(min(timeout, seconds))
+        if seconds > timeout:
+            raise AgentFailure(f"More than {timeout:g} s", kind=FailureKind.DEADLINE)
+
+    async def close(self) -> None:
+        self.agent.in_flight -= 1
+        self.agent.closed += 1
+
+
+def execution(
+    folder: Path,
+    cases: Sequence[PlannedCase],
+    *,
+    num_runs: int = 1,
+    agents: Mapping[str, Agent] | None = None,
+    resume: bool = False,
+    **limits: Any,
+) -> Execution:
+    """Ready to run. The journal lies in `folder`."""
+    chosen = Limits(**limits)
+    return Execution(
+        plan=Plan(cases=tuple(cases), num_runs=num_runs),
+        agents=agents or {"agent": EchoAgent()},
+        journal=Journal(folder / "journal.jsonl", resume=resume),
+        limits=chosen,
+        limiter=Limiter(chosen.concurrency),
+    )
+
+
+async def run(folder: Path, cases: Sequence[PlannedCase], **options: Any) -> list[CaseReport]:
+    """Runs a plan to its end."""
+    made = execution(folder, cases, **options)
+    try:
+        async with asyncio.timeout(20):
+            return await made.run()
+    finally:
+        made.journal.close()
+
+
+def statuses(reports: Sequence[CaseReport]) -> dict[str, str]:
+    """By eval id."""
+    return {report.eval_id: report.status for report in reports}

@@ -1,0 +1,271 @@
+"""The runner with an agent that does whatever it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from runner_doubles import EchoAgent, execution, planned, run, session_input, statuses
+
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.runner.execution import Progress
+
+
+async def test_every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    cases = [planned("slow", "sleep:0.1"), planned("quick"), planned("two turns", "one", "two")]
+    reports = await run(tmp_path, cases, num_runs=3, agents={"agent": agent})
+    assert list(statuses(reports).items()) == [("slow", "passed"), ("quick", "passed"), ("two turns", "passed")]
+    assert [[one.run for one in report.runs] for report in reports] == [[0, 1, 2]] * 3
+    assert sorted((one.eval_id, one.run) for one in agent.opened) == sorted(
+        (name, number) for name in ("slow", "quick", "two turns") for number in range(3)
+    )
+    assert agent.closed == 9
+    assert reports[2].runs[0].turns == 2
+    assert reports[2].runs[0].run_id == "a.test.json:two turns#1"
+
+
+async def test_nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
+    before = asyncio.all_tasks()
+    await run(tmp_path, [planned("one", "hang"), planned("two")], turn_timeout=0.05)
+    stopped = execution(tmp_path, [planned("one", "hang")])
+    asyncio.get_running_loop().call_later(0.05, stopped.stop.set)
+    await stopped.run()
+    stopped.journal.close()
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+async def test_never_more_at_once_than_allowed(tmp_path: Path, concurrency: int) -> None:
+    agent = EchoAgent()
+    cases = [planned(str(number), f"sleep:{0.001 * (number % 4)}") for number in range(24)]
+    await run(tmp_path, cases, agents={"agent": agent}, concurrency=concurrency)
+    assert agent.most == concurrency
+    assert agent.in_flight == 0
+
+
+async def test_a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    given = session_input(state={"room": "kitchen"}, session_id="mine")
+    await run(tmp_path, [planned("given", session_input=given), planned("plain")], agents={"agent": agent})
+    asked = {one.eval_id: one for one in agent.opened}
+    assert (asked["given"].app_name, asked["given"].user_id, asked["given"].session_id) == ("app", "somebody", "mine")
+    assert asked["given"].state == {"room": "kitchen"}
+    assert (asked["plain"].app_name, asked["plain"].user_id) == ("EvaluationGenerator", "test_user_id")
+
+
+async def test_a_turn_that_takes_too_long(tmp_path: Path) -> None:
+    reports = await run(tmp_path, [planned("hangs", "fine", "hang"), planned("good")], turn_timeout=0.05)
+    assert statuses(reports) == {"hangs": "failed", "good": "passed"}
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert (error.kind, error.owner, error.turn, reports[0].runs[0].turns) == ("deadline", "agent", 1, 1)
+    assert reports[0].metrics == [], "an error is no score"
+
+
+async def test_a_case_that_takes_too_long(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    case = planned("long", *["sleep:0.06"] * 10)
+    reports = await run(tmp_path, [case], agents={"agent": agent}, case_timeout=0.2)
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert error.kind == "deadline"
+    assert len(agent.sent) < 6
+
+
+async def test_a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    reports = await run(tmp_path, [planned("hangs", "hang")], turn_timeout=60, case_timeout=0.1)
+    assert time.monotonic() - begun < 2
+    assert statuses(reports) == {"hangs": "failed"}
+
+
+async def test_the_run_takes_too_long(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
+    reports = await run(tmp_path, cases, run_timeout=0.2, concurrency=1)
+    assert time.monotonic() - begun < 3
+    assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
+    reason = reports[2].reason
+    assert reason is not None
+    assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.2 s)")
+
+
+async def test_errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
+    cases = [planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")]
+    reports = await run(tmp_path, cases)
+    assert statuses(reports) == {"agent": "failed", "world": "errored", "closed-door": "failed", "good": "passed"}
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert (error.message, error.hint) == ("The tool broke", "Mend")
+    assert len(error.traceback or "") == 4_000
+
+
+@pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
+async def test_an_agent_that_cannot_start_fails_all_its_cases_and_no_others(
+    tmp_path: Path, owner: Owner, status: str
+) -> None:
+    refuses = AgentFailure("ImportError: no", kind=FailureKind.IMPORT, owner=owner, log_tail="the log")
+    agents = {"broken": EchoAgent(refuses=refuses), "agent": EchoAgent(start_seconds=0.05)}
+    cases = [planned("one", agent="broken"), planned("two", agent="broken"), planned("good")]
+    reports = await run(tmp_path, cases, num_runs=2, agents=agents)
+    assert statuses(reports) == {"one": status, "two": status, "good": "passed"}
+    error = reports[1].runs[1].error
+    assert error is not None
+    assert (error.kind, error.log_tail, error.turn) == ("agent-import", "the log", None)
+    assert agents["broken"].opened == []
+
+
+async def test_only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    cases = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
+    reports = await run(tmp_path, cases, agents={"agent": agent})
+    assert statuses(reports) == {"innocent": "passed", "guilty": "failed", "bystander": "passed"}
+    tries = [(one.eval_id, one.isolated) for one in agent.opened]
+    for name in ("innocent", "guilty", "bystander"):
+        assert sorted(one for one in tries if one[0] == name) == [(name, False), (name, True)]
+    assert [report.runs[0].attempts for report in reports] == [2, 2, 2]
+    assert reports[2].runs[0].turns == 2, "the second attempt begins anew"
+    assert agent.closed == 6
+
+
+async def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
+    agent = EchoAgent()
+    cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
+    begun = time.monotonic()
+    reports = await run(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=2)
+    assert time.monotonic() - begun < 3
+    found = statuses(reports)
+    assert found.pop("bad") == "failed"
+    assert set(found.values()) == {"not_run"}
+    assert len(agent.opened) == 2, "not one more is begun"
+    reason = reports[5].reason
+    assert reason is not None
+    assert (reason.code, reason.message) == ("fail-fast", "a.test.json:bad failed, and fail-fast is on")
+
+
+async def test_fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) -> None:
+    agent = EchoAgent(first_runs_fail=1)
+    reports = await run(
+        tmp_path,
+        [planned("flaky", "flaky"), planned("good")],
+        agents={"agent": agent},
+        num_runs=3,
+        fail_fast=True,
+        min_pass_rate=0.6,
+        concurrency=1,
+    )
+    assert statuses(reports) == {"flaky": "passed", "good": "passed"}
+
+
+async def test_fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path: Path) -> None:
+    # The last run passes, half of the runs would be enough, but the mean is 0.5 of 0.9.
+    agent = EchoAgent(first_runs_fail=1)
+    cases = [planned("learning", "learning"), planned("later")]
+    reports = await run(
+        tmp_path,
+        cases,
+        agents={"agent": agent},
+        num_runs=2,
+        fail_fast=True,
+        min_pass_rate=0.5,
+        concurrency=1,
+    )
+    assert statuses(reports) == {"learning": "failed", "later": "not_run"}
+    assert len(agent.opened) == 2
+
+
+async def test_stopping_keeps_what_is_done(tmp_path: Path) -> None:
+    cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
+    made = execution(tmp_path, cases, concurrency=1)
+    asyncio.get_running_loop().call_later(0.1, made.stop.set)
+    async with asyncio.timeout(3):
+        reports = await made.run()
+    assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
+    assert [report.reason.code for report in reports if report.reason] == ["stopped", "stopped"]
+    assert list(made.journal.lines(["a.test.json:quick#1", "a.test.json:hangs#1"])) == [
+        (tmp_path / "journal.jsonl").read_bytes()
+    ]
+    made.journal.close()
+
+
+async def test_stopped_before_it_began(tmp_path: Path) -> None:
+    agent = EchoAgent(start_seconds=30)
+    made = execution(tmp_path, [planned("one")], agents={"agent": agent})
+    made.stop.set()
+    async with asyncio.timeout(2):
+        assert statuses(await made.run()) == {"one": "not_run"}
+    made.journal.close()
+
+
+async def test_a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="a bug of the driver"):
+        await run(tmp_path, [planned("hangs", "hang"), planned("bug", "bug")])
+
+
+async def test_progress_counts_every_run(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    made = execution(tmp_path, [planned("good"), planned("bad", "raise")], num_runs=2)
+    made.on_progress = told.append
+    await made.run()
+    made.journal.close()
+    assert [state.done for state in told] == [1, 2, 3, 4]
+    assert {state.total for state in told} == {4}
+    assert told[-1].counts == {"passed": 2, "failed": 2}
+
+
+async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
+    cases = [planned("good"), planned("bad", "raise"), planned("world", "outage"), planned("hangs", "hang")]
+    first = execution(tmp_path, cases)
+    asyncio.get_running_loop().call_later(0.1, first.stop.set)
+    earlier = statuses(await first.run())
+    first.journal.close()
+    assert earlier == {"good": "passed", "bad": "failed", "world": "errored", "hangs": "not_run"}
+    agent = EchoAgent()
+    again = execution(tmp_path, cases, agents={"agent": agent}, resume=True, turn_timeout=0.05)
+    later = await again.run()
+    again.journal.close()
+    assert sorted(one.eval_id for one in agent.opened) == ["hangs", "world"]
+    assert again.reused == 2
+    assert statuses(later) == {"good": "passed", "bad": "failed", "world": "errored", "hangs": "failed"}
+
+
+async def test_resuming_runs_again_what_depends_on_other_things(tmp_path: Path) -> None:
+    await run(tmp_path, [planned("one"), planned("two")])
+    agent = EchoAgent()
+    cases = [planned("one", fingerprint="other"), planned("two")]
+    await run(tmp_path, cases, agents={"agent": agent}, resume=True)
+    assert [one.eval_id for one in agent.opened] == ["one"]
+
+
+async def test_resuming_what_is_complete_starts_no_agent(tmp_path: Path) -> None:
+    await run(tmp_path, [planned("one")])
+    refuses = EchoAgent(refuses=AgentFailure("It must not start", kind=FailureKind.IMPORT))
+    reports = await run(tmp_path, [planned("one")], agents={"agent": refuses}, resume=True)
+    assert statuses(reports) == {"one": "passed"}
+
+
+async def test_resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:
+    cases = [planned("bad", "raise"), planned("rest")]
+    await run(tmp_path, cases, fail_fast=True, concurrency=1)
+    agent = EchoAgent()
+    reports = await run(tmp_path, cases, agents={"agent": agent}, resume=True, fail_fast=True)
+    assert statuses(reports) == {"bad": "failed", "rest": "not_run"}
+    assert agent.opened == []
+
+
+async def test_ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
+    most = 0
+    made = execution(tmp_path, [planned(str(number)) for number in range(300)], num_runs=5, concurrency=4)
+
+    def look(_: Progress) -> None:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()))
+
+    made.on_progress = look
+    reports = await made.run()
+    made.journal.close()
+    assert {report.status for report in reports} == {"passed"}
+    assert most < 15
