@@ -9,18 +9,18 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore \
     UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
-    UV_PROJECT_ENVIRONMENT=/opt/agent-eval \
     UV_PYTHON_DOWNLOADS=never
-# Any recent uv can read the lock file; the one that stays in the image is the locked one.
+# Any recent uv will do here; the one that stays in the image is the locked one.
 # hadolint ignore=DL3013
 RUN pip install --no-cache-dir uv
 WORKDIR /src
 # Dependencies change less often than our own code: they are a layer of their own.
-COPY pyproject.toml uv.lock ./
-RUN uv sync --frozen --no-dev --no-install-project --no-cache
+COPY requirements/run.txt requirements/run.txt
+RUN uv venv /opt/agent-eval \
+    && uv pip install --no-cache --python /opt/agent-eval --require-hashes --requirement requirements/run.txt
 COPY . .
-RUN uv sync --frozen --no-dev --no-editable --no-cache \
-    && rm /opt/agent-eval/.lock
+RUN uv pip install --no-cache --python /opt/agent-eval --no-deps . \
+    && rm -f /opt/agent-eval/.lock
 
 # hadolint ignore=DL3006
 FROM ${BASE_IMAGE}

@@ -1,10 +1,13 @@
 # Each target sets up what it needs. Only Python 3.11 (or newer) and make must be there.
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.uv/bin/uv)
-RUN := $(UV) run --frozen --quiet
+BIN := .venv/bin
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 # What another project's environment may have left must not lead uv astray.
 unexport VIRTUAL_ENV
+# actionlint calls shellcheck, the container tests call act.
+lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken test lint format conformance test-container bench clean
+.PHONY: help demo demo-broken test lint format conformance test-container bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -15,36 +18,47 @@ demo: ## Gate the example agent: a real ADK agent that needs no key. Passes
 demo-broken: ## The same eval files on a copy with one broken tool. Fails with exit code 1
 	./entrypoint run examples/home_automation --agent examples/home_automation_broken
 
-test: $(UV) ## Unit and integration tests
-	$(RUN) pytest -n auto -m "not conformance and not container"
+test: .venv/ready ## Unit and integration tests
+	$(BIN)/pytest -n auto -m "not conformance and not container"
 
-lint: $(UV) ## Everything that can be checked without running
-	$(RUN) ruff check
-	$(RUN) ruff format --check
-	$(RUN) mypy
-	$(RUN) lint-imports --no-logo
-	$(RUN) check-jsonschema --builtin-schema vendor.github-actions action.yml
-	$(RUN) check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(RUN) --group lint actionlint
-	$(RUN) --group lint zizmor --offline --quiet .
-	$(RUN) --group lint hadolint Dockerfile
-	$(RUN) --group lint shellcheck .ci/run .ci/engine
+lint: .venv/ready ## Everything that can be checked without running
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/actionlint
+	$(BIN)/zizmor --offline --quiet .
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/shellcheck .ci/run .ci/engine
 
-format: $(UV) ## Format and mend what can be mended
-	$(RUN) ruff check --fix
-	$(RUN) ruff format
+format: .venv/ready ## Format and mend what can be mended
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
-conformance: $(UV) ## Compare the scores with google-adk[eval] 2.13.0 on random input
-	$(RUN) pytest -m conformance
+conformance: .venv/ready ## Compare the scores with google-adk[eval] 2.13.0 on random input
+	$(BIN)/pytest -m conformance
 
-test-container: $(UV) ## Build the image and start it as GitHub does; needs a container engine
-	$(RUN) --group container pytest -m container
+test-container: .venv/ready ## Build the image and start it as GitHub does; needs a container engine
+	$(BIN)/pytest -m container
 
-bench: $(UV) ## Measure beside `adk eval`: what docs/performance.md quotes
-	$(RUN) python benchmarks/run.py
+bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
+	$(BIN)/python benchmarks/run.py
+
+lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
+	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container \
+		--constraint requirements/run.txt --output-file requirements/dev.txt
 
 clean: ## Remove what the targets made here
 	rm -rf .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
+
+.venv/ready: pyproject.toml requirements/dev.txt | $(UV)
+	$(UV) venv --quiet --allow-existing .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
 
 # Where pip can't install beside the system's packages, a virtual environment can.
 $(CURDIR)/.uv/bin/uv:

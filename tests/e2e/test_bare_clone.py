@@ -21,8 +21,9 @@ def clone(tmp_path: Path) -> Path:
     """What git would give a newcomer of the files that the entrypoint needs."""
     target = tmp_path / "a clone"
     target.mkdir()
-    for name in ("entrypoint", "pyproject.toml", "uv.lock", "README.md", "LICENSE"):
+    for name in ("entrypoint", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, target)
+    shutil.copytree(REPOSITORY / "requirements", target / "requirements")
     shutil.copytree(REPOSITORY / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
     return target
 
@@ -71,7 +72,8 @@ def test_bare_clone__sets_itself_up_once(clone: Path, path_with_uv: str) -> None
     ignored = (clone / ".venv-cli" / ".gitignore").read_text("utf-8")
     assert ignored == "*\n", "the environment must not show up in git status"
 
-    (clone / "uv.lock").write_text((clone / "uv.lock").read_text("utf-8") + "\n", "utf-8")
+    locked = clone / "requirements/run.txt"
+    locked.write_text(locked.read_text("utf-8") + "\n", "utf-8")
     third = start(clone, "--version", path=path_with_uv)
     assert "setting up" in third.stderr
     environments = [entry for entry in (clone / ".venv-cli").iterdir() if (entry / "bin").exists()]

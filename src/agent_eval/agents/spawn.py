@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 AGENT_USER = "agent"
 """The account that the image makes."""
 STATE_DIR = Path("/var/lib/agent-eval")
