@@ -106,7 +106,9 @@ def prepare(settings: Settings) -> tuple[Suite, AgentChoices, Plan]:
     choices = choose_agents(root, suite.files, explicit=settings.agent, mapping=settings.agents)
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     directories = {choice.path: choice.directory(root) for choice in choices.by_file.values()}
-    fingerprints = {path: source_fingerprint(directory) for path, directory in directories.items()}
+    fingerprints = {
+        path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
+    }
     return suite, choices, make_plan(suite.files, agents, fingerprints, settings.num_runs)
 
 

@@ -114,7 +114,7 @@ class EchoSession:
                 await self._within(timeout, 1e6)
             case "raise":
                 raise AgentFailure(
-                    "The tool broke", kind=FailureKind.EXCEPTION, traceback="Trace " * 2_000, hint="Mend"
+                    "The tool broke" + value, kind=FailureKind.EXCEPTION, traceback="Trace " * 2_000, hint="Mend"
                 )
             case "outage":
                 raise AgentFailure("503", kind=FailureKind.PROVIDER, owner=Owner.PROVIDER)

@@ -93,6 +93,13 @@ async def test_the_run_takes_too_long(tmp_path: Path) -> None:
     assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.2 s)")
 
 
+async def test_a_long_message_is_cut(tmp_path: Path) -> None:
+    (report,) = await run(tmp_path, [planned("long", "raise:" + "x" * 100_000)])
+    error = report.runs[0].error
+    assert error is not None
+    assert len(error.message) == 2_000
+
+
 async def test_errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
     cases = [planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")]
     reports = await run(tmp_path, cases)

@@ -21,6 +21,8 @@ from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, Plan
 from agent_eval.runner.scoring import report_not_run, report_run
 
 _STOPPED = "stopped"
+_MESSAGE = 2_000
+"""Characters of an error's message; an exception may quote a whole document."""
 _LOG = 4_000
 """Characters of a traceback and of a log's end that a report keeps."""
 
@@ -252,7 +254,7 @@ def run_error(failure: AgentFailure, turn: int | None) -> RunError:
     return RunError(
         kind=str(failure.kind),
         owner="agent" if failure.owner is Owner.AGENT else "provider",
-        message=failure.message,
+        message=shorten(failure.message, _MESSAGE),
         hint=failure.hint,
         traceback=shorten(failure.traceback, _LOG) if failure.traceback else None,
         log_tail=shorten(failure.log_tail, _LOG) if failure.log_tail else None,

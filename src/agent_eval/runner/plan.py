@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,15 +147,33 @@ def _fingerprint(selected: SelectedCase, agent: str, source: str) -> str:
 
 _SOURCES = {".py", ".yaml", ".yml", ".json", ".toml", ".txt", ".md", ".jinja", ".j2", ".lock", ".env"}
 _NOT_SOURCES = (".test.json", ".evalset.json", "test_config.json", "eval_config.json")
+_NOT_SEARCHED = {"__pycache__", "node_modules"}
 
 
-def source_fingerprint(directory: Path | None) -> str:
-    """A hash of an agent's source files, so that a resumed run doesn't reuse what another agent did."""
+def source_fingerprint(directory: Path | None, *, skip: Collection[Path] = ()) -> str:
+    """A hash of an agent's source files, so that a resumed run doesn't reuse what another agent did.
+
+    Args:
+        directory: The agent's; None for one that has no source here.
+        skip: Directories to leave out, e.g. the one that results are written to.
+    """
     digest = hashlib.sha256()
-    if directory is not None and directory.is_dir():
-        for path in sorted(directory.rglob("*")):
-            hidden = any(part.startswith(".") and part != ".env" for part in path.relative_to(directory).parts)
-            is_source = path.suffix in _SOURCES or path.name == ".env"
-            if is_source and not hidden and not path.name.endswith(_NOT_SOURCES) and path.is_file():
-                digest.update(path.relative_to(directory).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in _sources(directory, {one.resolve() for one in skip}) if directory is not None else ():
+        with contextlib.suppress(OSError):  # A dangling link; or the agent could not read it either.
+            content = path.read_bytes()
+            digest.update(path.relative_to(directory or path).as_posix().encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _sources(directory: Path, skip: Collection[Path]) -> Iterator[Path]:
+    """What an agent may read, by its name; virtual environments and what is hidden hold no source of it."""
+    for folder, inside, names in os.walk(directory):
+        if "pyvenv.cfg" in names or Path(folder).resolve() in skip:
+            inside.clear()
+            continue
+        inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _NOT_SEARCHED)
+        for name in sorted(names):
+            path = Path(folder, name)
+            is_source = name == ".env" or (path.suffix in _SOURCES and not name.startswith("."))
+            if is_source and not name.endswith(_NOT_SOURCES) and path.is_file():
+                yield path

@@ -15,6 +15,8 @@ from agent_eval.runner.plan import PlannedCase
 _USER, _SIDE, _TURNS = 300, 1500, 10
 """Characters of a user's message and of each side of a finding, and turns, that results.json keeps: the whole is in
 the recordings."""
+_REASONS, _REASON = 20, 500
+"""Reasons of a finding, and characters of each."""
 
 
 async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
@@ -95,11 +97,13 @@ def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
 def _turn(finding: TurnFinding, planned: PlannedCase) -> TurnEvidence:
     conversation = planned.case.conversation or []
     user = text_of(conversation[finding.turn].user_content) if finding.turn < len(conversation) else ""
+    left = len(finding.why) - _REASONS
+    more = [f"and {left:,} more"] if left > 0 else []
     return TurnEvidence(
         turn=finding.turn,
         score=finding.score,
         user=shorten(user, _USER),
         expected=shorten(finding.expected, _SIDE),
         actual=shorten(finding.actual, _SIDE),
-        why=list(finding.why),
+        why=[*(shorten(line, _REASON) for line in finding.why[:_REASONS]), *more],
     )

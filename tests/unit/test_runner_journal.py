@@ -1,0 +1,155 @@
+"""What a killed run leaves behind, and how much of it can be trusted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.core.content import model_message, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.runner.journal import Journal, write_recordings
+
+OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
+CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
+
+
+def recording(name: str, *, answer: str = "hi", fingerprint: str = "f", error: RunError | None = None) -> Recording:
+    return Recording(
+        run_id=f"{name}#1",
+        case_id=name,
+        file="a.json",
+        eval_set_id="set",
+        eval_id=name,
+        run=0,
+        fingerprint=fingerprint,
+        invocations=[Invocation(user_content=user_message("hello"), final_response=model_message(answer))],
+        error=error,
+        started_at=1.0,
+        duration=0.5,
+    )
+
+
+def written(path: Path, *recordings: Recording) -> Path:
+    journal = Journal(path, resume=False)
+    for one in recordings:
+        journal.add(one)
+    journal.close()
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "journal.jsonl"
+
+
+def test_what_is_added_is_on_disk_at_once(path: Path) -> None:
+    journal = Journal(path, resume=False)
+    journal.add(recording("one"))
+    assert Recording.model_validate_json(path.read_bytes()) == recording("one")
+    journal.close()
+
+
+def test_it_gives_back_what_it_was_given(path: Path) -> None:
+    kept = [recording("one"), recording("two", answer="关灯 💡"), recording("three", error=CRASH)]
+    journal = Journal(written(path, *kept), resume=True)
+    assert [journal.reuse(one.run_id, "f") for one in kept] == kept
+    journal.close()
+
+
+def test_a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:
+    written(path, recording("one"), recording("two"))
+    path.write_bytes(path.read_bytes()[:-10])
+    journal = Journal(path, resume=True)
+    assert journal.reuse("one#1", "f") == recording("one")
+    assert journal.reuse("two#1", "f") is None
+    journal.add(recording("two", answer="again"))
+    journal.close()
+    assert [json.loads(line)["eval_id"] for line in path.read_bytes().splitlines()] == ["one", "two"]
+    later = Journal(path, resume=True)
+    assert later.reuse("two#1", "f") == recording("two", answer="again")
+    later.close()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{not json\n",
+        b"[1]\n",
+        b'{"run_id": "x"}\n',
+        b'{"run_id": "x", "fingerprint": "f", "error": "no"}\n',
+        b"\xff\n",
+    ],
+)
+def test_nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
+    written(path, recording("one"), recording("two"), recording("three"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + broken + lines[2])
+    journal = Journal(path, resume=True)
+    assert journal.reuse("one#1", "f") is not None
+    assert journal.reuse("three#1", "f") is None
+    journal.close()
+    assert path.read_bytes() == lines[0]
+
+
+def test_a_line_of_another_version_is_run_again(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('{"run_id": "one#1", "fingerprint": "f", "schema_version": "9"}\n', encoding="utf-8")
+    journal = Journal(path, resume=True)
+    assert journal.reuse("one#1", "f") is None
+    assert list(journal.lines(["one#1"])) == []
+    journal.close()
+
+
+def test_what_the_world_broke_is_tried_again(path: Path) -> None:
+    journal = Journal(written(path, recording("one", error=OUTAGE), recording("two", error=CRASH)), resume=True)
+    assert journal.reuse("one#1", "f") is None
+    assert journal.reuse("two#1", "f") is not None
+    journal.close()
+
+
+def test_an_outage_that_came_later_counts(path: Path) -> None:
+    journal = Journal(written(path, recording("one"), recording("one", error=OUTAGE)), resume=True)
+    assert journal.reuse("one#1", "f") is None
+    journal.close()
+
+
+def test_what_depends_on_other_things_is_neither_reused_nor_told(path: Path) -> None:
+    journal = Journal(written(path, recording("one"), recording("two")), resume=True)
+    assert journal.reuse("one#1", "changed") is None
+    assert journal.reuse("two#1", "f") is not None
+    assert [json.loads(line)["eval_id"] for line in journal.lines(["one#1", "two#1"])] == ["two"]
+    journal.close()
+
+
+def test_without_resume_it_begins_anew(path: Path) -> None:
+    journal = Journal(written(path, recording("one")), resume=False)
+    assert journal.reuse("one#1", "f") is None
+    assert path.read_bytes() == b""
+    journal.close()
+
+
+def test_resuming_where_nothing_is(path: Path) -> None:
+    journal = Journal(path, resume=True)
+    journal.add(recording("one"))
+    journal.close(remove=True)
+    assert not path.exists()
+
+
+def test_lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
+    journal = Journal(path, resume=False)
+    for name in ("three", "one", "two"):
+        journal.add(recording(name))
+    lines = journal.lines(["one#1", "missing#1", "two#1", "three#1"])
+    assert [json.loads(line)["eval_id"] for line in lines] == ["one", "two", "three"]
+    journal.close()
+
+
+def test_recordings_have_no_time_stamp(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_recordings(tmp_path / name, [b'{"one": 1}\n', b'{"two": 2}\n'])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert gzip.decompress((tmp_path / "a").read_bytes()) == b'{"one": 1}\n{"two": 2}\n'

@@ -1,0 +1,149 @@
+"""What is planned of loaded files, and when a recorded run still stands for a new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runner_doubles import session_input, turn
+
+from agent_eval.core.problem import Severity
+from agent_eval.criteria.registry import INFORMATIONAL
+from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet
+from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.runner.plan import Plan, make_plan, source_fingerprint
+
+RESPONSE = CriterionConfig(metric="response_match_score", threshold=0.8)
+
+
+def loaded(
+    path: str, *cases: EvalCase, criteria: tuple[CriterionConfig, ...] = (RESPONSE,), **config: Any
+) -> LoadedFile:
+    return LoadedFile(
+        path=path,
+        eval_set=EvalSet(eval_set_id=path, eval_cases=list(cases)),
+        config=EvalConfig(source="test_config.json", criteria=criteria, **config),
+        cases=tuple(SelectedCase(case=case, line=3 + number) for number, case in enumerate(cases)),
+    )
+
+
+def case(eval_id: str = "one", said: str = "hello", **facts: Any) -> EvalCase:
+    return EvalCase(eval_id=eval_id, conversation=[turn(said)], **facts)
+
+
+def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
+    return make_plan(files, {file.path: "agent" for file in files}, {"agent": source}, num_runs)
+
+
+def test_every_selected_case_in_order() -> None:
+    made = plan(loaded("b.test.json", case("x"), case("y")), loaded("a.test.json", case("x")), num_runs=2)
+    assert [one.case_id for one in made.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
+    assert [planned.run_id(run) for planned, run in made.runs()][:3] == [
+        "b.test.json:x#1",
+        "b.test.json:x#2",
+        "b.test.json:y#1",
+    ]
+    assert made.cases[1].line == 4
+    assert [criterion.name for criterion in made.cases[0].criteria] == [
+        "response_match_score",
+        *(criterion.name for criterion in INFORMATIONAL),
+    ]
+    assert made.problems == ()
+
+
+def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:
+    scenario = EvalCase(
+        eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan="buy")
+    )
+    judge = CriterionConfig(metric="safety_v1", threshold=0.8)
+    made = plan(
+        loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
+        loaded("b.test.json", scenario, case("fine")),
+        loaded("c.test.json", case(), live_model_config={}),
+    )
+    assert [(one.code, one.file, one.line) for one in made.problems if one.severity is Severity.ERROR] == [
+        ("metric-unsupported", "test_config.json", None),
+        ("scenario-unsupported", "b.test.json", 3),
+    ]
+    assert [one.code for one in made.problems if one.severity is Severity.WARNING] == ["live-mode-ignored"]
+    assert all(one.hint for one in made.problems)
+
+
+def test_a_file_without_an_agent_is_not_planned() -> None:
+    assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == ()
+
+
+def fingerprint(of: EvalCase, source: str = "s") -> str:
+    return plan(loaded("a.test.json", of), source=source).cases[0].fingerprint
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        case(said="hello again"),
+        case(session_input=session_input()),
+        case(session_input=session_input(state={"room": "kitchen"})),
+        EvalCase(eval_id="one", conversation=[turn("hello"), turn("hello")]),
+    ],
+)
+def test_a_fingerprint_changes_with_what_the_agent_gets(other: EvalCase) -> None:
+    assert fingerprint(other) != fingerprint(case())
+    assert fingerprint(case()) != fingerprint(case(), source="changed")
+
+
+def test_a_fingerprint_does_not_change_with_what_is_only_expected() -> None:
+    other = EvalCase(eval_id="one", conversation=[turn("hello", "another answer")])
+    assert fingerprint(other) == fingerprint(case())
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "agent.py").write_text("root_agent = 1", encoding="utf-8")
+    (tmp_path / "tools" / "lamp.py").write_text("on = 1", encoding="utf-8")
+    (tmp_path / ".env").write_text("MODEL=a", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"])
+def test_a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
+    before = source_fingerprint(agent)
+    (agent / path).write_text("something else", encoding="utf-8")
+    assert source_fingerprint(agent) != before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "evals/home.test.json",
+        "evals/test_config.json",
+        ".git/config.json",
+        ".venv/lib/adk.py",
+        "__pycache__/agent.py",
+        "node_modules/x/package.json",
+        "picture.png",
+        "out/results.json",
+    ],
+)
+def test_what_is_no_source_does_not(agent: Path, path: str) -> None:
+    before = source_fingerprint(agent, skip=[agent / "out"])
+    (agent / path).parent.mkdir(parents=True, exist_ok=True)
+    (agent / path).write_text("{}", encoding="utf-8")
+    assert source_fingerprint(agent, skip=[agent / "out"]) == before
+
+
+def test_a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
+    before = source_fingerprint(agent)
+    (agent / "env" / "lib").mkdir(parents=True)
+    (agent / "env" / "pyvenv.cfg").touch()
+    (agent / "env" / "lib" / "adk.py").touch()
+    assert source_fingerprint(agent) == before
+
+
+def test_what_cannot_be_read_is_passed_over(agent: Path) -> None:
+    os.symlink(agent / "gone.py", agent / "dangling.py")
+    os.mkfifo(agent / "pipe.py")
+    assert source_fingerprint(agent) == source_fingerprint(agent)
+    assert source_fingerprint(agent / "nowhere") == source_fingerprint(None)

@@ -1,0 +1,136 @@
+"""A recording becomes scores: what is kept of it, and how small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from runner_doubles import planned, turn
+
+from agent_eval.core.content import model_message, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.registry import INFORMATIONAL
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import CaseReport
+from agent_eval.runner.plan import PlannedCase
+from agent_eval.runner.scoring import report_not_run, report_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """A criterion with a fixed result."""
+
+    result: Result
+    name: str = "fixed"
+    threshold: float | None = 0.5
+
+    async def score(self, conversation: Conversation) -> Result:
+        return self.result
+
+
+def case(*criteria: Criterion, turns: int = 1) -> PlannedCase:
+    base = planned("one")
+    return PlannedCase(
+        case_id=base.case_id,
+        file=base.file,
+        line=base.line,
+        eval_set_id=base.eval_set_id,
+        case=EvalCase(eval_id="one", conversation=[turn(f"question {n} " + "q" * 1_000) for n in range(turns)]),
+        criteria=criteria,
+        agent="agent",
+        fingerprint="f",
+    )
+
+
+def recorded(of: PlannedCase, *answers: str, error: RunError | None = None) -> Recording:
+    return Recording(
+        run_id=of.run_id(0),
+        case_id=of.case_id,
+        file=of.file,
+        eval_set_id=of.eval_set_id,
+        eval_id="one",
+        run=0,
+        fingerprint="f",
+        invocations=[
+            Invocation(user_content=user_message("q"), final_response=model_message(answer)) for answer in answers
+        ],
+        error=error,
+        started_at=1.0,
+        duration=0.5,
+    )
+
+
+async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
+    of = case(*criteria, turns=turns)
+    return await report_run(of, recorded(of, *["answer"] * turns))
+
+
+@pytest.mark.parametrize(
+    ("result", "threshold", "status", "score"),
+    [
+        (Scored(score=0.5), 0.5, "passed", 0.5),
+        (Scored(score=0.5 - 2**-54), 0.5, "failed", 0.5 - 2**-54),  # without a tolerance, as in ADK
+        (Scored(score=0.0), 0.0, "passed", 0.0),
+        (Scored(score=None), 0.5, "not_evaluated", None),
+        (NotEvaluated(code="no-turns", message="m"), 0.5, "not_evaluated", None),
+        (Scored(score=3.0), None, "informational", 3.0),
+        (Scored(score=None), None, "informational", None),
+        (NotEvaluated(code="no-turns", message="m"), None, "informational", None),
+    ],
+)
+async def test_statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
+    report = await scored(Fixed(result=result, threshold=threshold))
+    found = report.metrics[0].runs[0]
+    assert (found.status, found.score) == (status, score)
+    assert (found.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
+
+
+async def test_evidence_is_small_whatever_was_said() -> None:
+    findings = tuple(
+        TurnFinding(turn=n, score=n / 100, expected="e" * 100_000, actual="a" * 100_000, why=("because",))
+        for n in reversed(range(50))
+    )
+    report = await scored(Fixed(result=Scored(score=0.2, findings=findings)), turns=50)
+    evidence = report.metrics[0].runs[0].evidence
+    assert [one.turn for one in evidence] == list(range(10)), "the ten worst turns, in their order"
+    assert len(evidence[0].user) == 300
+    assert evidence[0].user.startswith("question 0 ")
+    assert len(evidence[0].expected) == len(evidence[0].actual) == 1_500
+    assert len(report.model_dump_json()) < 40_000
+
+
+async def test_many_long_reasons_are_cut() -> None:
+    why = tuple("w" * 10_000 for _ in range(1_000))
+    finding = TurnFinding(turn=0, score=0.0, expected="e", actual="a", why=why)
+    report = await scored(Fixed(result=Scored(score=0.0, findings=(finding,))))
+    kept = report.metrics[0].runs[0].evidence[0].why
+    assert kept[-1] == "and 980 more"
+    assert len(report.model_dump_json()) < 20_000
+
+
+async def test_a_turn_without_a_score_weighs_most() -> None:
+    findings = tuple(TurnFinding(turn=n, score=None if n == 20 else 0.0, expected="", actual="") for n in range(21))
+    report = await scored(Fixed(result=Scored(score=0.0, findings=findings)), turns=21)
+    assert [one.turn for one in report.metrics[0].runs[0].evidence][-1] == 20
+
+
+async def test_no_evidence_of_what_passed() -> None:
+    finding = TurnFinding(turn=0, score=0.9, expected="e", actual="a")
+    report = await scored(Fixed(result=Scored(score=0.9, findings=(finding,))))
+    assert report.metrics[0].runs[0].evidence == []
+
+
+async def test_an_error_has_no_scores() -> None:
+    of = case(Fixed(result=Scored(score=1.0)), *INFORMATIONAL)
+    error = RunError(kind="agent-crash", owner="agent", message="It left")
+    report = await report_run(of, recorded(of, "half an answer", error=error))
+    assert (report.status, report.metrics, report.runs[0].error) == ("failed", [], error)
+    assert report.runs[0].turns == 1
+
+
+def test_what_was_not_run_says_why() -> None:
+    error = RunError(kind="stopped", owner="gate", message="Stopped")
+    report = report_not_run(case(), 2, error)
+    assert (report.status, report.runs[0].run, report.runs[0].error) == ("not_run", 2, error)
