@@ -61,7 +61,12 @@ def test_every_deterministic_metric_has_a_scorer__and_no_other() -> None:
 
 
 def test_a_metric_without_a_scorer__is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"'safety_v1'.*response_match_score"):
+    with pytest.raises(ValueError, match=r"'politeness'.*response_match_score"):
+        build(CriterionConfig(metric="politeness", threshold=0.5))
+
+
+def test_a_judged_metric__is_refused_without_a_judge() -> None:
+    with pytest.raises(ValueError, match=r"'safety_v1' needs a judge"):
         build(CriterionConfig(metric="safety_v1", threshold=0.5))
 
 

@@ -47,6 +47,8 @@ class Vote:
     """What the verdict counts."""
     rationale: str = ""
     """The judge's words, or why there is no vote. Written by a model that has read hostile text: escape it."""
+    failure: str | None = None
+    """The code of why there is no vote, if the model gave no reply."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from agent_eval.criteria.efficiency import (
     inference_call_count,
     tool_call_count,
 )
+from agent_eval.criteria.judged.building import JUDGED, refusal
+from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options, judge_options
 from agent_eval.criteria.response_match import ResponseMatch
 from agent_eval.criteria.tokenize import warm_up
 from agent_eval.criteria.tool_trajectory import ToolTrajectory
@@ -58,25 +60,49 @@ _FACTORIES: dict[str, Callable[[CriterionConfig], Criterion]] = {
 }
 
 
-def supported(metric: str) -> bool:
-    """Whether `build` knows a scorer for a metric. The informational ones are not built, see INFORMATIONAL."""
-    return metric in _FACTORIES
+def supported(metric: str, *, judged: bool = False) -> bool:
+    """Whether `build` knows a scorer for a metric. The informational ones are not built, see INFORMATIONAL.
+
+    Args:
+        metric: ADK's name.
+        judged: Whether there is a judge; without one, metrics that need it have no scorer.
+    """
+    return metric in _FACTORIES or (judged and metric in JUDGED)
 
 
-def build(config: CriterionConfig) -> Criterion:
+def judge_of(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options | None:
+    """Which model judges a criterion, and with how many votes; None if no model does.
+
+    Args:
+        config: Validated.
+        default_model: For criteria that name none.
+    """
+    return judge_options(config, default_model) if config.metric in JUDGED else None
+
+
+def why_not(config: CriterionConfig) -> str | None:
+    """Why a criterion can't be scored with the options it has, in one clause; None: it can."""
+    return refusal(config) if config.metric in JUDGED else None
+
+
+def build(config: CriterionConfig, *, judge: Judge | None = None) -> Criterion:
     """Makes the scorer of a configured criterion.
 
     Args:
         config: Validated; its options are typed.
+        judge: Whom judged criteria ask; the others need none.
 
     Raises:
-        ValueError: No scorer is known for the metric; ask `supported` first.
+        ValueError: No scorer is known for the metric, or it needs a judge; ask `supported` first.
     """
+    if config.metric in JUDGED:
+        if judge is None:
+            raise ValueError(f"the metric {config.metric!r} needs a judge")
+        return JUDGED[config.metric](config, judge)
     factory = _FACTORIES.get(config.metric)
     if factory is None:
-        raise ValueError(
-            f"no scorer for the metric {config.metric!r}; there is one for {', '.join(sorted(_FACTORIES))}"
-        )
+        known = ", ".join(sorted({*_FACTORIES, *JUDGED}))
+        raise ValueError(f"no scorer for the metric {config.metric!r}; there is one for {known}")
     return factory(config)
 
 

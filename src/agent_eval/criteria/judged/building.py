@@ -1,0 +1,85 @@
+"""Which judged criterion a config stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.judged.final_response import FinalResponseMatch
+from agent_eval.criteria.judged.hallucinations import Hallucinations
+from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.judged.quality import YARDSTICKS, Quality
+from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES, RubricCriterion
+from agent_eval.criteria.judged.rubrics import Weights
+from agent_eval.criteria.judged.simulator import SimulatorQuality
+from agent_eval.evalset.suite import CriterionConfig
+
+
+def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
+    return FinalResponseMatch(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
+    return RubricCriterion(
+        name=config.metric,
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        rubrics=tuple(config.options.get("rubrics", ())),
+        weights=Weights(by_id=config.options.get("rubric_weights", {})),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
+    return Hallucinations(
+        threshold=config.threshold,
+        judge=judge,
+        options=replace(judge.options(config), samples=1),
+        intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
+    )
+
+
+def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
+    return SimulatorQuality(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        stop_signal=config.options.get("stop_signal", "</finished>"),
+    )
+
+
+def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
+    return Quality(
+        name=config.metric,
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        backend=config.options.get("backend", "judge"),
+    )
+
+
+JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
+    "final_response_match_v2": _final_response,
+    **dict.fromkeys(RUBRIC_TYPES, _rubrics),
+    "hallucinations_v1": _hallucinations,
+    "per_turn_user_simulator_quality_v1": _simulator,
+    **dict.fromkeys(YARDSTICKS, _quality),
+}
+"""How each judged metric is built."""
+
+
+def refusal(config: CriterionConfig) -> str | None:
+    """Why a judged criterion can't be scored as configured; None: it can."""
+    if config.options.get("backend") == "vertex":
+        return (
+            f'`{config.metric}` asks for Vertex AI\'s evaluation service (`"backend": "vertex"`), which this version '
+            "can't call"
+        )
+    return None

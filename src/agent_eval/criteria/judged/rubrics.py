@@ -1,0 +1,126 @@
+"""Rubrics: which apply to a turn, how a judge is asked about them, and how their verdicts become a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.invocation import Rubric
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated
+from agent_eval.criteria.judged.fence import Draft
+from agent_eval.criteria.judged.judge import Opinions, Question
+from agent_eval.criteria.judged.material import as_json
+from agent_eval.criteria.judged.settling import exact_mean, filled
+
+SCALE = {"yes": 1.0, "no": 0.0}
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "verdicts": {
+            "type": "array",
+            "description": "One entry for each property of the list, in its order.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "number": {"type": "integer", "description": "The property's number in the list."},
+                    "evidence": {"type": "string", "description": "What in the material bears on it, quoted briefly."},
+                    "rationale": {"type": "string", "description": "Why the verdict follows."},
+                    "verdict": {"type": "string", "enum": list(SCALE)},
+                },
+                "required": ["number", "evidence", "rationale", "verdict"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["verdicts"],
+    "additionalProperties": False,
+}
+"""Properties go by number: ids are the user's, and a judge that misspells one would lose its verdict."""
+
+
+def effective_rubrics(
+    criterion: Sequence[Rubric], conversation: Conversation, turn: int, rubric_type: str
+) -> list[Rubric] | NotEvaluated:
+    """The rubrics of one turn: the criterion's, then those of the case and of the turn that have the metric's type.
+
+    Untyped rubrics of a case or a turn belong to no metric, as in ADK. At least one rubric, or the reason for none.
+    """
+    turns = conversation.expected if conversation.expected is not None else conversation.actual
+    own = [*(conversation.case.rubrics or ()), *(turns[turn].rubrics or ())]
+    rubrics = [*criterion, *(rubric for rubric in own if rubric.type == rubric_type)]
+    ids = [rubric.rubric_id for rubric in rubrics]
+    twice = next((one for number, one in enumerate(ids) if one in ids[:number]), None)
+    if twice is not None:
+        return NotEvaluated(
+            code="duplicate-rubric", message=f"turn {turn + 1} has two rubrics with the id {twice!r}; rename one"
+        )
+    if not rubrics:
+        return NotEvaluated(
+            code="no-rubrics",
+            message=f"no rubric applies to turn {turn + 1}: none in the criterion, and none in the "
+            f"case or the turn with the type {rubric_type}",
+        )
+    return rubrics
+
+
+def rubric_question(turn: int | None, rubrics: Sequence[Rubric], draft: Draft) -> Question:
+    """Asks for a verdict on each rubric.
+
+    Args:
+        turn: What the judgements are about.
+        rubrics: At least one.
+        draft: The task and the material; the list of properties is put behind it.
+    """
+
+    def listing(which: Sequence[int]) -> str:
+        properties = [
+            {"number": number + 1, "property": rubrics[number].rubric_content.text_property or ""} for number in which
+        ]
+        return f"The properties to check:\n{as_json(properties)}"
+
+    everything = range(len(rubrics))
+    return Question(
+        turn=turn,
+        subjects=[rubric.rubric_id for rubric in rubrics],
+        draft=(*draft, listing(everything), "Give a verdict on each of them."),
+        schema=SCHEMA,
+        scale=SCALE,
+        read=read_verdicts,
+        again=lambda skipped: (*draft, listing(skipped), "Give a verdict on each of them. Leave none out."),
+    )
+
+
+def read_verdicts(value: Any) -> Opinions:
+    """The opinions of a reply, by rubric counted from 0. Two that contradict each other are none."""
+    found: dict[int, tuple[str, str]] = {}
+    torn: set[int] = set()
+    entries = value.get("verdicts") if isinstance(value, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        number, verdict = (entry.get("number"), entry.get("verdict")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(number, int) or not isinstance(verdict, str):
+            continue
+        if number - 1 in found and found[number - 1][0] != verdict:
+            torn.add(number - 1)
+        found.setdefault(number - 1, (verdict, str(entry.get("rationale", ""))))
+    return {number: opinion for number, opinion in found.items() if number not in torn}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """How much each rubric counts."""
+
+    by_id: Mapping[str, float] = field(default_factory=dict)
+    """Positive; a rubric that isn't there weighs 1."""
+
+    def mean(self, judgements: Sequence[Judgement], fill: float | None = None) -> float | None:
+        """The weighted mean over every rubric of every turn (not the mean of the turns' means), as ADK's.
+
+        Args:
+            judgements: Of rubrics.
+            fill: What a missing verdict counts; None leaves it out.
+        """
+        pairs = [(filled(one.score, fill), self.by_id.get(one.subject, 1.0)) for one in judgements]
+        there = [(score, weight) for score, weight in pairs if score is not None]
+        return exact_mean([score for score, _ in there], [weight for _, weight in there])
