@@ -7,12 +7,13 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, SETTINGS, Setting, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -40,9 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing is left to tell, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        _close_stdout()
+        return 141  # as a shell tells SIGPIPE
     except OSError as error:
         _say(f"agent-eval: {error}")
         return 2
@@ -63,20 +63,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"agent-eval {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="run the agents on the eval files and judge them")
+    run = commands.add_parser("run", allow_abbrev=False, help="run the agents on the eval files and judge them")
     _add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
     run.set_defaults(command=_run)
 
-    validate = commands.add_parser("validate", help="check eval files and configs; needs no agent and no key")
+    validate = commands.add_parser(
+        "validate", allow_abbrev=False, help="check eval files and configs; needs no agent and no key"
+    )
     _add_settings(validate, [BY_INPUT[name] for name in _FINDING])
     validate.add_argument("--format", choices=("text", "json", "github"), default="text", help="default: text")
     validate.set_defaults(command=_validate)
 
-    agents = commands.add_parser("agents", help="tell which agent every eval file would get, and why")
+    agents = commands.add_parser(
+        "agents", allow_abbrev=False, help="tell which agent every eval file would get, and why"
+    )
     _add_settings(agents, [BY_INPUT[name] for name in _CHOOSING])
     agents.set_defaults(command=_agents)
 
-    migrate = commands.add_parser("migrate", help="write an eval file of an older format in the present one")
+    migrate = commands.add_parser(
+        "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
+    )
     migrate.add_argument("old", type=Path, metavar="OLD")
     migrate.add_argument("new", type=Path, metavar="NEW")
     migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
@@ -101,7 +107,7 @@ def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting]) 
             parser.add_argument(flag, dest=setting.field, metavar=setting.metavar, help=told)
 
 
-def _settings(given: argparse.Namespace, environ: Mapping[str, str] | None = None) -> tuple[Settings | None, list[Any]]:
+def _settings(given: argparse.Namespace, environ: Mapping[str, str] | None = None) -> tuple[Settings, list[Problem]]:
     flags = {
         setting.input: value
         for setting in SETTINGS
@@ -118,19 +124,22 @@ def _action(given: argparse.Namespace) -> int:
     return _gate(*_settings(given, os.environ))
 
 
-def _gate(settings: Settings | None, problems: list[Problem]) -> int:
+def _gate(settings: Settings, problems: list[Problem]) -> int:
     from agent_eval import pipeline
     from agent_eval.gate.verdict import exit_code
 
-    if settings is None:
+    if _has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
-        settings = Settings(root=Path.cwd())
         outcome = pipeline.invalid(settings, _clients(), problems)
     else:
         with _telling_progress() as tell:
             outcome = _with_signals(settings, _clients(tell))
     _tell(outcome, settings)
     return exit_code(outcome.report.verdict, settings.on_inconclusive)
+
+
+def _has_error(problems: Iterable[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _with_signals(settings: Settings, clients: Clients) -> Outcome:
@@ -168,7 +177,10 @@ def _clients(tell: Callable[[Progress], None] | None = None) -> Clients:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """Tells what is going on. Whatever an agent or an installer had to say in it, nobody obeys it."""
+    # Who reads our log may have gone; the verdict does not depend on being watched.
+    with contextlib.suppress(OSError):
+        print(harmless(line), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -193,15 +205,27 @@ def _tell(outcome: Outcome, settings: Settings) -> None:
     width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
     text = console(outcome.report, width=width, color=on_terminal and "NO_COLOR" not in os.environ, files=files)
     if os.environ.get("GITHUB_ACTIONS") != "true":
-        print(text, flush=True)
+        _show(text)
         return
     from agent_eval.report.annotations import annotation_commands, stop_commands
     from agent_eval.report.outputs import github_outputs
 
-    print(stop_commands(text, secrets.token_hex(16)))
-    print("\n".join(annotation_commands(outcome.report)), flush=True)
     _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)))
     _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"))
+    _show(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+
+
+def _show(text: str) -> None:
+    """Prints the result. If nobody reads it any more the files still say everything, and the verdict stands."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _close_stdout()
+
+
+def _close_stdout() -> None:
+    """Nothing is left to tell, not even what is still buffered when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _append(variable: str, text: str) -> None:
@@ -215,11 +239,11 @@ def _append(variable: str, text: str) -> None:
 
 
 def _validate(given: argparse.Namespace) -> int:
-    settings, problems = _settings(given)
-    from agent_eval.evalset import render
+    from agent_eval.evalset.render import summary_line
 
-    if settings is None:
-        print(render.render_text(problems))
+    settings, problems = _settings(given)
+    if _has_error(problems):
+        _list(problems, given.format)
         return 2
     from agent_eval.evalset.loading import load_suite
 
@@ -232,44 +256,45 @@ def _validate(given: argparse.Namespace) -> int:
         initial_session=settings.initial_session,
         skip=[settings.output],
     )
-    if given.format == "json":
-        print(render.render_json(suite.problems))
+    _list(suite.problems, given.format)
+    if given.format == "text":
+        print(summary_line(suite))
     elif given.format == "github":
-        print(render.render_github(suite.problems))
-        _say(render.summary_line(suite))
-    else:
-        if suite.problems:
-            print(render.render_text(suite.problems))
-        print(render.summary_line(suite))
+        _say(summary_line(suite))
     return 2 if suite.errors else 0
+
+
+def _list(problems: Sequence[Problem], format: str = "text") -> None:
+    from agent_eval.evalset import render
+
+    if format == "json":
+        print(render.render_json(problems), end="")
+    elif format == "github":
+        print(render.render_github(problems), end="")
+    elif problems:
+        print(render.render_text(problems))
 
 
 def _agents(given: argparse.Namespace) -> int:
     settings, problems = _settings(given)
-    from agent_eval.evalset import render
-
-    if settings is None:
-        print(render.render_text(problems))
+    if _has_error(problems):
+        _list(problems)
         return 2
     from agent_eval.agents.locate import render_choices
     from agent_eval.pipeline import prepare
 
     suite, choices, _ = prepare(settings)
-    if suite.errors:
-        print(render.render_text(suite.errors))
+    _list(suite.errors)
     print(render_choices(choices), end="")
-    wrong = [*suite.errors, *(problem for problem in choices.problems if problem.severity is Severity.ERROR)]
-    return 2 if wrong else 0
+    return 2 if suite.errors or _has_error(choices.problems) else 0
 
 
 def _migrate(given: argparse.Namespace) -> int:
-    from agent_eval.evalset import render
     from agent_eval.evalset.migrate import migrate
 
     problems = migrate(given.old, given.new, initial_session=given.initial_session)
-    if problems:
-        print(render.render_text(problems))
-    if any(problem.severity is Severity.ERROR for problem in problems):
+    _list(problems)
+    if _has_error(problems):
         return 2
     print(f"Wrote {given.new}")
     return 0

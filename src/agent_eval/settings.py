@@ -65,6 +65,12 @@ def _path(value: str) -> Path | None:
     return Path(value.strip()) if value.strip() else None
 
 
+def _directory(value: str) -> Path:
+    if not value.strip():
+        raise ValueError("must name a directory")
+    return Path(value.strip())
+
+
 def _switch(value: str) -> bool:
     word = value.strip().lower()
     if word not in {"true", "false"}:
@@ -197,9 +203,7 @@ SETTINGS: tuple[Setting, ...] = (
         parse=_count(1),
         metavar="N",
     ),
-    Setting(
-        input="turn-timeout", help="Seconds a turn may take.", default="180", parse=_seconds, metavar="SECONDS"
-    ),
+    Setting(input="turn-timeout", help="Seconds a turn may take.", default="180", parse=_seconds, metavar="SECONDS"),
     Setting(
         input="case-timeout",
         help="Seconds all turns of one run of a case may take.",
@@ -228,7 +232,7 @@ SETTINGS: tuple[Setting, ...] = (
         input="output-dir",
         help="Where results.json, recordings.jsonl.gz, junit.xml, summary.md and logs go.",
         default="agent-eval-results",
-        parse=_path,
+        parse=_directory,
         metavar="DIR",
     ),
     Setting(
@@ -289,7 +293,7 @@ class Settings:
 
 def read_settings(
     root: Path, *, flags: Mapping[str, str | Sequence[str]] | None = None, environ: Mapping[str, str] | None = None
-) -> tuple[Settings | None, list[Problem]]:
+) -> tuple[Settings, list[Problem]]:
     """Reads all sources.
 
     Args:
@@ -298,29 +302,21 @@ def read_settings(
         environ: Where to look for `INPUT_*`; None outside of the action.
 
     Returns:
-        The settings, or None if there is an error, and all problems.
+        The settings and all problems. If one of those is an error nothing must be run: what is wrong has its default,
+        so that the rest (the output directory above all) still says where to tell it.
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     table, agents = _read_file(root / CONFIG_FILE, problems)
     for setting in SETTINGS:
-        raw: str | Sequence[str]
-        # An input that was left out arrives as an empty text (actions/runner).
-        given = (environ or {}).get(setting.variable, "")
-        if flags is not None and setting.input in flags:
-            raw, source = flags[setting.input], f"--{setting.input}"
-        elif given.strip():
-            raw, source = given, f"input {setting.input}"
-        elif setting.input in table:
-            raw, source = table[setting.input], f"{setting.input} in {CONFIG_FILE}"
-        else:
-            raw, source = setting.default, setting.input
+        raw, source = _given(setting, flags or {}, environ or {}, table)
         if not isinstance(raw, str):
             values[setting.field] = tuple(raw)
             continue
         try:
             values[setting.field] = setting.parse(raw)
         except ValueError as error:
+            values[setting.field] = setting.parse(setting.default)
             in_file = source.endswith(CONFIG_FILE)
             problems.append(
                 Problem(
@@ -337,9 +333,24 @@ def read_settings(
         known = name.removeprefix("INPUT_").lower()
         if name.startswith("INPUT_") and known not in BY_INPUT and (near := _near(known)):
             problems.append(_unknown(f"the input `{known}`", near, None, None))
-    if any(problem.severity is Severity.ERROR for problem in problems):
-        return None, problems
     return Settings(root=root, agents=agents, **values), problems
+
+
+def _given(
+    setting: Setting,
+    flags: Mapping[str, str | Sequence[str]],
+    environ: Mapping[str, str],
+    table: Mapping[str, str | list[str]],
+) -> tuple[str | Sequence[str], str]:
+    """What was given for a setting, by the nearest source, and that source's name."""
+    if setting.input in flags:
+        return flags[setting.input], f"--{setting.input}"
+    # An input that was left out arrives as an empty text (actions/runner).
+    if (text := environ.get(setting.variable, "")).strip():
+        return text, f"input {setting.input}"
+    if setting.input in table:
+        return table[setting.input], f"{setting.input} in {CONFIG_FILE}"
+    return setting.default, setting.input
 
 
 def _near(name: str) -> str | None:
@@ -379,6 +390,13 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
         return {}, {}
     values: dict[str, str | list[str]] = {}
     agents = table.pop("agents", {})
+    if isinstance(agents, dict) and (strayed := [name for name in agents if name in BY_INPUT]):
+        # In TOML a table goes on to the end of the file; as a pattern the setting would do nothing.
+        problems += [
+            _wrong_type(f"`{name}`", "stands below [agents], so it is taken for a pattern; move it up", path, name)
+            for name in strayed
+        ]
+        agents = {name: agent for name, agent in agents.items() if name not in BY_INPUT}
     if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
         problems.append(_wrong_type("[agents]", 'must map patterns to agents, e.g. "evals/**" = "my_agent"', path))
         agents = {}

@@ -15,6 +15,20 @@ def carriable(value: str) -> str:
     return _ILLEGAL_XML.sub(REPLACEMENT, value)
 
 
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def harmless(value: str) -> str:
+    """Text for a log, on as many lines, in which nothing acts: no terminal sequence, no command to GitHub's runner.
+
+    The runner obeys `::name ...::` at the beginning of a line and the older `##[name]` anywhere
+    (actions/runner, ActionCommand.cs).
+    """
+    value = _CONTROL.sub(REPLACEMENT, carriable(value.replace("\r\n", "\n")))
+    return _COMMAND.sub(r"\1: :", value).replace("##[", "## [")
+
+
 def shorten(value: str, limit: int) -> str:
     """At most `limit` characters: the beginning and the end, with a note between them of how much is left out.
 

@@ -1,0 +1,181 @@
+"""Flags, inputs and agent-eval.toml become Settings; all mistakes are told at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_eval.core.problem import Problem
+from agent_eval.settings import SETTINGS, Settings, read_settings
+
+
+def read(
+    root: Path,
+    *,
+    toml: str | None = None,
+    flags: Mapping[str, str | Sequence[str]] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> tuple[Settings, list[Problem]]:
+    if toml is not None:
+        (root / "agent-eval.toml").write_text(toml, encoding="utf-8")
+    return read_settings(root, flags=flags, environ=environ)
+
+
+def good(root: Path, **sources: object) -> Settings:
+    settings, problems = read(root, **sources)  # type: ignore[arg-type]
+    assert problems == []
+    return settings
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    assert good(tmp_path) == Settings(root=tmp_path)
+
+
+def test_every_row_of_the_table_is_a_field_with_the_same_default(tmp_path: Path) -> None:
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    assert {setting.field for setting in SETTINGS} | {"root", "agents"} == set(fields)
+    for setting in SETTINGS:
+        assert setting.parse(setting.default) == fields[setting.field].default, setting.input
+
+
+def test_the_nearest_source_wins(tmp_path: Path) -> None:
+    toml = 'num-runs = 2\nconcurrency = 2\nworkers = 2\nagent = "from_toml"'
+    environ = {"INPUT_NUM-RUNS": "3", "INPUT_CONCURRENCY": "3", "INPUT_AGENT": "", "INPUT_FAIL-FAST": " TRUE "}
+    settings = good(tmp_path, toml=toml, environ=environ, flags={"num-runs": "4"})
+    assert (settings.num_runs, settings.concurrency, settings.workers) == (4, 3, 2)
+    assert settings.agent == "from_toml", "an input that was left out arrives as an empty text"
+    assert settings.fail_fast is True
+
+
+def test_inputs_count_inside_the_action_only(tmp_path: Path) -> None:
+    assert good(tmp_path, environ=None).num_runs == 1
+
+
+@pytest.mark.parametrize(
+    ("toml", "paths"),
+    [
+        ('paths = "a b/*.test.json"', ("a", "b/*.test.json")),
+        ('paths = ["a", "with blank"]', ("a", "with blank")),
+        ("paths = \"'with blank' b\\nc\"", ("with blank", "b", "c")),
+        ("paths = []", ()),
+    ],
+)
+def test_lists(tmp_path: Path, toml: str, paths: tuple[str, ...]) -> None:
+    assert good(tmp_path, toml=toml).paths == paths
+
+
+def test_flags_are_split_already(tmp_path: Path) -> None:
+    assert good(tmp_path, flags={"paths": ["a b", "c"]}).paths == ("a b", "c")
+
+
+def test_lines_of_an_input(tmp_path: Path) -> None:
+    assert good(tmp_path, environ={"INPUT_PATHS": "evals\nmore/*.test.json\n"}).paths == ("evals", "more/*.test.json")
+
+
+def test_types_of_toml(tmp_path: Path) -> None:
+    settings = good(tmp_path, toml='num-runs = 1_0\nmin-pass-rate = 0.5\nresume = true\nturn-timeout = "1.5"')
+    assert (settings.num_runs, settings.min_pass_rate, settings.resume, settings.turn_timeout) == (10, 0.5, True, 1.5)
+
+
+def test_agents(tmp_path: Path) -> None:
+    settings = good(tmp_path, toml='[agents]\n"evals/**" = "my_agent"\nlast = "other"')
+    assert list(settings.agents.items()) == [("evals/**", "my_agent"), ("last", "other")]
+
+
+def test_the_output_directory(tmp_path: Path) -> None:
+    assert good(tmp_path, flags={"output-dir": "out"}).output == tmp_path / "out"
+    assert good(tmp_path, flags={"output-dir": "/elsewhere"}).output == Path("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("num-runs", "0", "whole number, at least 1"),
+        ("num-runs", "3.0", "whole number"),
+        ("num-runs", "", "whole number"),
+        ("num-runs", "true", "whole number"),
+        ("concurrency", "-1", "whole number"),
+        ("workers", "9999999999", "whole number"),
+        ("min-pass-rate", "1.01", "from 0 to 1"),
+        ("min-pass-rate", "80%", "from 0 to 1"),
+        ("min-pass-rate", "nan", "from 0 to 1"),
+        ("turn-timeout", "0", "seconds above 0"),
+        ("turn-timeout", "inf", "seconds above 0"),
+        ("run-timeout", "1h", "seconds above 0"),
+        ("fail-fast", "yes", "true or false"),
+        ("on-inconclusive", "ignore", "fail or pass"),
+        ("output-dir", " ", "name a directory"),
+        ("paths", "'open", "quotation mark is not closed"),
+    ],
+)
+def test_a_value_that_cannot_be(tmp_path: Path, name: str, value: str, wanted: str) -> None:
+    settings, (problem,) = read(tmp_path, flags={name: value})
+    assert problem.code == "setting-invalid"
+    assert f"--{name}" in problem.message
+    assert wanted in problem.message
+    assert problem.hint
+    assert settings == Settings(root=tmp_path), "what is wrong has its default"
+
+
+def test_all_mistakes_at_once_and_the_rest_still_holds(tmp_path: Path) -> None:
+    toml = '# ours\noutput-dir = "out"\nnum-runs = 0\nconcurency = 4\nconfig = ["a"]\n\n[agents]\n"a/**" = 1\n'
+    settings, problems = read(
+        tmp_path, toml=toml, flags={"turn-timeout": "soon"}, environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"}
+    )
+    found = {(one.code, one.file, one.line, one.message.split(":")[0].split(" for ")[-1]) for one in problems}
+    assert found == {
+        ("setting-invalid", "agent-eval.toml", 3, "num-runs in agent-eval.toml"),
+        ("setting-unknown", "agent-eval.toml", 4, "`concurency`."),
+        ("setting-invalid", "agent-eval.toml", 5, "`config` has a value of the wrong type."),
+        (
+            "setting-invalid",
+            "agent-eval.toml",
+            7,
+            '[agents] must map patterns to agents, e.g. "evals/**" = "my_agent".',
+        ),
+        ("setting-invalid", None, None, "--turn-timeout"),
+        ("setting-invalid", None, None, "input fail-fast"),
+        ("setting-unknown", None, None, "the input `numruns`."),
+    }
+    hints = {one.message: one.hint for one in problems if one.code == "setting-unknown"}
+    assert hints == {
+        "There is no setting for `concurency`.": "Did you mean `concurrency`?",
+        "There is no setting for the input `numruns`.": "Did you mean `num-runs`?",
+    }
+    assert settings.output_dir == Path("out"), "so the files are where they are looked for"
+
+
+def test_a_key_that_resembles_nothing_lists_what_there_is(tmp_path: Path) -> None:
+    _, (problem,) = read(tmp_path, toml="\n[tool.agent]\nx = 1\n")
+    assert problem.code == "setting-unknown"
+    assert "num-runs" in (problem.hint or "")
+
+
+def test_variables_of_other_actions_are_none_of_our_business(tmp_path: Path) -> None:
+    good(tmp_path, environ={"INPUT_TOKEN": "x", "PATH": "/bin", "NUM-RUNS": "9", "INPUT_": ""})
+
+
+def test_a_setting_below_the_table_of_agents_is_told(tmp_path: Path) -> None:
+    settings, (problem,) = read(tmp_path, toml='[agents]\n"evals/**" = "a"\nagent-python = "python3"\n')
+    assert (problem.code, problem.line) == ("setting-invalid", 3)
+    assert "`agent-python` stands below [agents]" in problem.message
+    assert settings.agents == {"evals/**": "a"}
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b"num-runs = \n", 1), (b'a = 1\nb = "open\n', 2), (b"\xff\xfe", None), (b"a = 1\na = 2\n", 2)],
+)
+def test_a_file_that_is_no_toml(tmp_path: Path, content: bytes, line: int | None) -> None:
+    (tmp_path / "agent-eval.toml").write_bytes(content)
+    _, (problem,) = read(tmp_path)
+    assert (problem.code, problem.file, problem.line) == ("settings-file-unreadable", "agent-eval.toml", line)
+
+
+def test_a_directory_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "agent-eval.toml").mkdir()
+    _, (problem,) = read(tmp_path)
+    assert problem.code == "settings-file-unreadable"
