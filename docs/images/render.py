@@ -1,6 +1,6 @@
 """Makes the pictures of a result beside this file, from the reports that the tests use.
 
-    uv run python docs/images/render.py
+    .venv/bin/python docs/images/render.py
 
 The job summary is rendered by GitHub's own Markdown parser and photographed by Chromium (`--chromium PATH`, a
 headless one of any recent version); the console's text becomes an SVG by rich.

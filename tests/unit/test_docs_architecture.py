@@ -18,7 +18,8 @@ def test_every_room_has_a_row() -> None:
     rooms = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
     modules = {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
 
-    assert set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", PAGE, re.MULTILINE)) == rooms | modules
+    told = set(re.findall(r"^\| `([a-z_]+(?:/|\.py))` \|", PAGE, re.MULTILINE))
+    assert told == rooms | modules, "the table of rooms in docs/architecture.md differs from src/agent_eval"
 
 
 def test_each_room_begins_where_the_page_says() -> None:
@@ -35,7 +36,8 @@ def test_the_layers_are_those_of_the_import_contract() -> None:
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     [layers] = [one["layers"] for one in contract["contracts"] if one["type"] == "layers"]
 
-    assert " > ".join(layer.removeprefix("agent_eval.") for layer in layers) in PAGE
+    line = " > ".join(layer.removeprefix("agent_eval.") for layer in layers)
+    assert f"\n    {line}\n" in PAGE, f"docs/architecture.md should have the line: {line}"
 
 
 def test_the_files_that_it_names_exist() -> None:
