@@ -1,0 +1,116 @@
+"""A judge that follows a script, and conversations for it to judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.content import model_message, user_message
+from agent_eval.core.invocation import Invocation, Rubric, RubricContent
+from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
+from agent_eval.criteria.judged.fence import Render, fenced
+from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.registry import build
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.criterion_reading import criterion
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
+
+Script = Callable[[ModelRequest], Any]
+"""What to answer: a value, or a ModelFailure to raise."""
+
+
+@dataclass(kw_only=True)
+class ScriptedModel:
+    """Answers by a script, and keeps what it was asked."""
+
+    script: Script
+    requests: list[ModelRequest] = field(default_factory=list)
+    most_at_once: int = 0
+    _now: int = 0
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._now -= 1
+        value = self.script(request)
+        if isinstance(value, ModelFailure):
+            raise value
+        return ModelReply(text="", value=value, usage=ModelUsage(), model_version="scripted-1", calls=1, cached=False)
+
+    async def close(self) -> None:
+        pass
+
+
+def failure(kind: FailureKind) -> ModelFailure:
+    return ModelFailure(kind, f"scripted {kind}", "wait a bit")
+
+
+def verdict(word: str, why: str = "because") -> dict[str, Any]:
+    return {"reasoning": why, "verdict": word}
+
+
+def verdicts(*words: str | None) -> dict[str, Any]:
+    """A rubric reply: the verdict of each property, None for a skipped one."""
+    listed = [
+        {"number": number, "evidence": "", "rationale": f"about {number}", "verdict": word}
+        for number, word in enumerate(words, 1)
+        if word is not None
+    ]
+    return {"verdicts": listed}
+
+
+def turn(user: str = "hello", answer: str | None = "fine", **rest: Any) -> Invocation:
+    final = None if answer is None else model_message(answer)
+    return Invocation(user_content=user_message(user), final_response=final, **rest)
+
+
+def conversation(
+    actual: Sequence[Invocation], expected: Sequence[Invocation] | None = None, **case: Any
+) -> Conversation:
+    if expected is None and "conversation_scenario" not in case:
+        expected = actual
+    return Conversation(
+        case=EvalCase(eval_id="c", conversation=None if expected is None else list(expected), **case),
+        actual=actual,
+        expected=expected,
+        run=2,
+        case_id="file.json:c",
+    )
+
+
+def rubric(rubric_id: str, type_: str | None = None) -> Rubric:
+    return Rubric(rubric_id=rubric_id, rubric_content=RubricContent(text_property=f"it is {rubric_id}"), type=type_)
+
+
+def judged(
+    metric: str, model: ScriptedModel, *, samples: int | None = None, render: Render = fenced, **options: Any
+) -> Criterion:
+    """A criterion as it comes out of a config file."""
+    form: Mapping[str, Any] = {"threshold": 0.5, **options}
+    if samples is not None:
+        form = {**form, "judge_model_options": {"num_samples": samples}}
+    config = criterion(metric, CRITERION_MODELS[metric].model_validate(form))
+    return build(config, judge=Judge(model=model, default_model="input-model", render=render))
+
+
+def score(criterion_: Criterion, conversation_: Conversation) -> Result:
+    return asyncio.run(criterion_.score(conversation_))
+
+
+def scored(criterion_: Criterion, conversation_: Conversation) -> Scored:
+    result = score(criterion_, conversation_)
+    assert isinstance(result, Scored), result
+    return result
+
+
+def refused(criterion_: Criterion, conversation_: Conversation) -> NotEvaluated:
+    result = score(criterion_, conversation_)
+    assert isinstance(result, NotEvaluated), result
+    return result
