@@ -14,6 +14,7 @@ MAKERS = {
     "Problem": None,
     "SyntaxFinding": None,
     "NoChoice": None,
+    "_Finding": None,
     "error": 0,
     "warning": 0,
     "problem": 1,

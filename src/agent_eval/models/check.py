@@ -1,0 +1,163 @@
+"""Everything about models that can be wrong before anything runs, as findings. A mistake costs no call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.models.endpoint import Endpoint, key_owner, provider_of, resolve
+from agent_eval.models.generation import sort_config
+from agent_eval.models.names import parse_model
+from agent_eval.models.pool import no_price
+from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.settings import ModelSettings
+
+_NAMED = 3
+"""Users of a model that a finding names; of more it says how many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelUse:
+    """A model, and who asks it."""
+
+    model: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The `judge_model_config`."""
+    case_id: str
+    purpose: str
+    """The criterion, or `user-simulator`."""
+    file: str | None = None
+    """Where the criterion stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedModels:
+    """What came of it."""
+
+    problems: tuple[Problem, ...]
+    endpoints: Mapping[str, Endpoint]
+    """By model name, of those that can be asked. Their `credential` says in words whose key is used."""
+
+
+def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str]) -> CheckedModels:
+    """Checks names, keys, packages, addresses, prices and configs. Sends nothing.
+
+    A replay needs no key, so only the names and the configs are looked at.
+    """
+    found = _Findings()
+    endpoints: dict[str, Endpoint] = {}
+    owner = _owner(uses, settings, environ, found)
+    for use in uses:
+        try:
+            protocol = provider_of(parse_model(use.model), environ).protocol
+        except ValueError as error:
+            found.add(_Finding(code="judge-model-unknown", message=f"{error}."), use)
+            continue
+        for finding in _config_findings(use, protocol):
+            found.add(finding, use)
+        if settings.replay is not None:
+            continue
+        try:
+            endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)
+        except ModelFailure as missing:
+            found.add(_Finding(code="judge-credentials-missing", message=missing.message, hint=missing.hint), use)
+            continue
+        if settings.budget.max_cost is not None and endpoint.name.price_key not in settings.prices:
+            unknown = no_price(endpoint)
+            found.add(_Finding(code="judge-price-missing", message=unknown.message, hint=unknown.hint), use)
+    return CheckedModels(problems=tuple(found.problems()), endpoints=endpoints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Finding:
+    code: str
+    message: str
+    hint: str | None = None
+
+
+class _Findings:
+    """Findings in the order in which they turned up, each once, with all whom it concerns."""
+
+    def __init__(self) -> None:
+        self._users: dict[_Finding, list[ModelUse]] = {}
+
+    def add(self, finding: _Finding, *users: ModelUse) -> None:
+        self._users.setdefault(finding, []).extend(users)
+
+    def problems(self) -> list[Problem]:
+        return [_problem(finding, users) for finding, users in self._users.items()]
+
+
+def _owner(
+    uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str], found: _Findings
+) -> str | None:
+    known = []
+    for model in dict.fromkeys(use.model for use in uses):
+        with contextlib.suppress(ValueError):  # A wrong name has a finding of its own.
+            known.append(parse_model(model).given)
+    if settings.judge_model is not None:
+        try:
+            parse_model(settings.judge_model)
+        except ValueError as error:
+            if all(use.model != settings.judge_model for use in uses):
+                found.add(_Finding(code="judge-model-unknown", message=f"judge-model: {error}."))
+            return None
+    try:
+        return key_owner(settings, known, environ)
+    except ValueError as error:
+        found.add(_Finding(code="judge-key-ambiguous", message=f"{error}."), *uses)
+        return None
+
+
+def _config_findings(use: ModelUse, protocol: str) -> Iterator[_Finding]:
+    config = sort_config(use.config, for_openai=protocol != "gemini")
+    for name in config.unknown:
+        near = config.suggestion(name)
+        yield _Finding(
+            code="judge-config-invalid",
+            message=f"judge_model_config has no field `{name}`.",
+            hint=f"Did you mean `{near}`?" if near else "Its fields are those of google-genai's GenerateContentConfig.",
+        )
+    for name in config.ignored:
+        yield _Finding(
+            code="judge-config-ignored",
+            message=f"`{name}` in judge_model_config is not passed on to `{use.model}`.",
+            hint="The form of the reply and the connection are decided here; some fields only Gemini has.",
+        )
+    wrong = _refused_by_google(config.sent) if protocol == "gemini" and config.sent else None
+    if wrong is not None:
+        yield _Finding(code="judge-config-invalid", message=f"judge_model_config: {wrong}.")
+
+
+def _refused_by_google(sent: Mapping[str, Any]) -> str | None:
+    from google.genai import types
+    from pydantic import ValidationError
+
+    try:
+        types.GenerateContentConfig(**sent)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        return f"`{'.'.join(str(part) for part in found['loc'])}`: {found['msg']}"
+    return None
+
+
+def _problem(finding: _Finding, users: Sequence[ModelUse]) -> Problem:
+    files = {use.file for use in users}
+    return Problem(
+        severity=Severity.WARNING if finding.code == "judge-config-ignored" else Severity.ERROR,
+        code=finding.code,
+        message=f"{finding.message}{_needed_by(users)}",
+        hint=finding.hint,
+        file=files.pop() if len(files) == 1 else None,
+    )
+
+
+def _needed_by(users: Sequence[ModelUse]) -> str:
+    names = list(dict.fromkeys(f"{use.purpose} of {use.case_id}" for use in users))
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f" Asked by {', '.join(names[:_NAMED])}{more}."

@@ -1,0 +1,193 @@
+"""The way to one model: its client, how many attempts are in flight, retries, deadlines, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from agent_eval.core.limiter import Limiter
+from agent_eval.models.budget import Meter, Reservation
+from agent_eval.models.endpoint import Endpoint
+from agent_eval.models.health import Health
+from agent_eval.models.prices import Price
+from agent_eval.models.protocol import ModelFailure, ModelUsage
+from agent_eval.models.provider import Ask, Client, Told, Trouble
+from agent_eval.models.settings import ModelSettings
+from agent_eval.models.usage import add_usage, billed_tokens
+
+_CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb for estimates, never for the bill."""
+
+
+@dataclass(kw_only=True)
+class Question:
+    """One question on its way: the time it has, and what it has cost so far."""
+
+    ask: Ask
+    begun: float | None = None
+    """When its first attempt began; waiting for a free place is not its fault."""
+    calls: int = 0
+    usage: ModelUsage = field(default_factory=ModelUsage)
+
+
+class Lane:
+    """Asks one model."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client: Client,
+        settings: ModelSettings,
+        meter: Meter,
+        *,
+        price: Price | None,
+        until: float | None,
+    ) -> None:
+        """Gets everything it needs.
+
+        Args:
+            endpoint: Of the model.
+            client: Of its provider, perhaps shared with other lanes.
+            settings: For time, concurrency and repeats.
+            meter: Of the whole run.
+            price: Of its tokens, if known.
+            until: When the run ends, by time.monotonic(); None: it doesn't.
+        """
+        self.endpoint = endpoint
+        self.price = price
+        self._client = client
+        self._settings = settings
+        self._meter = meter
+        self._until = until
+        self._limiter = Limiter(settings.concurrency)
+        self._health = Health(endpoint.name.given, outage=settings.outage, now=time.monotonic())
+        self._output_seen = 0
+        self._answers_seen = 0
+        self._random = random.Random()  # noqa: S311 - it only spreads attempts over time
+
+    @property
+    def concurrency(self) -> int:
+        """Attempts that may be in flight now."""
+        return self._limiter.size
+
+    async def answer(self, question: Question) -> Told:
+        """Asks until there is an answer, or it makes no sense to go on.
+
+        Raises:
+            ModelFailure: There is none.
+        """
+        for attempt in range(1, self._settings.backoff.attempts + 1):
+            try:
+                async with self._place(question):
+                    told = await self._attempt(question)
+                self._health.answered(time.monotonic())
+                return told
+            except Trouble as trouble:
+                if trouble.hopeless:
+                    self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
+                if not trouble.again:
+                    raise self._given_up(trouble, question) from trouble
+                wait = self._pause(attempt, trouble)
+                if attempt == self._settings.backoff.attempts or wait >= self._left(question):
+                    self._health.gave_up(time.monotonic(), trouble.message)
+                    raise self._given_up(trouble, question) from trouble
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt either returns or raises")
+
+    @asynccontextmanager
+    async def _place(self, question: Question) -> AsyncIterator[None]:
+        """Waits for a free place, at most until the run ends, and makes sure that there is something to hope for."""
+        self._health.check()
+        left = None if self._until is None else self._until - time.monotonic()
+        try:
+            async with asyncio.timeout(left) as waiting, self._limiter.slot():
+                waiting.reschedule(None)
+                self._health.check()
+                now = time.monotonic()
+                question.begun = now if question.begun is None else question.begun
+                if self._left(question) <= 0:
+                    raise self._no_time(question)
+                yield
+        except TimeoutError as error:
+            raise self._no_time(question) from error
+
+    async def _attempt(self, question: Question) -> Told:
+        ask = question.ask
+        expected = ModelUsage(
+            input_tokens=(len(ask.prompt) + len(ask.system or "")) // _CHARACTERS_PER_TOKEN + 1,
+            output_tokens=self._output_seen // self._answers_seen if self._answers_seen else 0,
+        )
+        reservation = await self._meter.reserve(float(billed_tokens(expected) or 0), self._cost(expected) or 0.0)
+        question.calls += 1
+        tokens: float | None = None
+        cost: float | None = None
+        try:
+            told = await self._client.ask(self._within(ask, question))
+            question.usage = add_usage(question.usage, told.usage)
+            tokens, cost = self._used(told, reservation)
+            return told
+        except Trouble as trouble:
+            if trouble.throttled:
+                self._limiter.throttled()
+            if not trouble.sent:
+                tokens, cost = 0.0, 0.0
+            raise
+        finally:
+            reservation.settle(tokens, cost)
+
+    def _within(self, ask: Ask, question: Question) -> Ask:
+        timeout = min(self._settings.attempt_timeout, max(0.001, self._left(question)))
+        return Ask(
+            model=ask.model,
+            prompt=ask.prompt,
+            system=ask.system,
+            schema=ask.schema,
+            config=ask.config,
+            timeout=timeout,
+        )
+
+    def _used(self, told: Told, reservation: Reservation) -> tuple[float, float]:
+        """Tokens and dollars of an answer, for the budget: what the provider told, else an estimate."""
+        self._answers_seen += 1
+        said = billed_tokens(told.usage)
+        if said is None:
+            guess = len(told.text) // _CHARACTERS_PER_TOKEN + 1
+            self._output_seen += guess
+            return reservation.tokens + guess, reservation.cost + (self._cost(ModelUsage(output_tokens=guess)) or 0.0)
+        self._output_seen += (told.usage.output_tokens or 0) + (told.usage.thought_tokens or 0)
+        return float(said), self._cost(told.usage) or 0.0
+
+    def _cost(self, usage: ModelUsage) -> float | None:
+        return None if self.price is None else self.price.of(usage)
+
+    def _left(self, question: Question) -> float:
+        """Seconds until the question or the run has no more time."""
+        now = time.monotonic()
+        begun = now if question.begun is None else question.begun
+        left = begun + self._settings.call_timeout - now
+        return left if self._until is None else min(left, self._until - now)
+
+    def _pause(self, attempt: int, trouble: Trouble) -> float:
+        """Seconds to wait: doubling, with half of it left to chance; or a little more than the provider asked for."""
+        backoff = self._settings.backoff
+        wait = min(backoff.maximum, backoff.initial * backoff.factor ** (attempt - 1))
+        jittered = wait * self._random.uniform(0.5, 1.0)
+        if trouble.retry_after is None:
+            return jittered
+        return trouble.retry_after * self._random.uniform(1.0, 1.1) + min(0.5, jittered / 2)
+
+    def _given_up(self, trouble: Trouble, question: Question) -> ModelFailure:
+        tries = f" (attempt {question.calls})" if question.calls > 1 else ""
+        return ModelFailure(trouble.kind, f"`{self.endpoint.name.given}`: {trouble.message}{tries}", trouble.hint)
+
+    def _no_time(self, question: Question) -> ModelFailure:
+        name = self.endpoint.name.given
+        if self._until is not None and time.monotonic() >= self._until:
+            return ModelFailure(
+                "deadline", f"`{name}` was not asked in time: the run's time is over.", "Raise `run-timeout`."
+            )
+        return ModelFailure("deadline", f"`{name}`: no answer within {self._settings.call_timeout:g} s in all.")

@@ -1,0 +1,178 @@
+"""Model names as ADK users write them, and which provider serves each.
+
+The forms are those that google-adk 2.13.0 resolves (its registry's patterns, measured) and LiteLLM's `provider/model`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+DEFAULT_JUDGE = "gemini-2.5-flash"
+"""ADK's default judge (google-adk 2.13.0)."""
+
+Protocol = Literal["gemini", "openai", "azure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A service that answers, and where LiteLLM's users are used to put its key and address."""
+
+    name: str
+    protocol: Protocol
+    key_variables: tuple[str, ...] = ()
+    """Environment variables that may hold the key; the first that is set counts."""
+    base_url_variables: tuple[str, ...] = ()
+    base_url: str | None = None
+    """Where it is, unless a variable says otherwise."""
+    needs_key: bool = True
+    """False for servers of one's own, which usually have none."""
+    has_json_schema: bool = True
+    """Whether it takes a JSON Schema for the reply; if not it is asked for JSON, and shown the schema in words."""
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            name="gemini",
+            protocol="gemini",
+            key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+            base_url_variables=("GOOGLE_GEMINI_BASE_URL",),
+        ),
+        Provider(
+            name="vertex_ai",
+            protocol="gemini",
+            key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+            base_url_variables=("GOOGLE_VERTEX_BASE_URL",),
+            needs_key=False,
+        ),
+        Provider(
+            name="openai",
+            protocol="openai",
+            key_variables=("OPENAI_API_KEY",),
+            base_url_variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+            base_url="https://api.openai.com/v1",
+        ),
+        Provider(
+            name="azure",
+            protocol="azure",
+            key_variables=("AZURE_API_KEY", "AZURE_OPENAI_API_KEY"),
+            base_url_variables=("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT"),
+        ),
+        Provider(
+            name="ollama",
+            protocol="openai",
+            key_variables=("OLLAMA_API_KEY",),
+            base_url_variables=("OLLAMA_API_BASE",),
+            base_url="http://localhost:11434",
+            needs_key=False,
+        ),
+        Provider(
+            name="hosted_vllm",
+            protocol="openai",
+            key_variables=("HOSTED_VLLM_API_KEY",),
+            base_url_variables=("HOSTED_VLLM_API_BASE",),
+            needs_key=False,
+        ),
+        Provider(
+            name="groq",
+            protocol="openai",
+            key_variables=("GROQ_API_KEY",),
+            base_url="https://api.groq.com/openai/v1",
+        ),
+        Provider(
+            name="mistral",
+            protocol="openai",
+            key_variables=("MISTRAL_API_KEY",),
+            base_url="https://api.mistral.ai/v1",
+        ),
+        Provider(
+            name="deepseek",
+            protocol="openai",
+            key_variables=("DEEPSEEK_API_KEY",),
+            base_url="https://api.deepseek.com/v1",
+            has_json_schema=False,
+        ),
+        Provider(
+            name="openrouter",
+            protocol="openai",
+            key_variables=("OPENROUTER_API_KEY",),
+            base_url="https://openrouter.ai/api/v1",
+        ),
+        Provider(
+            name="xai",
+            protocol="openai",
+            key_variables=("XAI_API_KEY",),
+            base_url="https://api.x.ai/v1",
+        ),
+    )
+}
+"""By the prefix of a model's name. Names of variables and prefixes: docs.litellm.ai/docs/providers; addresses: the
+providers' own documentation."""
+
+_ALIASES = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
+
+_VERTEX_PATH = re.compile(
+    r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/"
+    r"(?:endpoints/[^/]+|publishers/(?P<publisher>[^/]+)/models/(?P<model>[^/]+))"
+)
+_GEMINI = re.compile(r"(gemini-|gemma-4|model-optimizer-).*")
+_OPENAI = re.compile(r"(gpt-|chatgpt-|o[1-9](-|$)).*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelName:
+    """A name, understood."""
+
+    given: str
+    provider: Provider | None
+    """None: `gemini` or `vertex_ai`, as the environment says (credentials.py)."""
+    model: str
+    """As the provider wants it."""
+    project: str | None = None
+    location: str | None = None
+    """Of a full Vertex resource name: it has to be asked where it lies."""
+
+    @property
+    def price_key(self) -> str:
+        """What the price table calls it: the bare name of Google's and OpenAI's own models, else `provider/model`."""
+        bare = self.model.rpartition("/")[2]
+        if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai"}:
+            return bare
+        return f"{self.provider.name}/{self.model}"
+
+
+def parse_model(name: str) -> ModelName:
+    """Understands a model's name.
+
+    Raises:
+        ValueError: No provider of ours has models of such a name; the message says which forms there are.
+    """
+    text = name.strip()
+    if match := _VERTEX_PATH.fullmatch(text):
+        if match["publisher"] not in {None, "google"}:
+            raise ValueError(f"`{name}`: of the models on Vertex AI only Google's own can be asked")
+        return ModelName(
+            given=name,
+            provider=PROVIDERS["vertex_ai"],
+            model=text,
+            project=match["project"],
+            location=match["location"],
+        )
+    bare = text.removeprefix("models/")
+    if _GEMINI.fullmatch(bare) and "/" not in bare:
+        return ModelName(given=name, provider=None, model=bare)
+    if _OPENAI.fullmatch(text) and "/" not in text:
+        return ModelName(given=name, provider=PROVIDERS["openai"], model=text)
+    prefix, slash, model = text.partition("/")
+    provider = PROVIDERS.get(_ALIASES.get(prefix, prefix))
+    if slash and model and provider is not None:
+        return ModelName(given=name, provider=provider, model=model)
+    known = ", ".join(f"{known}/..." for known in PROVIDERS)
+    raise ValueError(
+        f"`{name}` is no model that can be asked: write a Gemini name (gemini-2.5-flash), a full Vertex AI resource "
+        f"name, or one of {known}; any server with OpenAI's API is `openai/MODEL` with its base URL"
+    )

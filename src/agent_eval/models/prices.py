@@ -1,0 +1,68 @@
+"""What tokens cost: a small dated table, and what a user lays over it. A model that is in neither has no price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.models.protocol import ModelUsage
+
+PRICES_AS_OF = "2026-03"
+"""When the table below was true; shown wherever it is used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+    """For thoughts as well."""
+    cached: float | None = None
+    """For input that the provider had cached; None: as `input`."""
+
+    def of(self, usage: ModelUsage) -> float:
+        """US dollars. What the provider didn't tell counts as none."""
+        cached = min(usage.cached_tokens or 0, usage.input_tokens or 0)
+        fresh = (usage.input_tokens or 0) - cached
+        told = (usage.output_tokens or 0) + (usage.thought_tokens or 0)
+        cached_price = self.input if self.cached is None else self.cached
+        return (fresh * self.input + cached * cached_price + told * self.output) / 1_000_000
+
+
+DEFAULT_PRICES: Mapping[str, Price] = {
+    "gemini-2.5-flash": Price(input=0.30, output=2.50, cached=0.03),
+    "gemini-2.5-flash-lite": Price(input=0.10, output=0.40, cached=0.01),
+    "gemini-2.5-pro": Price(input=1.25, output=10.00, cached=0.125),
+    "gpt-4.1": Price(input=2.00, output=8.00, cached=0.50),
+    "gpt-4.1-mini": Price(input=0.40, output=1.60, cached=0.10),
+    "gpt-4.1-nano": Price(input=0.10, output=0.40, cached=0.025),
+    "gpt-4o": Price(input=2.50, output=10.00, cached=1.25),
+    "gpt-4o-mini": Price(input=0.15, output=0.60, cached=0.075),
+    "gpt-5": Price(input=1.25, output=10.00, cached=0.125),
+    "gpt-5-mini": Price(input=0.25, output=2.00, cached=0.025),
+    "gpt-5-nano": Price(input=0.05, output=0.40, cached=0.005),
+}
+"""List prices of ai.google.dev/gemini-api/docs/pricing (paid tier, text, prompts of up to 200,000 tokens) and
+platform.openai.com/docs/pricing (standard tier)."""
+
+
+def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
+    """The default table with a user's `[prices]` laid over it.
+
+    Args:
+        table: By model, `{input, output, cached}` in US dollars for a million tokens; `cached` may be missing.
+
+    Raises:
+        ValueError: An entry is no such thing; the message names it.
+    """
+    prices = dict(DEFAULT_PRICES)
+    for model, entry in table.items():
+        if not isinstance(entry, Mapping) or not {"input", "output"} <= set(entry) <= {"input", "output", "cached"}:
+            raise ValueError(f"[prices] {model!r} must be a table with `input` and `output`, and `cached` if known")
+        for key, value in entry.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars for a million tokens, not {value!r}")
+        prices[model] = Price(**{key: float(value) for key, value in entry.items()})
+    return prices
