@@ -1,0 +1,206 @@
+"""Runs the gate as a user does, as a process of its own, on a repository made for the test."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adk_envs import FIXTURES, adk_python
+
+from agent_eval.results.recording import Recording
+from agent_eval.results.report import RunReport
+
+MARK = "GATE_TEST_MARK"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """A run of the gate that has ended."""
+
+    code: int
+    out: str
+    err: str
+    output: Path
+    seconds: float
+
+    @property
+    def results(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.output / "results.json").read_text(encoding="utf-8"))
+        return found
+
+    @property
+    def report(self) -> RunReport:
+        return RunReport.model_validate_json((self.output / "results.json").read_bytes())
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        return {case.eval_id: case.status for case in self.report.cases}
+
+    @property
+    def recordings(self) -> list[Recording]:
+        lines = gzip.decompress((self.output / "recordings.jsonl.gz").read_bytes()).splitlines()
+        return [Recording.model_validate_json(line) for line in lines]
+
+    def check_files(self) -> None:
+        """Every file is there, whole, and tells the same."""
+        report = self.report
+        junit = ET.parse(self.output / "junit.xml").getroot()
+        assert int(junit.attrib["tests"]) >= len(report.cases)
+        assert (self.output / "summary.md").read_text(encoding="utf-8").startswith("#")
+        done = {one.run_id for case in report.cases for one in case.runs if one.status != "not_run"}
+        assert {one.run_id for one in self.recordings} == done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """A repository with agents of agents_fixtures and eval files."""
+
+    root: Path
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def agent(self, *names: str) -> None:
+        """Copies agents (and the model that they share) into it."""
+        shutil.copy(FIXTURES / "scripted_model.py", self.root)
+        for name in names:
+            shutil.copytree(FIXTURES / name, self.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def evals(
+        self, path: str, cases: Mapping[str, str | Sequence[str]], *, expect: Mapping[str, str] | None = None
+    ) -> None:
+        """Writes an eval file: what the user says in each case, and the answer if it is not the same."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        listed = []
+        for name, said in cases.items():
+            turns = [said] if isinstance(said, str) else said
+            listed.append(
+                {
+                    "eval_id": name,
+                    "conversation": [
+                        {
+                            "user_content": {"role": "user", "parts": [{"text": turn}]},
+                            "final_response": {
+                                "role": "model",
+                                "parts": [{"text": (expect or {}).get(name, turn)}],
+                            },
+                        }
+                        for turn in turns
+                    ],
+                }
+            )
+        target.write_text(
+            json.dumps({"eval_set_id": target.name.split(".")[0], "eval_cases": listed}, ensure_ascii=False, indent=1),
+            encoding="utf-8",
+        )
+        config = target.with_name("test_config.json")
+        if not config.exists():
+            config.write_text('{"criteria": {"response_match_score": 1.0}}', encoding="utf-8")
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Ours without what makes a job of GitHub's."""
+        ours = {key: value for key, value in os.environ.items() if not key.startswith(("GITHUB_", "INPUT_", "RUNNER_"))}
+        return {**ours, MARK: self.mark, **(more or {})}
+
+    def start(
+        self, *arguments: str, python: bool = True, environment: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Starts `agent-eval ARGUMENTS`; a run gets a ready interpreter unless `python` is false."""
+        command = [sys.executable, "-m", "agent_eval", *arguments]
+        if python and arguments[0] == "run":
+            command += ["--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
+        return subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=self.environment(environment),
+            **{
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                "text": True,
+                "encoding": "utf-8",
+                **options,
+            },
+        )
+
+    def finish(self, process: subprocess.Popen[str], *, begun: float, timeout: float, output: Path | None) -> Done:
+        """Waits for its end."""
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        return Done(
+            code=process.returncode,
+            out=out,
+            err=err,
+            output=output or self.root / "agent-eval-results",
+            seconds=time.monotonic() - begun,
+        )
+
+    def gate(self, *arguments: str, timeout: float = 90, output: Path | None = None, **options: Any) -> Done:
+        """Runs `agent-eval ARGUMENTS` to its end."""
+        begun = time.monotonic()
+        if output is not None:
+            arguments = (*arguments, "--output-dir", str(output))
+        return self.finish(self.start(*arguments, **options), begun=begun, timeout=timeout, output=output)
+
+    def left_behind(self) -> list[str]:
+        """Processes that the gate or the agent started and that still run; some get a moment to go."""
+        for _ in range(20):
+            found = list(self._marked())
+            if not found:
+                return []
+            time.sleep(0.1)
+        return found
+
+    def _marked(self) -> list[str]:
+        wanted = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            except OSError:
+                continue
+        return found
+
+    def hosts(self) -> list[int]:
+        """The processes in which the agent runs."""
+        wanted = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                is_host = b"host.py" in (entry / "cmdline").read_bytes()
+                if is_host and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+
+def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
+    """The first true value of a condition."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+def ended_by(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Sends a signal to the gate alone, not to its children."""
+    os.kill(process.pid, number)

@@ -1,0 +1,131 @@
+"""Whatever the agent does: the gate ends in time, says whose fault it is, and keeps the results of the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from gate_runs import Repository, wait_until
+
+GOOD = {f"good {number}": f"say {number}" for number in range(3)}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(root=tmp_path)
+    made.agent("faults")
+    return made
+
+
+def test_crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:
+    bad = {"leaves": "os._exit", "segfault": "abort", "raises": "raise", "exits": "sys.exit"}
+    repository.evals("evals/faults.evalset.json", {**GOOD, **bad, "flood": "flood:100000000"})
+    done = repository.gate("run")
+    assert done.code == 1, done.out + done.err
+    assert done.seconds < 60
+    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), **dict.fromkeys(bad, "failed"), "flood": "passed"}
+    done.check_files()
+    kinds = {case.eval_id: case.reason.code for case in done.report.cases if case.reason}
+    assert kinds == {
+        "leaves": "agent-crash",
+        "segfault": "agent-crash",
+        "raises": "agent-exception",
+        "exits": "agent-crash",
+    }
+    errors = {case.eval_id: case.runs[0].error for case in done.report.cases}
+    assert "exited with code 7" in errors["leaves"].message  # type: ignore[union-attr]
+    assert "ValueError: the tool is broken" in (errors["raises"].traceback or "")  # type: ignore[union-attr]
+    logs = list((done.output / "logs").rglob("*.log"))
+    assert logs
+    assert sum(path.stat().st_size for path in logs) < 20_000_000
+    assert repository.left_behind() == []
+    assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
+
+
+def test_an_endless_loop_fails_alone(repository: Repository) -> None:
+    repository.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
+    done = repository.gate("run", "--turn-timeout", "2")
+    assert done.code == 1, done.out + done.err
+    assert done.seconds < 45
+    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), "loops": "failed", "waits": "failed"}
+    done.check_files()
+    reports = {case.eval_id: case for case in done.report.cases}
+    for name in ("loops", "waits"):
+        reason = reports[name].reason
+        assert reason is not None
+        assert reason.code == "deadline"
+    error = reports["loops"].runs[0].error
+    assert error is not None
+    assert "while True:" in (error.traceback or "")
+    assert repository.left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [("broken_import", "ModuleNotFoundError"), ("exits_at_import", "exit"), ("nothing", "root_agent")],
+)
+def test_an_agent_that_cannot_be_loaded_fails_its_cases_and_no_others(
+    repository: Repository, agent: str, words: str
+) -> None:
+    repository.agent(agent)
+    repository.evals("evals/good.test.json", GOOD)
+    repository.evals("evals/bad.test.json", {"one": "say 1", "two": "say 2"})
+    mapping = f'[agents]\n"good.*" = "faults"\n"bad.*" = "{agent}.agent"\n'
+    (repository.root / "agent-eval.toml").write_text(mapping, encoding="utf-8")
+    done = repository.gate("run")
+    assert done.code == 1, done.out + done.err
+    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), "one": "failed", "two": "failed"}
+    assert done.seconds < 60
+    done.check_files()
+    bad = [case for case in done.report.cases if case.status == "failed"]
+    assert {case.reason.code for case in bad if case.reason} == {"agent-import"}
+    error = bad[1].runs[0].error
+    assert error is not None
+    assert words in error.message + (error.traceback or "") + (error.log_tail or "")
+    assert repository.left_behind() == []
+
+
+def test_a_host_that_is_killed_from_outside(repository: Repository) -> None:
+    repository.evals("evals/kill.test.json", {**GOOD, "victim": "sleep:3"})
+    begun = time.monotonic()
+    process = repository.start("run")
+    journal = repository.root / "agent-eval-results" / "journal.jsonl"
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == len(GOOD))
+    (host,) = repository.hosts()
+    os.kill(host, signal.SIGKILL)
+    done = repository.finish(process, begun=begun, timeout=60, output=None)
+    # It was the only session, so it is to blame: with others in flight it would have had a second try.
+    assert done.statuses == {**dict.fromkeys(GOOD, "passed"), "victim": "failed"}
+    assert done.code == 1
+    done.check_files()
+    error = done.report.cases[-1].runs[0].error
+    assert error is not None
+    assert "SIGKILL" in error.message
+    assert repository.left_behind() == []
+
+
+def test_only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> None:
+    waiting = {f"in flight {number}": "sleep:1.5" for number in range(3)}
+    repository.evals("evals/many.test.json", {**waiting, "guilty": ["sleep:0.3", "os._exit"]})
+    done = repository.gate("run")
+    assert done.statuses == {**dict.fromkeys(waiting, "passed"), "guilty": "failed"}, done.out + done.err
+    assert done.code == 1
+    attempts = {case.eval_id: case.runs[0].attempts for case in done.report.cases}
+    assert attempts == dict.fromkeys([*waiting, "guilty"], 2)
+    done.check_files()
+    assert repository.left_behind() == []
+
+
+def test_the_run_takes_too_long(repository: Repository) -> None:
+    repository.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
+    done = repository.gate("run", "--run-timeout", "8")
+    assert done.seconds < 30
+    assert done.statuses == {"good": "passed", "slow": "not_run", "stubborn": "not_run"}, done.out + done.err
+    assert done.code == 3
+    assert {case.reason.code for case in done.report.cases if case.reason} == {"run-timeout"}
+    done.check_files()
+    assert (done.output / "journal.jsonl").exists()
+    assert repository.left_behind() == []
