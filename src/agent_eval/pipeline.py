@@ -139,8 +139,10 @@ async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentC
         if _has_error(isolation.problems):
             stack.close()
             return _write(settings, clients, report, lines=None)
-        for name in FILES.values():  # An earlier run's file must not pass for this one's.
-            (output / name).unlink(missing_ok=True)
+        recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
+        for name in FILES.values():  # An earlier run's file must not pass for this one's, unless this one reads it.
+            if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
+                (output / name).unlink(missing_ok=True)
         journal = Journal(output / FILE_NAME, resume=settings.resume)
         limiter = Limiter(settings.concurrency)
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))

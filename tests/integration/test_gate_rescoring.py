@@ -1,0 +1,36 @@
+"""What was recorded can be scored again, also where it lies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _run(root: Path, *arguments: str) -> dict[str, Any]:
+    """Runs the gate and gives results.json of its default output directory."""
+    subprocess.run(
+        [sys.executable, "-m", "agent_eval", "run", *arguments], cwd=root, capture_output=True, timeout=60, check=False
+    )
+    results: dict[str, Any] = json.loads((root / "agent-eval-results" / "results.json").read_text("utf-8"))
+    return results
+
+
+@pytest.mark.parametrize("recording", ["agent-eval-results", "agent-eval-results/recordings.jsonl.gz"])
+def test_an_output_directory_is_scored_again_into_itself(tmp_path: Path, recording: str) -> None:
+    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello there"}]}}
+    case = {"eval_id": "greets", "conversation": [turn]}
+    (tmp_path / "a.test.json").write_text(json.dumps({"eval_set_id": "a", "eval_cases": [case]}), "utf-8")
+    first = _run(tmp_path, "--agent", "recorded:a.test.json")
+    assert first["verdict"] == "passed"
+    (tmp_path / "test_config.json").write_text('{"criteria": {"trajectory_precision": 0.5}}', "utf-8")
+
+    for _ in range(2):
+        again = _run(tmp_path, "--agent", f"recorded:{recording}")
+
+        assert again["verdict"] == "passed", again["cases"]
+        assert again["cases"][0]["metrics"][0]["name"] == "trajectory_precision"
