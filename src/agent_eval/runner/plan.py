@@ -101,12 +101,13 @@ def _cannot_run(file: LoadedFile) -> list[Problem]:
     for criterion in file.config.criteria:
         # A custom metric may go by the name of one of ADK's; it is another one all the same.
         custom = criterion.metric in file.config.custom_metrics
+        named = f"the custom metric `{criterion.metric}`" if custom else f"`{criterion.metric}`"
         if custom or not supported(criterion.metric):
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
                     code="metric-unsupported",
-                    message=f"This version has no scorer for {'the custom metric ' if custom else ''}`{criterion.metric}`.",
+                    message=f"This version has no scorer for {named}.",
                     hint="Take it out of `criteria`, or put these cases into a directory of their own and exclude it "
                     "(docs/criteria.md lists what can be scored).",
                     file=config,
