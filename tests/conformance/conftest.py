@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,12 @@ class Reference:
         expected: Sequence[Mapping[str, Any]] | None,
         criterion: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
+        return self.ask({"metric": metric, "actual": actual, "expected": expected, "criterion": criterion})
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends a request as the worker understands it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"metric": metric, "actual": actual, "expected": expected, "criterion": criterion}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         watchdog = threading.Timer(120, self._process.kill)
@@ -77,10 +81,23 @@ def _install(home: Path) -> None:
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    with _worker("adk_worker.py", tmp_path_factory) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def judged_reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    """The same with a judge that follows a script."""
+    with _worker("judged_worker.py", tmp_path_factory) as running:
+        yield running
+
+
+@contextmanager
+def _worker(script: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
     log = tmp_path_factory.mktemp("adk") / "worker.log"
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
-            [str(_interpreter()), "-W", "ignore", str(Path(__file__).with_name("adk_worker.py"))],
+            [str(_interpreter()), "-W", "ignore", str(Path(__file__).with_name(script))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
