@@ -7,9 +7,10 @@ with what is measured.
     with FakeGemini(lambda request: Answer.text("Hello")) as gemini:
         environment = {"GOOGLE_GEMINI_BASE_URL": gemini.url, "GOOGLE_API_KEY": "any"}
 
-Spoken: `POST /v1beta/models/MODEL:generateContent` and `:streamGenerateContent` (with and without `alt=sse`), and for
-who starts it as a process `GET /stats` and `POST /reset`. Bodies are checked as Gemini checks them: what it would
-refuse is refused here, with its status and error body (https://ai.google.dev/api/generate-content).
+Spoken: `POST /v1beta/models/MODEL:generateContent` and `:streamGenerateContent` (with and without `alt=sse`); the same
+under Vertex AI's paths, with the bearer token that `POST /token` gives to any service account; and for who starts it as
+a process `GET /stats` and `POST /reset`. Bodies are checked as Gemini checks them: what it would refuse is refused
+here, with its status and error body (https://ai.google.dev/api/generate-content).
 """
 
 from __future__ import annotations

@@ -81,6 +81,9 @@ class GenerateRequest:
     body: Json
     headers: Mapping[str, str]
     """Names in lower case."""
+    project: str | None = None
+    """Of Vertex AI; None for the Gemini API."""
+    location: str | None = None
 
     @property
     def user_texts(self) -> list[str]:

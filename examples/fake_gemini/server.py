@@ -16,7 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from fake_gemini.messages import Answer, BadRequest, Fault, GenerateRequest, Json, Script, check_body, response_chunks
 
-_METHOD = re.compile(r"^/v1(?:beta|alpha)?/models/([\w.-]+):(generateContent|streamGenerateContent)$")
+_METHOD = re.compile(
+    r"^/v1(?:beta1?|alpha)?/(?:projects/(?P<project>[\w.-]+)/locations/(?P<location>[\w-]+)/publishers/google/)?"
+    r"models/(?P<model>[\w.-]+):(?P<method>generateContent|streamGenerateContent)$"
+)
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -93,6 +96,8 @@ class _Connection(asyncio.Protocol):
         if (method, url.path) == ("POST", "/reset"):
             self._server.stats = Stats(in_flight=stats.in_flight, peak_in_flight=stats.in_flight)
             return self._send_json(200, {})
+        if (method, url.path) == ("POST", "/token"):
+            return self._send_json(200, {"access_token": "fake-token", "expires_in": 3600, "token_type": "Bearer"})
         stats.requests += 1
         try:
             request = self._server.read(method, url.path, headers, body, parse_qs(url.query))
@@ -207,14 +212,21 @@ class FakeGemini:
         match = _METHOD.match(path)
         if method != "POST" or match is None:
             raise BadRequest(f"{method} {path} is not found", 404)
-        if not headers.get("x-goog-api-key") and "key" not in query:
+        if match["project"] and headers.get("authorization") != "Bearer fake-token":
+            raise BadRequest("Request is missing required authentication credential.", 401)
+        if not match["project"] and not headers.get("x-goog-api-key") and "key" not in query:
             raise BadRequest("Method doesn't allow unregistered callers. Please use an API key.", 403)
         try:
             decoded = json.loads(body)
         except ValueError as error:
             raise BadRequest(f"Invalid JSON payload received. {error}") from error
         request = GenerateRequest(
-            model=match[1], stream=match[2].startswith("stream"), body=check_body(decoded), headers=headers
+            model=match["model"],
+            stream=match["method"].startswith("stream"),
+            body=check_body(decoded),
+            headers=headers,
+            project=match["project"],
+            location=match["location"],
         )
         self.received.append(request)
         return request

@@ -113,7 +113,7 @@ PROVIDERS: Mapping[str, Provider] = {
 """By the prefix of a model's name. Names of variables and prefixes: docs.litellm.ai/docs/providers; addresses: the
 providers' own documentation."""
 
-_ALIASES = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
+_OTHER_SPELLINGS = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
 
 _VERTEX_PATH = re.compile(
     r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/"
@@ -168,7 +168,7 @@ def parse_model(name: str) -> ModelName:
     if _OPENAI.fullmatch(text) and "/" not in text:
         return ModelName(given=name, provider=PROVIDERS["openai"], model=text)
     prefix, slash, model = text.partition("/")
-    provider = PROVIDERS.get(_ALIASES.get(prefix, prefix))
+    provider = PROVIDERS.get(_OTHER_SPELLINGS.get(prefix, prefix))
     if slash and model and provider is not None:
         return ModelName(given=name, provider=provider, model=model)
     known = ", ".join(f"{known}/..." for known in PROVIDERS)

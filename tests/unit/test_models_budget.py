@@ -1,0 +1,89 @@
+"""Limits hold, also with many attempts in flight, and once reached they stay."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_eval.models.budget import Meter
+from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.settings import Budget
+
+
+async def attempt(meter: Meter, *, expected: float, used: float) -> None:
+    reservation = await meter.reserve(expected, expected / 1000)
+    await asyncio.sleep(0)
+    reservation.settle(used, used / 1000)
+
+
+async def refused(meter: Meter, *, expected: float = 1.0) -> str:
+    with pytest.raises(ModelFailure) as failure:
+        await meter.reserve(expected, expected / 1000)
+    assert failure.value.kind == "budget"
+    return f"{failure.value.message} {failure.value.hint}"
+
+
+async def test_meter__calls_are_exact() -> None:
+    meter = Meter(Budget(max_calls=20))
+    results = await asyncio.gather(*(attempt(meter, expected=10, used=10) for _ in range(100)), return_exceptions=True)
+    assert sum(result is None for result in results) == 20
+    assert meter.spent.calls == 20
+    said = await refused(meter)
+    assert "20 judge calls" in said and "max-judge-calls" in said
+
+
+async def test_meter__tokens_hold_with_everything_in_flight() -> None:
+    meter = Meter(Budget(max_tokens=1000))
+    results = await asyncio.gather(*(attempt(meter, expected=90, used=90) for _ in range(50)), return_exceptions=True)
+    assert sum(result is None for result in results) == 11
+    assert meter.spent.tokens == 990
+    assert "1,000 tokens" in await refused(meter)
+
+
+async def test_meter__waits_for_what_is_in_flight_before_it_says_no() -> None:
+    """Eight in flight are expected to use 800 of 1000, and use 80: there is room for all the others."""
+    meter = Meter(Budget(max_tokens=1000))
+    await asyncio.gather(*(attempt(meter, expected=100, used=10) for _ in range(50)))
+    assert meter.spent.tokens == 500
+
+
+async def test_meter__cost() -> None:
+    meter = Meter(Budget(max_cost=0.25))
+    results = await asyncio.gather(*(attempt(meter, expected=100, used=100) for _ in range(9)), return_exceptions=True)
+    assert sum(result is None for result in results) == 2
+    assert meter.spent.cost == pytest.approx(0.2)
+    assert "$0.25" in await refused(meter)
+
+
+async def test_meter__a_no_is_final() -> None:
+    meter = Meter(Budget(max_tokens=100))
+    assert "100 tokens" in await refused(meter, expected=101)
+    await refused(meter, expected=1)
+    assert meter.failure is not None and meter.spent.calls == 0
+
+
+async def test_meter__what_nobody_told_counts_as_reserved() -> None:
+    meter = Meter(Budget(max_tokens=100))
+    (await meter.reserve(60, 0.0)).settle(None, None)
+    assert meter.spent.tokens == 60
+    await refused(meter, expected=41)
+
+
+async def test_meter__without_limits() -> None:
+    meter = Meter(Budget())
+    for _ in range(3):
+        await attempt(meter, expected=1e9, used=1e9)
+    assert meter.spent.calls == 3
+
+
+async def test_meter__a_waiting_attempt_can_be_cancelled() -> None:
+    meter = Meter(Budget(max_tokens=100))
+    first = await meter.reserve(60, 0.0)
+    waiting = asyncio.create_task(meter.reserve(60, 0.0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    first.settle(10, 0.0)
+    assert (await meter.reserve(60, 0.0)).tokens == 60

@@ -1,0 +1,92 @@
+"""What is wrong with models is found before anything runs, once, and with the names of those who need them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.core.problem import Severity
+from agent_eval.models.check import ModelUse, check_models
+from agent_eval.models.settings import Budget, ModelSettings
+
+KEY = {"GOOGLE_API_KEY": "a-key"}
+
+
+def use(model: str = "gemini-2.5-flash", case: str = "a.test.json:one", **config: Any) -> ModelUse:
+    return ModelUse(model=model, config=config, case_id=case, purpose="safety_v1", file="test_config.json")
+
+
+def test_check_models__good() -> None:
+    checked = check_models([use(temperature=0.1), use(topP=0.5)], ModelSettings(), KEY)
+    assert checked.problems == ()
+    assert checked.endpoints["gemini-2.5-flash"].credential == "GOOGLE_API_KEY"
+
+
+def test_check_models__one_finding_for_all_who_need_the_key() -> None:
+    (problem,) = check_models([use(case=f"a:{n}") for n in range(5)], ModelSettings(), {}).problems
+    assert (problem.code, problem.severity, problem.file) == (
+        "judge-credentials-missing",
+        Severity.ERROR,
+        "test_config.json",
+    )
+    assert "safety_v1 of a:0, safety_v1 of a:1, safety_v1 of a:2 and 2 more" in problem.message
+    assert problem.hint is not None and "judge-api-key" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "words"),
+    [
+        (use("gemnini"), "judge-model-unknown", "gemnini"),
+        (use(temprature=1), "judge-config-invalid", "temprature"),
+        (use(temperature="hot"), "judge-config-invalid", "temperature"),
+        (use(http_options={"base_url": "https://evil.example"}), "judge-config-ignored", "http_options"),
+        (use(responseSchema={}), "judge-config-ignored", "responseSchema"),
+    ],
+)
+def test_check_models__findings(found: ModelUse, code: str, words: str) -> None:
+    (problem,) = check_models([found], ModelSettings(), KEY).problems
+    assert problem.code == code
+    assert words in problem.message
+    assert problem.severity is (Severity.WARNING if code == "judge-config-ignored" else Severity.ERROR)
+
+
+def test_check_models__fields_that_only_gemini_has() -> None:
+    uses = [use("openai/gpt-5", top_k=3), use("gemini-2.5-flash", top_k=3)]
+    (problem,) = check_models(uses, ModelSettings(), {**KEY, "OPENAI_API_KEY": "k"}).problems
+    assert (problem.code, "openai/gpt-5" in problem.message) == ("judge-config-ignored", True)
+
+
+def test_check_models__suggests_a_field() -> None:
+    (problem,) = check_models([use(max_output_token=5)], ModelSettings(), KEY).problems
+    assert problem.hint == "Did you mean `max_output_tokens`?"
+
+
+def test_check_models__a_limit_in_money_needs_prices() -> None:
+    settings = ModelSettings(budget=Budget(max_cost=1.0))
+    uses = [use(), use("gemini-9-nano")]
+    (problem,) = check_models(uses, settings, KEY).problems
+    assert (problem.code, "gemini-9-nano" in problem.message) == ("judge-price-missing", True)
+    assert problem.hint is not None and '"gemini-9-nano" = { input' in problem.hint
+
+
+def test_check_models__a_key_for_whom() -> None:
+    settings = ModelSettings(api_key="k")
+    uses = [use(), use("openai/gpt-5")]
+    codes = [problem.code for problem in check_models(uses, settings, {}).problems]
+    assert codes == ["judge-key-ambiguous", "judge-credentials-missing", "judge-credentials-missing"]
+    named = ModelSettings(api_key="k", judge_model="openai/gpt-5")
+    (problem,) = check_models(uses, named, {}).problems
+    assert "needs a key for gemini" in problem.message
+
+
+def test_check_models__judge_model_that_no_criterion_uses_is_checked_too() -> None:
+    settings = ModelSettings(judge_model="gpt_5")
+    (problem,) = check_models([use()], settings, KEY).problems
+    assert (problem.code, problem.file) == ("judge-model-unknown", None)
+
+
+def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:
+    checked = check_models([use(), use("nonsense")], ModelSettings(replay=tmp_path), {})
+    assert [problem.code for problem in checked.problems] == ["judge-model-unknown"]

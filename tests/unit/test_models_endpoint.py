@@ -1,0 +1,137 @@
+"""Which address and whose key a model gets: from the settings and the environment alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_eval.models.endpoint import key_owner, resolve
+from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.settings import ModelSettings
+
+PLAIN = ModelSettings()
+GIVEN = ModelSettings(api_key="given-key", base_url="https://gateway.example/v1/")
+FULL = "projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-pro"
+
+
+def test_resolve__gemini() -> None:
+    found = resolve("gemini-2.5-flash", PLAIN, {"GEMINI_API_KEY": "two", "GOOGLE_API_KEY": " one "})
+    assert (found.provider.name, found.api_key, found.base_url) == ("gemini", "one", None)
+    assert (found.credential, found.key_variable) == ("GOOGLE_API_KEY", "GOOGLE_API_KEY")
+    assert "one" not in repr(found).replace("None", "")
+
+
+def test_resolve__given_key_wins_and_goes_only_to_its_owner() -> None:
+    environ = {"GOOGLE_API_KEY": "from-env", "OPENAI_API_KEY": "other"}
+    mine = resolve("gemini-2.5-flash", GIVEN, environ, owner="gemini")
+    assert (mine.api_key, mine.base_url, mine.key_variable) == ("given-key", "https://gateway.example/v1", None)
+    theirs = resolve("openai/gpt-5", GIVEN, environ, owner="gemini")
+    assert (theirs.api_key, theirs.base_url) == ("other", "https://api.openai.com/v1")
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "words"),
+    [
+        ("gemini-2.5-flash", {}, ["judge-api-key", "GOOGLE_API_KEY", "GEMINI_API_KEY", "Vertex"]),
+        ("gemini-2.5-flash", {"GOOGLE_API_KEY": "  "}, ["GOOGLE_API_KEY"]),
+        ("openai/gpt-5", {}, ["judge-api-key", "OPENAI_API_KEY"]),
+        ("azure/d", {"AZURE_API_BASE": "https://a.example"}, ["AZURE_API_KEY"]),
+        ("azure/d", {"AZURE_API_KEY": "k"}, ["AZURE_API_BASE"]),
+        ("hosted_vllm/m", {}, ["HOSTED_VLLM_API_BASE"]),
+        ("vertex_ai/gemini-2.5-pro", {"GOOGLE_APPLICATION_CREDENTIALS": "/no/such/file"}, ["google-github-actions"]),
+    ],
+)
+def test_resolve__says_what_is_missing(model: str, environ: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(ModelFailure) as failure:
+        resolve(model, PLAIN, environ)
+    assert failure.value.kind == "no-credentials"
+    said = f"{failure.value.message} {failure.value.hint}"
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "url"),
+    [
+        ("openai/llama", {"OPENAI_BASE_URL": "http://llm:8000/v1/"}, "http://llm:8000/v1"),
+        ("ollama/llama3", {}, "http://localhost:11434/v1"),
+        ("ollama_chat/llama3", {"OLLAMA_API_BASE": "http://ollama:11434"}, "http://ollama:11434/v1"),
+        ("hosted_vllm/m", {"HOSTED_VLLM_API_BASE": "http://vllm:8000/v1"}, "http://vllm:8000/v1"),
+    ],
+)
+def test_resolve__own_servers_need_no_key(model: str, environ: dict[str, str], url: str) -> None:
+    found = resolve(model, PLAIN, environ)
+    assert (found.base_url, found.api_key, found.credential) == (url, None, "no key")
+
+
+def test_resolve__azure() -> None:
+    environ = {"AZURE_API_KEY": "k", "AZURE_API_BASE": "https://a.example", "AZURE_API_VERSION": "2025-01-01"}
+    found = resolve("azure/d", PLAIN, environ)
+    assert (found.name.model, found.base_url, found.api_version) == ("d", "https://a.example", "2025-01-01")
+
+
+@pytest.mark.parametrize(
+    ("environ", "provider"),
+    [
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "TRUE"}, "vertex_ai"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "vertex_ai"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "0"}, "gemini"),
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_GENAI_USE_ENTERPRISE": "false"}, "gemini"),
+        ({}, "gemini"),
+    ],
+)
+def test_resolve__who_serves_a_bare_name(environ: dict[str, str], provider: str) -> None:
+    found = resolve("gemini-2.5-flash", PLAIN, {"GOOGLE_API_KEY": "k", **environ})
+    assert found.provider.name == provider
+
+
+def test_resolve__vertex_prefers_a_project_to_a_key_in_the_environment() -> None:
+    environ = {"GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
+    found = resolve("vertex_ai/gemini-2.5-pro", PLAIN, environ)
+    assert (found.api_key, found.project, found.location) == (None, "p", "europe-west4")
+    express = resolve("vertex_ai/gemini-2.5-pro", PLAIN, {"GOOGLE_API_KEY": "k"})
+    assert (express.api_key, express.project) == ("k", None)
+    given = resolve("vertex_ai/gemini-2.5-pro", GIVEN, environ, owner="vertex_ai")
+    assert (given.api_key, given.project) == ("given-key", None)
+
+
+def test_resolve__full_vertex_name_is_asked_where_it_lies(tmp_path: Path) -> None:
+    credentials = tmp_path / "gcloud" / "application_default_credentials.json"
+    credentials.parent.mkdir()
+    credentials.write_text("{}", encoding="utf-8")
+    environ = {
+        "GOOGLE_API_KEY": "k",
+        "GOOGLE_CLOUD_PROJECT": "other",
+        "GOOGLE_CLOUD_LOCATION": "us-central1",
+        "CLOUDSDK_CONFIG": str(credentials.parent),
+    }
+    found = resolve(FULL, PLAIN, environ)
+    assert (found.api_key, found.project, found.location) == (None, "p-1", "europe-west4")
+    assert found.credentials_file == str(credentials)
+
+
+@pytest.mark.parametrize("url", ["gateway.example", "file:///etc/passwd", "ftp://x"])
+def test_resolve__refuses_what_is_no_address(url: str) -> None:
+    with pytest.raises(ModelFailure) as failure:
+        resolve("openai/x", PLAIN, {"OPENAI_BASE_URL": url})
+    assert failure.value.kind == "invalid-request"
+
+
+def test_key_owner() -> None:
+    assert key_owner(PLAIN, ["openai/a", "gemini-2.5-flash"], {}) is None
+    assert key_owner(GIVEN, ["openai/a", "gpt-5"], {}) == "openai"
+    assert key_owner(GIVEN, ["gemini-2.5-flash"], {"GOOGLE_GENAI_USE_VERTEXAI": "true"}) == "vertex_ai"
+    assert key_owner(GIVEN, [], {}) is None
+    named = ModelSettings(api_key="k", judge_model="openai/gpt-5")
+    assert key_owner(named, ["gemini-2.5-flash", "openai/a"], {}) == "openai"
+    with pytest.raises(ValueError, match="judge-model"):
+        key_owner(GIVEN, ["gemini-2.5-flash", "openai/a"], {})
+
+
+def test_endpoints__share_a_client_only_with_the_same_key_and_address() -> None:
+    one = resolve("openai/a", PLAIN, {"OPENAI_API_KEY": "k1"})
+    two = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k1"})
+    three = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k2"})
+    assert one.client_key == two.client_key != three.client_key
+    assert "k1" not in one.client_key
+    assert two.identity == three.identity

@@ -1,0 +1,101 @@
+"""What a failed attempt means, and when a model is worth asking no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.models.health import Health
+from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.provider import retry_after, status_trouble
+
+NOON = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "Mon, 21 Sep 2026 14:13:50 GMT"}, 30.0),
+        ({"retry-after": "Mon, 21 Sep 2026 14:00:00 GMT"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, now=NOON) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "again", "throttled", "hopeless"),
+    [
+        (408, "", True, False, False),
+        (429, "quota", True, True, False),
+        (500, "", True, False, False),
+        (503, "overloaded", True, False, False),
+        (529, "overloaded", True, True, False),
+        (400, "bad schema", False, False, False),
+        (400, "API key not valid. Please pass a valid API key.", False, False, True),
+        (401, "", False, False, True),
+        (403, "denied", False, False, True),
+        (404, "no such model", False, False, True),
+        (413, "too large", False, False, False),
+        (501, "", False, False, False),
+    ],
+)
+def test_status_trouble(status: int, message: str, again: bool, throttled: bool, hopeless: bool) -> None:
+    trouble = status_trouble(status, message, {})
+    assert (trouble.again, trouble.throttled, trouble.hopeless) == (again, throttled, hopeless)
+    assert trouble.kind == ("unavailable" if again else "invalid-request")
+    assert str(status) in trouble.message and message in trouble.message
+
+
+def test_status_trouble__the_header_wins_over_the_body() -> None:
+    assert status_trouble(429, "", {"retry-after": "2"}, wait=9.0).retry_after == 2.0
+    assert status_trouble(429, "", {}, wait=9.0).retry_after == 9.0
+
+
+def test_health__down_after_an_outage() -> None:
+    health = Health("m", outage=60.0, now=0.0)
+    for now in (10.0, 20.0, 59.0):
+        health.gave_up(now, "503")
+        health.check()
+    health.gave_up(60.0, "503")
+    with pytest.raises(ModelFailure, match=r"`m` is down .* 60 seconds .*503") as failure:
+        health.check()
+    health.gave_up(99.0, "another cause")
+    with pytest.raises(ModelFailure) as later:
+        health.check()
+    assert later.value.message == failure.value.message
+
+
+def test_health__an_answer_clears_it() -> None:
+    health = Health("m", outage=60.0, now=0.0)
+    for now in (30.0, 59.0):
+        health.gave_up(now, "503")
+    health.answered(61.0)
+    for now in (100.0, 110.0, 120.0):
+        health.gave_up(now, "503")
+    health.check()
+    health.gave_up(121.0, "503")
+    with pytest.raises(ModelFailure):
+        health.check()
+
+
+def test_health__two_lost_questions_are_no_outage() -> None:
+    health = Health("m", outage=1.0, now=0.0)
+    health.gave_up(50.0, "503")
+    health.gave_up(90.0, "503")
+    health.check()
+
+
+def test_health__hopeless_at_once() -> None:
+    health = Health("m", outage=60.0, now=0.0)
+    health.hopeless("invalid-request", "401", "Check the key.")
+    with pytest.raises(ModelFailure, match="can't be asked: 401") as failure:
+        health.check()
+    assert (failure.value.kind, failure.value.hint) == ("invalid-request", "Check the key.")
