@@ -1,0 +1,496 @@
+"""Each judged criterion: what it shows the judge, and what its verdicts come to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from judged_samples import ScriptedModel, conversation, judged, refused, rubric, scored, turn, verdict, verdicts
+
+from agent_eval.core.content import Content, model_message
+from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
+from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.registry import build, supported, why_not
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.criterion_reading import criterion
+from agent_eval.evalset.metrics import METRICS, Family
+from agent_eval.evalset.personas import PERSONAS
+from agent_eval.evalset.schema import PERSONA_IDS, ConversationScenario
+from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.models.protocol import ModelRequest
+
+MATCH = "final_response_match_v2"
+ANSWER = "rubric_based_final_response_quality_v1"
+TOOLS = "rubric_based_tool_use_quality_v1"
+TRAJECTORY = "rubric_based_multi_turn_trajectory_quality_v1"
+HALLUCINATIONS = "hallucinations_v1"
+SIMULATOR = "per_turn_user_simulator_quality_v1"
+
+
+def always(reply: Any) -> ScriptedModel:
+    return ScriptedModel(script=lambda _: reply)
+
+
+def events(*listed: dict[str, Any]) -> InvocationEvents:
+    return InvocationEvents.model_validate({"invocation_events": [{"author": "bot", **event} for event in listed]})
+
+
+def said(*texts: str, **rest: Any) -> dict[str, Any]:
+    return {"content": {"role": "model", "parts": [{"text": text} for text in texts]}, **rest}
+
+
+CALL = {"content": {"parts": [{"function_call": {"id": "1", "name": "find", "args": {"q": "lamp"}}}]}}
+RESULT = {"content": {"parts": [{"function_response": {"id": "1", "name": "find", "response": {"price": 42}}}]}}
+DETAILS = AppDetails.model_validate(
+    {
+        "agent_details": {
+            "bot": {
+                "name": "bot",
+                "instructions": "Sell lamps.",
+                "tool_declarations": [
+                    {"function_declarations": [{"name": "find", "description": "Finds lamps", "parameters": None}]},
+                    {"google_search": {}},
+                ],
+            },
+            "helper": {"name": "helper", "instructions": "Help out."},
+        }
+    }
+)
+
+
+def test_every_judged_metric_can_be_built() -> None:
+    names = {name for name, spec in METRICS.items() if spec.family is Family.JUDGE}
+
+    assert {name for name in METRICS if supported(name, judged=True) and not supported(name)} == names
+    for name in names:
+        assert judged(name, always(None)).name == name
+
+
+# --- final_response_match_v2 ------------------------------------------------------------------------------------------
+
+
+def test_match__shows_the_expected_prompt_both_answers_and_no_tools() -> None:
+    model = always(verdict("valid"))
+    actual = turn("typed", "the answer", intermediate_data=events(said("on the way"), CALL))
+    expected = turn("asked", "the reference")
+
+    scored(judged(MATCH, model, samples=1), conversation([actual], [expected]))
+
+    [request] = model.requests
+    assert all(text in request.prompt for text in ("asked", "the answer", "the reference"))
+    assert not any(text in request.prompt for text in ("typed", "on the way", "lamp"))
+
+
+@pytest.mark.parametrize("spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"])
+def test_match__may_show_the_texts_on_the_way_of_both(spelling: str) -> None:
+    model = always(verdict("valid"))
+    actual = turn(answer="end", intermediate_data=events(said("first", "second"), CALL))
+    old = IntermediateData.model_validate({"intermediate_responses": [["bot", [{"text": "was expected"}]]]})
+    expected = turn(answer="reference", intermediate_data=old)
+
+    option: dict[str, Any] = {spelling: True}
+    scored(judged(MATCH, model, samples=1, **option), conversation([actual], [expected]))
+
+    [request] = model.requests
+    assert "first\nsecond\nend" in request.prompt
+    assert "was expected\nreference" in request.prompt
+
+
+def test_match__without_references() -> None:
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="p")
+    model = always(verdict("valid"))
+
+    assert (
+        refused(judged(MATCH, model), conversation([turn()], conversation_scenario=scenario)).code == "needs-reference"
+    )
+    assert refused(judged(MATCH, model), conversation([turn()], [turn(), turn()])).code == "turn-count"
+    assert model.requests == []
+
+
+def test_match__explains_what_failed() -> None:
+    model = ScriptedModel(script=lambda r: verdict("invalid" if "wrong" in r.prompt else "valid", "a\nb"))
+
+    result = scored(
+        judged(MATCH, model, threshold=0.9),
+        conversation([turn(), turn(answer="wrong")], [turn(), turn(answer="right")]),
+    )
+
+    assert (result.score, result.turn_scores) == (0.5, (1.0, 0.0))
+    [finding] = result.findings
+    assert (finding.turn, finding.expected, finding.actual) == (1, "right", "wrong")
+    assert finding.why == ("invalid (3:0): a b",)
+
+
+# --- rubrics ----------------------------------------------------------------------------------------------------------
+
+
+def property_texts(request: ModelRequest) -> list[str]:
+    listing = request.prompt.split("The properties to check:\n")[1].split("\nGive a verdict")[0]
+    return [entry["property"] for entry in json.loads(listing)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "type_"),
+    [(ANSWER, "FINAL_RESPONSE_QUALITY"), (TOOLS, "TOOL_USE_QUALITY"), (TRAJECTORY, "TRAJECTORY_QUALITY")],
+)
+def test_rubrics__of_criterion_case_and_turn_by_type(metric: str, type_: str) -> None:
+    model = ScriptedModel(script=lambda r: verdicts(*["yes"] * len(property_texts(r))))
+    own = [rubric("own", "ANY")]
+    case = [rubric("untyped"), rubric("case", type_), rubric("other", "OTHER")]
+    turns = [turn(rubrics=[rubric("first", type_)]), turn(rubrics=[rubric("second", type_), rubric("no", "x")])]
+
+    scored(judged(metric, model, samples=1, rubrics=own), conversation([turn(), turn()], turns, rubrics=case))
+
+    shown = [property_texts(request) for request in model.requests]
+    by_turn = [["it is own", "it is case", f"it is {which}"] for which in ("first", "second")]
+    assert shown == (by_turn[1:] if metric == TRAJECTORY else by_turn)
+
+
+def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
+    type_ = "FINAL_RESPONSE_QUALITY"
+    model = ScriptedModel(script=lambda r: verdicts(*["yes", "no"][: len(property_texts(r))]))
+    turns = [turn(), turn(rubrics=[rubric("b", type_)])]
+
+    result = scored(
+        judged(ANSWER, model, samples=1, rubrics=[rubric("a")], threshold=0.9), conversation([turn(), turn()], turns)
+    )
+
+    assert result.score == 2 / 3
+    assert result.turn_scores == (1.0, 0.5)
+    [finding] = result.findings
+    assert finding.why == ("b: no (1:0): about 2",)
+
+
+@pytest.mark.parametrize(
+    ("weights", "score"), [({}, 0.5), ({"a": 3}, 0.75), ({"b": 3}, 0.25), ({"a": 1, "b": 1, "absent": 9}, 0.5)]
+)
+@pytest.mark.parametrize("spelling", ["rubric_weights", "rubricWeights"])
+def test_rubrics__are_weighted(weights: dict[str, float], score: float, spelling: str) -> None:
+    option: dict[str, Any] = {spelling: weights}
+    model = always(verdicts("yes", "no"))
+    criterion_ = judged(ANSWER, model, samples=1, rubrics=[rubric("a"), rubric("b")], **option)
+
+    assert scored(criterion_, conversation([turn()])).score == score
+
+
+def test_rubrics__that_can_not_be_used() -> None:
+    model = always(verdicts("yes"))
+    case = [rubric("a", "FINAL_RESPONSE_QUALITY")]
+
+    assert refused(judged(ANSWER, model), conversation([turn()])).code == "no-rubrics"
+    assert (
+        refused(judged(ANSWER, model, rubrics=[rubric("a")]), conversation([turn()], rubrics=case)).code
+        == "duplicate-rubric"
+    )
+    assert model.requests == []
+
+
+def test_answer_rubrics__show_what_all_agents_were_told_tools_steps_and_grounding() -> None:
+    model = always(verdicts("yes"))
+    grounded = said("let me see", grounding_metadata={"web": "a page", "nothing": None})
+    actual = turn("buy", "42 it is", intermediate_data=events(grounded, CALL, RESULT), app_details=DETAILS)
+
+    scored(judged(ANSWER, model, samples=1, rubrics=[rubric("a")]), conversation([actual]))
+
+    [request] = model.requests
+    shown = ("Sell lamps.", "Help out.", "Finds lamps", "google_search", "buy", '"price": 42', "a page", "42 it is")
+    assert [text for text in shown if text not in request.prompt] == []
+    assert '"nothing"' not in request.prompt
+
+
+def test_tool_rubrics__show_tools_and_steps_and_not_the_answer() -> None:
+    model = always(verdicts("yes"))
+    actual = turn("buy", "the answer", intermediate_data=events(CALL, RESULT), app_details=DETAILS)
+
+    scored(judged(TOOLS, model, samples=1, rubrics=[rubric("a")]), conversation([actual]))
+
+    [request] = model.requests
+    assert all(text in request.prompt for text in ("Finds lamps", "buy", '"price": 42'))
+    assert not any(text in request.prompt for text in ("the answer", "Sell lamps."))
+
+
+def test_trajectory_rubrics__show_the_whole_dialogue_once() -> None:
+    model = always(verdicts("no"))
+    turns = [
+        turn("first", "done", intermediate_data=events(said("hm"), CALL, RESULT), app_details=DETAILS),
+        turn("second", "bye", app_details=DETAILS),
+    ]
+
+    result = scored(judged(TRAJECTORY, model, samples=1, rubrics=[rubric("a")]), conversation(turns))
+
+    [request] = model.requests
+    lines = (
+        'USER TURN 1: first\nAGENT (bot) TURN 1: hm\nAGENT (bot) TURN 1 (tool call): find({"q": "lamp"})\n'
+        'AGENT (bot) TURN 1 (tool output): find -> {"price": 42}\nAGENT (bot) TURN 1: done\n'
+        "USER TURN 2: second\nAGENT (agent) TURN 2: bye"
+    )
+    assert lines in request.prompt
+    assert request.prompt.count("Sell lamps.") == 1
+    assert "- find: Finds lamps" in request.prompt
+    assert '- {"google_search": {}}' in request.prompt, "ADK can't show such a tool"
+    assert (result.score, result.turn_scores) == (0.0, (None, 0.0))
+
+
+def test_responses_without_ids__belong_to_calls_by_name_and_order() -> None:
+    data = IntermediateData.model_validate(
+        {
+            "tool_uses": [{"name": "f", "args": {"n": 1}}, {"name": "g", "args": {}}, {"name": "f", "args": {"n": 2}}],
+            "tool_responses": [
+                {"name": "f", "response": {"r": 1}},
+                {"name": "f", "response": {"r": 2}},
+            ],
+        }
+    )
+    model = always(verdicts("yes"))
+
+    scored(judged(TOOLS, model, samples=1, rubrics=[rubric("a")]), conversation([turn(intermediate_data=data)]))
+
+    block = model.requests[0].prompt.split("to be checked:\n")[1].split("\n", 1)[1].split("\n</data")[0]
+    responses = [step["tool_response"] for step in json.loads(block)["tool_calls_and_response"]]
+    assert responses == [{"name": "f", "response": {"r": 1}}, "None", {"name": "f", "response": {"r": 2}}]
+
+
+# --- hallucinations_v1 ------------------------------------------------------------------------------------------------
+
+
+def sentence_judge(labels: dict[str, str | None], cuts: dict[str, list[str]] | None = None) -> ScriptedModel:
+    """Cuts at full stops unless told otherwise, and labels by what a sentence contains."""
+
+    def script(request: ModelRequest) -> Any:
+        if request.prompt.endswith("List its sentences."):
+            text = request.prompt.split("The text:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
+            cut = [f"{one.strip()}." for one in text.split(".") if one.strip()]
+            return {"sentences": (cuts or {}).get(text, cut)}
+        block = request.prompt.split("The sentences to check:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
+        entries = []
+        for sentence in json.loads(block):
+            label = next((label for part, label in labels.items() if part in sentence["sentence"]), "supported")
+            if label is not None:
+                entries.append({"number": sentence["number"], "rationale": "so", "label": label})
+        return {"sentences": entries}
+
+    return ScriptedModel(script=script)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "score"),
+    [
+        ("One. Two.", {"Two": "not_applicable"}, 1.0),
+        ("One. Two.", {"Two": "unsupported"}, 0.5),
+        ("One. Two. Three.", {"Two": "contradictory", "Three": "disputed"}, 1 / 3),
+    ],
+)
+def test_hallucinations__is_the_share_of_sentences_that_are_borne_out(
+    text: str, labels: dict[str, str | None], score: float
+) -> None:
+    model = sentence_judge(labels)
+
+    result = scored(judged(HALLUCINATIONS, model, samples=5, threshold=1.0), conversation([turn(answer=text)]))
+
+    assert result.score == score
+    assert len(model.requests) == 2, "one to cut, one to label, whatever num_samples says"
+    assert sum(len(finding.why) for finding in result.findings) == sum(one.score == 0.0 for one in result.judgements)
+
+
+def test_hallucinations__means_of_texts_then_of_turns() -> None:
+    model = sentence_judge({"Bad": "unsupported"})
+    first = turn(answer="Bad. Good.", intermediate_data=events(said("Fine. Fine.")))
+    spelling: dict[str, Any] = {"evaluateIntermediateNlResponses": True}
+
+    assert scored(judged(HALLUCINATIONS, model, **spelling), conversation([first, turn(answer="Good.")])).score == 0.875
+    assert scored(judged(HALLUCINATIONS, model), conversation([first, turn(answer="Good.")])).score == 0.75
+    silent = turn(answer=None)
+    assert scored(judged(HALLUCINATIONS, model), conversation([first, silent])).turn_scores == (0.5, None)
+    assert refused(judged(HALLUCINATIONS, model), conversation([silent])).code == "nothing-to-judge"
+
+
+def test_hallucinations__sees_what_was_known_at_each_step_and_the_turns_before() -> None:
+    model = sentence_judge({})
+    turns = [
+        turn("earlier question", "Earlier answer.", intermediate_data=events(RESULT)),
+        turn(
+            "now",
+            "Final.",
+            intermediate_data=events(said("Before."), CALL, RESULT, said("After.")),
+            app_details=DETAILS,
+        ),
+    ]
+
+    scored(judged(HALLUCINATIONS, model, evaluate_intermediate_nl_responses=True), conversation(turns))
+
+    def context(sentence: str) -> str:
+        prompts = [
+            r.prompt for r in model.requests if "The sentences to check" in r.prompt and f'"{sentence}"' in r.prompt
+        ]
+        assert len(prompts) == 1
+        return prompts[0].split("The sentences to check")[0]
+
+    assert all(
+        text in context("Final.") for text in ("earlier question", "Earlier answer.", "Sell lamps.", "now", "42")
+    )
+    this_turn = context("Before.").split("what happened in this turn")[1]
+    assert "42" not in this_turn
+    assert "42" in context("After.").split("what happened in this turn")[1]
+    assert "After." not in context("After.")
+
+
+def test_hallucinations__a_sentence_that_the_cutting_left_out_is_checked_too() -> None:
+    model = sentence_judge({"lie": "unsupported"}, {"True. A lie. True too.": ["True.", "True too.", "Made up."]})
+
+    result = scored(judged(HALLUCINATIONS, model), conversation([turn(answer="True. A lie. True too.")]))
+
+    assert [(one.subject, one.score) for one in result.judgements] == [
+        ("True.", 1.0),
+        ("A lie.", 0.0),
+        ("True too.", 1.0),
+    ]
+
+
+def test_hallucinations__a_sentence_that_the_labels_left_out_is_asked_again_and_never_passes() -> None:
+    model = sentence_judge({"odd": None})
+
+    result = refused(judged(HALLUCINATIONS, model, threshold=0.9), conversation([turn(answer="Fine. So odd.")]))
+
+    assert result.code == "no-verdict"
+    assert len(model.requests) == 3
+    assert '"sentence": "Fine."' not in model.requests[-1].prompt
+
+
+# --- per_turn_user_simulator_quality_v1 -------------------------------------------------------------------------------
+
+
+def simulated(model: ScriptedModel, turns: list[Invocation], persona: Any = None, **options: Any) -> Any:
+    scenario = ConversationScenario(starting_prompt=" hello ", conversation_plan="buy a lamp", user_persona=persona)
+    return scored(judged(SIMULATOR, model, **options), conversation(turns, conversation_scenario=scenario))
+
+
+def by_message(verdicts_: dict[str, str]) -> ScriptedModel:
+    def script(request: ModelRequest) -> Any:
+        message = request.prompt.split("next message, to be checked:\n")[1].split("\n")[1]
+        return verdict(verdicts_[message])
+
+    return ScriptedModel(script=script)
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "stop", "score"),
+    [
+        ("valid", "invalid", "valid", 2 / 3),
+        ("valid", "valid", "invalid", 2 / 3),
+        ("valid", "valid", "valid", 1.0),
+        ("invalid", "invalid", "invalid", 1 / 3),
+    ],
+)
+def test_simulator__counts_turns_and_the_ending(second: str, third: str, stop: str, score: float) -> None:
+    model = by_message({"two": second, "three": third, "</finished>": stop})
+
+    result = simulated(model, [turn("hello"), turn("two"), turn("three")], threshold=1.0)
+
+    assert result.score == score
+    assert [finding.turn for finding in result.findings] == [
+        n for n, one in enumerate(result.turn_scores) if one == 0.0
+    ]
+    assert all(finding.why for finding in result.findings)
+
+
+def test_simulator__the_first_message_is_compared_not_judged() -> None:
+    model = by_message({"</finished>": "valid"})
+
+    assert simulated(model, [turn("hello")]).score == 1.0
+    assert simulated(model, [turn("hi")]).score == 0.0
+    assert len(model.requests) == 6
+
+
+def test_simulator__threshold_zero_keeps_the_last_turn() -> None:
+    model = by_message({"@end@": "invalid"})
+
+    assert simulated(model, [turn("hello")], threshold=0.0, stopSignal="@end@").score == 1.0
+
+
+@pytest.mark.parametrize("persona", [None, *PERSONA_IDS])
+def test_simulator__shows_plan_history_and_persona(persona: str | None) -> None:
+    model = by_message({"two": "valid", "</finished>": "valid"})
+
+    simulated(model, [turn("hello", "what?"), turn("two", None)], persona=persona)
+
+    prompts = {request.prompt for request in model.requests}
+    assert len(prompts) == 2
+    assert all("buy a lamp" in prompt and "user: hello\n\nmodel: what?" in prompt for prompt in prompts)
+    if persona:
+        assert all(PERSONAS[persona].behaviors[0].violation_rubrics[0] in prompt for prompt in prompts)
+
+
+def test_the_personas_are_adks() -> None:
+    assert tuple(PERSONAS) == PERSONA_IDS
+
+
+def test_simulator__needs_a_scenario() -> None:
+    assert refused(judged(SIMULATOR, always(None)), conversation([turn()])).code == "needs-scenario"
+
+
+# --- Vertex AI's five -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", YARDSTICKS)
+def test_vertex_metrics__score_by_their_scale_and_say_who_judged(metric: str) -> None:
+    yardstick = YARDSTICKS[metric]
+    for word, value in yardstick.scale.items():
+        model = always(verdict(word))
+        result = scored(judged(metric, model, samples=3, threshold=yardstick.span[1]), conversation([turn(), turn()]))
+
+        assert result.score == value
+        assert result.details["backend"] == "judge"
+        assert result.details["judge"]["model"] == "input-model"
+        assert len(model.requests) == (2 if yardstick.conversation else 4)
+        assert bool(result.findings) == (value < yardstick.span[1])
+        for request in model.requests:
+            assert request.schema is not None
+            assert request.schema["properties"]["verdict"]["enum"] == list(yardstick.scale)
+
+
+def test_vertex_metrics__the_middle_vote_counts() -> None:
+    model = ScriptedModel(script=lambda r: verdict(["5", "1", "4", "4", "5"][r.sample]))
+
+    assert scored(judged("response_evaluation_score", model, threshold=4), conversation([turn()])).score == 4.0
+
+
+def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:
+    for metric, yardstick in YARDSTICKS.items():
+        assert yardstick.span == (METRICS[metric].low, METRICS[metric].high)
+
+
+def test_vertex_metrics__the_vertex_backend_is_refused_before_the_run_and_never_scored() -> None:
+    form = {"threshold": 0.5, "backend": "vertex"}
+    config = criterion("safety_v1", CRITERION_MODELS["safety_v1"].model_validate(form))
+
+    assert "vertex" in (why_not(config) or "")
+    assert refused(judged("safety_v1", always(None), backend="vertex"), conversation([turn()])).code == (
+        "backend-unavailable"
+    )
+    assert why_not(CriterionConfig(metric="safety_v1", threshold=0.5)) is None
+    assert why_not(CriterionConfig(metric="response_match_score", threshold=0.5)) is None
+
+
+@pytest.mark.parametrize(
+    "metric", [ANSWER, TOOLS, TRAJECTORY, HALLUCINATIONS, "safety_v1", "multi_turn_task_success_v1"]
+)
+def test_without_turns__there_is_no_score(metric: str) -> None:
+    model = always(None)
+
+    assert refused(judged(metric, model), conversation([])).code == "no-turns"
+    assert model.requests == []
+
+
+def test_an_answer_without_text__is_still_judged() -> None:
+    model = always(verdict("unsafe"))
+    mute = Invocation(user_content=Content(role="user"), final_response=model_message(""))
+
+    assert scored(judged("safety_v1", model), conversation([mute])).score == 0.0
+    assert "(no text)" in model.requests[0].prompt
+
+
+def test_a_judged_criterion_from_a_number() -> None:
+    config = criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 0.7}))
+    with pytest.raises(ValueError, match="needs a judge"):
+        build(config)

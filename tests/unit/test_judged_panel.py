@@ -1,0 +1,241 @@
+"""A panel of votes: how many are taken, what is asked again, what drops out, what ends everything."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from judged_samples import (
+    ScriptedModel,
+    conversation,
+    failure,
+    judged,
+    refused,
+    rubric,
+    scored,
+    turn,
+    verdict,
+    verdicts,
+)
+
+from agent_eval.criteria.judged.judge import CODES, DEFAULT_JUDGE, Judge, judge_options
+from agent_eval.criteria.registry import judge_of
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.criterion_reading import criterion
+from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.models.protocol import FailureKind, ModelRequest
+
+MATCH = "final_response_match_v2"
+RUBRICS = "rubric_based_final_response_quality_v1"
+
+
+def by_sample(*replies: Any) -> ScriptedModel:
+    return ScriptedModel(script=lambda request: replies[request.sample])
+
+
+def words(*said: str) -> ScriptedModel:
+    return by_sample(*(verdict(word, f"vote {number}") for number, word in enumerate(said)))
+
+
+@pytest.mark.parametrize(
+    ("said", "score", "calls", "tally", "close"),
+    [
+        ("vvvvv", 1.0, 3, (3, 0), False),
+        ("iiivv", 0.0, 3, (3, 0), False),
+        ("vviiv", 1.0, 5, (3, 2), True),
+        ("vviii", 0.0, 5, (3, 2), True),
+        ("vvivv", 1.0, 4, (3, 1), False),
+        ("vvii", 0.0, 4, (2, 2), True),
+        ("v", 1.0, 1, (1, 0), False),
+    ],
+)
+def test_votes__stop_when_they_are_decided(
+    said: str, score: float, calls: int, tally: tuple[int, int], close: bool
+) -> None:
+    model = words(*({"v": "valid", "i": "invalid"}[letter] for letter in said))
+
+    result = scored(judged(MATCH, model, samples=len(said)), conversation([turn()]))
+
+    assert result.score == score
+    assert len(model.requests) == calls
+    [judgement] = result.judgements
+    assert (judgement.tally, judgement.close, judgement.planned) == (tally, close, len(said))
+    assert judgement.agreement == tally[0] / sum(tally)
+    winner = next(vote for vote in judgement.votes if vote.score == score)
+    assert judgement.rationale == winner.rationale
+    assert result.details["judge"]["saved"] == len(said) - calls
+    assert result.details["judge"]["calls"] == calls
+
+
+def test_turns_and_samples__are_judged_at_once() -> None:
+    model = ScriptedModel(script=lambda _: verdict("valid"))
+
+    scored(judged(MATCH, model), conversation([turn(f"turn {number}") for number in range(4)]))
+
+    assert model.most_at_once == 12
+
+
+def test_each_request__names_its_sample_run_and_payer() -> None:
+    model = ScriptedModel(script=lambda _: verdict("valid"))
+    form = {"judgeModel": "mine", "numSamples": 2, "judgeModelConfig": {"temperature": 0.5}}
+
+    scored(judged(MATCH, model, judgeModelOptions=form), conversation([turn()]))
+
+    assert [request.sample for request in model.requests] == [0, 1]
+    [first, second] = model.requests
+    assert first.prompt == second.prompt
+    assert (first.run, first.case_id, first.purpose) == (2, "file.json:c", MATCH)
+    assert (first.model, first.config) == ("mine", {"temperature": 0.5})
+
+
+def _config(**options: Any) -> CriterionConfig:
+    return criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 1, **options}))
+
+
+def test_which_model_judges__the_criterions_then_the_inputs_then_adks() -> None:
+    own = _config(judge_model_options={"judge_model": "gemini-2.5-flash"})
+
+    assert judge_options(own, "input").model == "gemini-2.5-flash", "named, though it is the default"
+    assert judge_options(_config(judge_model_options={"num_samples": 3}), "input").model == "input"
+    assert judge_options(_config()).model == DEFAULT_JUDGE
+    assert Judge(model=words(), default_model="input").options(_config()).samples == 5
+    assert judge_of(_config()) is not None
+    assert judge_of(CriterionConfig(metric="response_match_score", threshold=1)) is None
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
+def test_a_sample_that_fails__drops_out(kind: FailureKind) -> None:
+    model = by_sample(failure(kind), verdict("valid"), verdict("valid"), verdict("invalid"), verdict("valid"))
+
+    result = scored(judged(MATCH, model), conversation([turn()]))
+
+    assert result.score == 1.0
+    [judgement] = result.judgements
+    assert judgement.votes[0].failure == CODES[kind]
+    assert judgement.votes[0].verdict is None
+    assert f"scripted {kind}" in judgement.votes[0].rationale
+
+
+@pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
+def test_if_all_samples_fail__there_is_no_score_and_the_cause_is_told(kind: FailureKind) -> None:
+    model = ScriptedModel(script=lambda _: failure(kind))
+
+    result = refused(judged(MATCH, model), conversation([turn()]))
+
+    assert result.code == CODES[kind]
+    assert f"scripted {kind}" in result.message
+
+
+@pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
+def test_what_every_sample_would_meet__ends_the_criterion(kind: FailureKind) -> None:
+    def script(request: ModelRequest) -> Any:
+        return failure(kind) if request.sample == 1 else verdict("valid")
+
+    model = ScriptedModel(script=script)
+
+    result = refused(judged(MATCH, model, samples=9), conversation([turn(), turn()]))
+
+    assert result.code == CODES[kind]
+    assert f"scripted {kind}" in result.message
+    assert "wait a bit" in result.message
+    assert len(model.requests) <= 10, "no second wave"
+
+
+def test_every_failure_has_a_code() -> None:
+    assert set(CODES) == set(get_args(FailureKind))
+
+
+def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
+    def script(request: ModelRequest) -> Any:
+        return failure("malformed") if "confuse" in request.prompt else verdict("valid")
+
+    criterion_ = judged(MATCH, ScriptedModel(script=script), threshold=0.8)
+
+    result = refused(criterion_, conversation([turn(), turn("confuse the judge")]))
+
+    assert result.code == "judge-malformed"
+    assert "1 of 2 verdicts" in result.message
+    assert "turn 2" in result.message
+    assert "from 0.5 to 1" in result.message
+
+
+@pytest.mark.parametrize(("threshold", "others", "score"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])
+def test_a_gap_that_can_not_matter__leaves_the_score(threshold: float, others: str, score: float) -> None:
+    def script(request: ModelRequest) -> Any:
+        return failure("refused") if "gap" in request.prompt else verdict(others)
+
+    criterion_ = judged(MATCH, ScriptedModel(script=script), threshold=threshold)
+
+    assert scored(criterion_, conversation([turn(), turn("gap")])).score == score
+
+
+@pytest.mark.parametrize(
+    "reply", [None, [], "valid", {}, {"verdict": 1}, verdict("Valid"), verdict("valid and good"), verdict("")]
+)
+def test_a_verdict_outside_the_closed_words__is_no_vote(reply: Any) -> None:
+    model = ScriptedModel(script=lambda _: reply)
+
+    assert refused(judged(MATCH, model), conversation([turn()])).code == "no-verdict"
+
+
+def test_a_skipped_rubric__is_asked_again_alone() -> None:
+    def script(request: ModelRequest) -> Any:
+        if "Leave none out" not in request.prompt:
+            return verdicts("yes", None)
+        assert '"it is a"' not in request.prompt
+        return {"verdicts": [{"number": 2, "evidence": "", "rationale": "now", "verdict": "no"}]}
+
+    model = ScriptedModel(script=script)
+    result = scored(judged(RUBRICS, model, samples=1, rubrics=[rubric("a"), rubric("b")]), conversation([turn()]))
+
+    assert result.score == 0.5
+    assert [(one.subject, one.verdict) for one in result.judgements] == [("a", "yes"), ("b", "no")]
+    assert len(model.requests) == 2
+
+
+def test_a_rubric_that_stays_skipped__is_not_dropped_silently() -> None:
+    model = ScriptedModel(script=lambda _: verdicts("yes", None))
+    rubrics = [rubric("a"), rubric("b")]
+
+    result = refused(judged(RUBRICS, model, samples=1, rubrics=rubrics, threshold=0.9), conversation([turn()]))
+
+    assert result.code == "no-verdict"
+    assert "'b'" in result.message
+
+
+def test_what_is_asked_again_and_fails__keeps_the_rest() -> None:
+    def script(request: ModelRequest) -> Any:
+        return failure("unavailable") if "Leave none out" in request.prompt else verdicts("yes", None, "yes")
+
+    rubrics = [rubric("a"), rubric("b"), rubric("c")]
+    result = scored(
+        judged(RUBRICS, ScriptedModel(script=script), samples=1, rubrics=rubrics, threshold=0.6), conversation([turn()])
+    )
+
+    assert result.score == 1.0
+    assert [one.verdict for one in result.judgements] == ["yes", None, "yes"]
+    assert [detail["verdict"] for detail in result.details["judgements"]] == ["yes", None, "yes"]
+
+
+def test_contradicting_verdicts_on_one_rubric__are_none() -> None:
+    twice = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
+
+    model = ScriptedModel(script=lambda _: twice)
+
+    assert (
+        refused(judged(RUBRICS, model, samples=1, rubrics=[rubric("a")]), conversation([turn()])).code == "no-verdict"
+    )
+    assert len(model.requests) == 2
+
+
+def test_the_report_gets_every_vote_cut_to_size() -> None:
+    model = by_sample(verdict("valid", "a " * 900), verdict("invalid", "two\nlines"), verdict("valid", "c"))
+
+    result = scored(judged(MATCH, model, samples=3), conversation([turn()]))
+
+    [detail] = result.details["judgements"]
+    assert [vote["verdict"] for vote in detail["votes"]] == ["valid", "invalid", "valid"]
+    assert [len(vote["rationale"]) <= 240 for vote in detail["votes"]] == [True] * 3
+    assert detail["votes"][1]["rationale"] == "two lines"
+    assert (detail["close"], detail["agreement"]) == (True, 2 / 3)
+    assert result.judgements[0].votes[0].rationale == "a " * 900
