@@ -197,13 +197,15 @@ def _telling_progress() -> Iterator[Callable[[Progress], None]]:
 
 def _tell(outcome: Outcome, settings: Settings) -> None:
     """Tells the outcome on the console, and to GitHub when it listens."""
-    from agent_eval.pipeline import FILES, relative
     from agent_eval.report.console import console
+    from agent_eval.results.folder import FILES, relative
 
     files = {name: relative(outcome.files[name], settings.root) for name in FILES}
     on_terminal = sys.stdout.isatty()
     width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
-    text = console(outcome.report, width=width, color=on_terminal and "NO_COLOR" not in os.environ, files=files)
+    color = on_terminal and "NO_COLOR" not in os.environ
+    labels = {name.removesuffix("-file"): path for name, path in files.items()}
+    text = console(outcome.report, width=width, color=color, files=labels)
     if os.environ.get("GITHUB_ACTIONS") != "true":
         _show(text)
         return

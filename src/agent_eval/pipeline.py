@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from agent_eval import __version__
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
+from agent_eval.results.folder import FILES, JOURNAL, LOGS, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.isolation import Isolation
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from agent_eval.runner.execution import Progress
     from agent_eval.runner.plan import Plan
     from agent_eval.settings import Settings
-
-FILES: Mapping[str, str] = {
-    "results-file": "results.json",
-    "recordings-file": "recordings.jsonl.gz",
-    "junit-file": "junit.xml",
-    "summary-file": "summary.md",
-}
-"""What a run leaves in its output directory, by the action's output that holds the path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +64,11 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
 
     Raises:
         OSError: The output directory can't be written.
+        ValueError: `settings.agent_env` can't be read; `settings.read_settings` would have told.
     """
     begun = time.time()
     suite, choices, plan = prepare(settings)
+    remove_logs(settings.output)
     problems = [*suite.problems, *choices.problems, *plan.problems]
     report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
     if _has_error(problems):
@@ -84,6 +78,7 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
 
 def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
     """The outcome when the settings themselves are wrong."""
+    remove_logs(settings.output)
     return _write(settings, clients, _report(settings, clients, time.time(), problems, []), lines=None)
 
 
@@ -122,28 +117,24 @@ async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentC
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
     from agent_eval.runner.execution import Execution, Limits
-    from agent_eval.runner.journal import FILE_NAME, Journal
+    from agent_eval.runner.journal import Journal
 
-    try:
-        allow = allow_list(settings.agent_env)
-    except ValueError as error:
-        wrong = Problem(severity=Severity.ERROR, code="setting-invalid", message=f"agent-env: {error}")
-        return _write(settings, clients, _with_problems(report, [wrong]), lines=None)
+    allow = allow_list(settings.agent_env)
     output = settings.output
     reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
-    with contextlib.ExitStack() as stack:
-        isolation = stack.enter_context(
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
+        isolation = apart.enter_context(
             isolated(clients.environ, root=settings.root, output_dir=output, allow=allow, reachable=reachable)
         )
         report = _with_problems(report, isolation.problems)
         if _has_error(isolation.problems):
-            stack.close()
+            apart.close()
             return _write(settings, clients, report, lines=None)
         recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
         for name in FILES.values():  # An earlier run's file must not pass for this one's, unless this one reads it.
             if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
                 (output / name).unlink(missing_ok=True)
-        journal = Journal(output / FILE_NAME, resume=settings.resume)
+        journal = stack.enter_context(contextlib.closing(Journal(output / JOURNAL, resume=settings.resume)))
         limiter = Limiter(settings.concurrency)
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
         async with _agents(settings, clients, choices, isolation, limiter) as agents:
@@ -175,8 +166,10 @@ async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentC
         report.duration = round(time.time() - report.started_at, 3)
         ids = [planned.run_id(number) for planned, number in plan.runs()]
         complete = not any(case.status in {"not_run", "errored"} for case in cases)
+        if not complete:
+            report.notices.append(f"{JOURNAL} keeps what is done: with --resume the next run goes on from there")
         # Permissions come back first: the files must be readable for whoever uploads them.
-        stack.close()
+        apart.close()
         outcome = _write(settings, clients, report, lines=journal.lines(ids))
         journal.close(remove=complete)
     return outcome
@@ -236,7 +229,7 @@ async def _agents(
             masker=masker,
             workers=settings.workers,
             cache_dir=cache_dir,
-            log_dir=settings.output / "logs",
+            log_dir=settings.output / LOGS,
             log=clients.log,
             on_throttle=limiter.throttled,
             setup=setup,
@@ -261,13 +254,11 @@ def _report(
     settings: Settings, clients: Clients, begun: float, problems: Sequence[Problem], files: Sequence[FileReport]
 ) -> RunReport:
     """A report as it stands before anything runs."""
-    from agent_eval.results.report import Reason, RunReport
+    from agent_eval.results.report import RunReport
 
-    errors = sum(problem.severity is Severity.ERROR for problem in problems)
     report = RunReport(
         tool_version=__version__,
         verdict="invalid",
-        reasons=[Reason(code="invalid", message=f"{plural(errors, 'error')} in the eval files or the configuration")],
         started_at=round(begun, 3),
         duration=round(time.time() - begun, 3),
         num_runs=settings.num_runs,
@@ -313,8 +304,13 @@ def _write(settings: Settings, clients: Clients, report: RunReport, *, lines: It
     from agent_eval.report.junit import junit_xml
     from agent_eval.report.results_json import results_json
     from agent_eval.report.summary import summary_markdown
+    from agent_eval.results.report import Reason
     from agent_eval.runner.journal import write_recordings
 
+    if report.verdict == "invalid":
+        errors = sum(problem.severity == "error" for problem in report.problems)
+        message = f"{plural(errors, 'error')} in the eval files or the configuration"
+        report.reasons = [Reason(code="invalid", message=message)]
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     shown = {name: relative(output / file, settings.root) for name, file in FILES.items()}
@@ -325,24 +321,3 @@ def _write(settings: Settings, clients: Clients, report: RunReport, *, lines: It
     write_text(output / FILES["summary-file"], summary)
     give_to_owner(output, settings.root)
     return Outcome(report=report, files={name: output / file for name, file in FILES.items()})
-
-
-def relative(path: Path, root: Path) -> str:
-    """As later steps of a job, outside of a container, find it."""
-    try:
-        return path.relative_to(root.absolute()).as_posix()
-    except ValueError:
-        return str(path)
-
-
-def give_to_owner(output: Path, root: Path) -> None:
-    """Gives what we wrote as root to whom the repository belongs: a self-hosted runner could not clean it up."""
-    if os.geteuid() != 0:
-        return
-    owner = root.stat()
-    base = root.resolve()
-    ours = [output, *output.rglob("*")]
-    ours += [parent for parent in output.resolve().parents if parent != base and base in parent.parents]
-    for path in ours:
-        if path.lstat().st_uid == 0:
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

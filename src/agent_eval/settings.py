@@ -33,6 +33,9 @@ class Setting:
     parse: Callable[[str], Any]
     """Text to value. Raises ValueError that says what is wanted."""
     metavar: str = "VALUE"
+    in_file: bool = True
+    """False for what agent-eval.toml must not say: on a pull request that file is the author's, and these name a
+    command that runs as ourselves, variables that the agent gets, and directories that we write to."""
 
     @property
     def field(self) -> str:
@@ -59,6 +62,13 @@ def _words(value: str) -> tuple[str, ...]:
         return tuple(shlex.split(value))
     except ValueError as error:
         raise ValueError(f"a quotation mark is not closed ({error})") from error
+
+
+def _variables(value: str) -> str | None:
+    from agent_eval.agents.forwarding import allow_list
+
+    allow_list(_text(value))
+    return _text(value)
 
 
 def _path(value: str) -> Path | None:
@@ -126,13 +136,15 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         input="include",
-        help="Only eval files that match one of these patterns (as in .gitignore, separated by blanks).",
+        help="Only eval files that match one of these patterns (as in .gitignore). An input separates them by blanks; "
+        "the flag is repeated.",
         parse=_words,
         metavar="PATTERN",
     ),
     Setting(
         input="exclude",
-        help="No files or directories that match one of these patterns (as in .gitignore, separated by blanks).",
+        help="No files or directories that match one of these patterns (as in .gitignore). An input separates them by "
+        "blanks; the flag is repeated.",
         parse=_words,
         metavar="PATTERN",
     ),
@@ -172,13 +184,15 @@ SETTINGS: tuple[Setting, ...] = (
         input="agent-setup",
         help="A shell command to run first, e.g. to install system packages. It runs as ourselves, not as the agent.",
         parse=_text,
+        in_file=False,
         metavar="COMMAND",
     ),
     Setting(
         input="agent-env",
         help="Names or globs of variables to pass to the agent, separated by commas; a leading + adds to the default "
         "list (model credentials and base URLs).",
-        parse=_text,
+        parse=_variables,
+        in_file=False,
         metavar="NAMES",
     ),
     Setting(
@@ -233,12 +247,14 @@ SETTINGS: tuple[Setting, ...] = (
         help="Where results.json, recordings.jsonl.gz, junit.xml, summary.md and logs go.",
         default="agent-eval-results",
         parse=_directory,
+        in_file=False,
         metavar="DIR",
     ),
     Setting(
         input="cache-dir",
         help="Where the agents' environments are kept. Default: the user's cache; in the image /var/lib/agent-eval.",
         parse=_path,
+        in_file=False,
         metavar="DIR",
     ),
     Setting(
@@ -403,6 +419,8 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
     for name, value in table.items():
         if name not in BY_INPUT:
             problems.append(_unknown(f"`{name}`", _near(name), CONFIG_FILE, _line_of(path, name)))
+        elif not BY_INPUT[name].in_file:
+            problems.append(_not_in_file(path, name))
         elif isinstance(value, list) and BY_INPUT[name].parse is _words and all(isinstance(one, str) for one in value):
             values[name] = value
         elif isinstance(value, bool):
@@ -412,6 +430,17 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
         else:
             problems.append(_wrong_type(f"`{name}`", "has a value of the wrong type", path, name))
     return values, agents
+
+
+def _not_in_file(path: Path, name: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="setting-not-in-file",
+        message=f"`{name}` can't be set in {CONFIG_FILE}: a pull request could change it.",
+        hint=f"Give it in the workflow, as the input `{name}`, or as the flag `--{name}`.",
+        file=CONFIG_FILE,
+        line=_line_of(path, name),
+    )
 
 
 def _wrong_type(what: str, message: str, path: Path, name: str = "agents") -> Problem:

@@ -6,13 +6,13 @@ import gzip
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import uuid
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,7 @@ class Repository:
 
     root: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def agent(self, *names: str) -> None:
         """Copies agents (and the model that they share) into it."""
@@ -120,7 +121,7 @@ class Repository:
         command = [sys.executable, "-m", "agent_eval", *arguments]
         if python and arguments[0] == "run":
             command += ["--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=self.root,
             env=self.environment(environment),
@@ -133,6 +134,18 @@ class Repository:
                 **options,
             },
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kills what a test that failed has left running."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait(timeout=10)
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
 
     def finish(self, process: subprocess.Popen[str], *, begun: float, timeout: float, output: Path | None) -> Done:
         """Waits for its end."""
@@ -191,6 +204,18 @@ class Repository:
         return found
 
 
+@contextmanager
+def repository_in(root: Path, *agents: str) -> Iterator[Repository]:
+    """A repository with agents, and no process of it left at the end."""
+    made = Repository(root=root)
+    root.mkdir(exist_ok=True)
+    made.agent(*agents)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
 def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
     """The first true value of a condition."""
     end = time.monotonic() + seconds
@@ -199,8 +224,3 @@ def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
-
-
-def ended_by(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Sends a signal to the gate alone, not to its children."""
-    os.kill(process.pid, number)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gate_runs import Repository, wait_until
+from gate_runs import Repository, repository_in, wait_until
 
 GOOD = {f"good {number}": f"say {number}" for number in range(3)}
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    made = Repository(root=tmp_path)
-    made.agent("faults")
-    return made
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path, "faults") as made:
+        yield made
 
 
 def test_crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:

@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from agent_eval.pipeline import FILES
 from agent_eval.report.outputs import OUTPUTS
+from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.report import CaseReport, RunReport
-from agent_eval.runner.journal import FILE_NAME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
@@ -24,7 +23,7 @@ def test_the_example_is_a_case_as_we_write_it() -> None:
 
 def test_every_file_and_every_output_is_described() -> None:
     head = PAGE.split("## results.json")[0]
-    assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), FILE_NAME}
+    assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), JOURNAL}
     assert re.search(r"^\| `logs/` \|", head, re.MULTILINE)
 
     table = PAGE.split("## Outputs of the action")[1].split("##")[0]

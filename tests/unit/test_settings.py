@@ -108,6 +108,7 @@ def test_the_output_directory(tmp_path: Path) -> None:
         ("fail-fast", "yes", "true or false"),
         ("on-inconclusive", "ignore", "fail or pass"),
         ("output-dir", " ", "name a directory"),
+        ("agent-env", "A=b", "agent-env"),
         ("paths", "'open", "quotation mark is not closed"),
     ],
 )

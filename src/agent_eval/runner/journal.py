@@ -10,8 +10,6 @@ from typing import IO
 
 from agent_eval.results.recording import Recording
 
-FILE_NAME = "journal.jsonl"
-
 _Place = tuple[int, int, str]
 """Where a line begins, how long it is, and the fingerprint of its run."""
 

@@ -1,0 +1,53 @@
+"""The output directory: what a run leaves there, under which names, and whose it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+FILES: Mapping[str, str] = {
+    "results-file": "results.json",
+    "recordings-file": "recordings.jsonl.gz",
+    "junit-file": "junit.xml",
+    "summary-file": "summary.md",
+}
+"""What a run leaves in its output directory, by the action's output that holds the path."""
+JOURNAL = "journal.jsonl"
+"""What a run that did not come to its end leaves besides."""
+LOGS = "logs"
+"""Where the output of the agents' processes goes."""
+
+
+def remove_logs(output: Path) -> None:
+    """Removes the logs of an earlier run; only from a directory that we have written to, and only what is ours."""
+    if not any((output / name).exists() for name in (*FILES.values(), JOURNAL)):
+        return
+    for log in (output / LOGS).glob("*/*.log"):
+        if re.search(r"-\d+\.log$", log.name):
+            log.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # Something else lies there too.
+                log.parent.rmdir()
+
+
+def relative(path: Path, root: Path) -> str:
+    """As later steps of a job, outside of a container, find it."""
+    try:
+        return path.relative_to(root.absolute()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def give_to_owner(output: Path, root: Path) -> None:
+    """Gives what we wrote as root to whom the repository belongs: a self-hosted runner could not clean it up."""
+    if os.geteuid() != 0:
+        return
+    owner = root.stat()
+    base = root.resolve()
+    ours = [output, *output.rglob("*")]
+    ours += [parent for parent in output.resolve().parents if parent != base and base in parent.parents]
+    for path in ours:
+        if path.lstat().st_uid == 0:
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -1,0 +1,96 @@
+"""A killed run goes on where it was, and nobody pays twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gate_runs import Done, Repository, repository_in, wait_until
+
+CASES = {f"case {number}": f"say {number}" for number in range(4)}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo", "counted") as made:
+        yield made
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs.txt"
+
+
+def paid(runs: Path) -> list[str]:
+    return sorted(runs.read_text(encoding="utf-8").splitlines())
+
+
+def run(repository: Repository, runs: Path, *arguments: str) -> Done:
+    return repository.gate("run", *arguments, environment={"RUNS_FILE": str(runs)})
+
+
+def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> None:
+    """A run that is ended when all but the last case are recorded."""
+    process = repository.start("run", environment={"RUNS_FILE": str(runs)})
+    journal = repository.root / "agent-eval-results" / "journal.jsonl"
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == len(CASES))
+    os.kill(process.pid, number)
+    repository.finish(process, begun=time.monotonic(), timeout=30, output=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_finishes_without_running_again_what_is_done(
+    repository: Repository, runs: Path, number: signal.Signals
+) -> None:
+    repository.evals("counted/evals/some.test.json", {**CASES, "slow": "wait:1.5"})
+    interrupted(repository, runs, number)
+    assert paid(runs) == sorted([*CASES.values(), "wait:1.5"])
+    done = run(repository, runs, "--resume")
+    assert done.code == 0, done.out + done.err
+    assert done.statuses == dict.fromkeys([*CASES, "slow"], "passed")
+    assert paid(runs) == sorted([*CASES.values(), "wait:1.5", "wait:1.5"]), "only what was missing ran"
+    done.check_files()
+    assert len(done.recordings) == 5
+    assert "4 runs taken from the journal of an earlier run" in done.out
+    assert not (done.output / "journal.jsonl").exists()
+
+
+def test_a_run_that_is_complete_leaves_nothing_to_resume(repository: Repository, runs: Path) -> None:
+    repository.evals("counted/evals/some.test.json", CASES)
+    assert run(repository, runs).code == 0
+    assert run(repository, runs, "--resume").code == 0
+    assert len(paid(runs)) == 2 * len(CASES)
+
+
+def test_a_changed_agent_or_case_runs_again(repository: Repository, runs: Path) -> None:
+    cases = {**CASES, "slow": "wait:1.5"}
+    repository.evals("counted/evals/some.test.json", cases)
+    interrupted(repository, runs, signal.SIGTERM)
+    (repository.root / "counted" / "evals" / "some.test.json").unlink()
+    repository.evals("counted/evals/some.test.json", {**cases, "case 0": "say something else", "slow": "say quick"})
+    done = run(repository, runs, "--resume")
+    assert done.code == 0, done.out + done.err
+    assert sorted(paid(runs)) == sorted([*cases.values(), "say something else", "say quick"])
+    interrupted_again = dict(cases)
+    (repository.root / "counted" / "evals" / "some.test.json").unlink()
+    repository.evals("counted/evals/some.test.json", interrupted_again)
+    interrupted(repository, runs, signal.SIGTERM)
+    with (repository.root / "counted" / "agent.py").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    before = len(paid(runs))
+    assert run(repository, runs, "--resume").code == 0
+    assert len(paid(runs)) - before == len(cases)
+
+
+def test_an_agent_beside_the_results_can_be_resumed_too(repository: Repository, runs: Path) -> None:
+    # The agent's directory is the repository itself, so what we write lies inside it.
+    for path in (repository.root / "counted").iterdir():
+        path.rename(repository.root / path.name)
+    repository.evals("evals/some.test.json", {**CASES, "slow": "wait:1.5"})
+    interrupted(repository, runs, signal.SIGTERM)
+    assert run(repository, runs, "--resume").code == 0
+    assert paid(runs) == sorted([*CASES.values(), "wait:1.5", "wait:1.5"])

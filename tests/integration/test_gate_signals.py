@@ -1,0 +1,112 @@
+"""A gate that is told to end leaves complete, valid results of what it had, and no process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from gate_runs import Done, Repository, repository_in, wait_until
+
+QUICK = {f"quick {number}": f"say {number}" for number in range(3)}
+CASES = {**QUICK, "hangs": "sleep:600", "blocks": "block:600"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path, "faults") as made:
+        made.evals("evals/slow.test.json", CASES)
+        yield made
+
+
+def under_way(repository: Repository) -> subprocess.Popen[str]:
+    """A gate whose quick cases are done and whose agent hangs."""
+    process = repository.start("run", "--concurrency", "2")
+    journal = repository.root / "agent-eval-results" / "journal.jsonl"
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") == len(QUICK))
+    return process
+
+
+def end(repository: Repository, process: subprocess.Popen[str], number: signal.Signals) -> Done:
+    begun = time.monotonic()
+    os.kill(process.pid, number)
+    return repository.finish(process, begun=begun, timeout=30, output=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_what_there_is(repository: Repository, number: signal.Signals) -> None:
+    done = end(repository, under_way(repository), number)
+    # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
+    assert done.seconds < 7
+    assert done.code == 3, done.out + done.err
+    assert done.statuses == {**dict.fromkeys(QUICK, "passed"), "hangs": "not_run", "blocks": "not_run"}
+    done.check_files()
+    assert {case.reason.code for case in done.report.cases if case.reason} == {"stopped"}
+    assert "--resume" in done.out + (done.output / "summary.md").read_text(encoding="utf-8")
+    assert (done.output / "journal.jsonl").exists()
+    assert repository.left_behind() == []
+
+
+def test_a_second_signal_does_not_spoil_the_results(repository: Repository) -> None:
+    process = under_way(repository)
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.05)
+    done = end(repository, process, signal.SIGTERM)
+    assert done.code == 3
+    done.check_files()
+    assert repository.left_behind() == []
+
+
+def test_a_gate_that_is_killed_takes_its_agent_along(repository: Repository) -> None:
+    process = under_way(repository)
+    process.kill()
+    process.communicate(timeout=10)
+    wait_until(lambda: repository.left_behind() == [], seconds=10)
+    assert (repository.root / "agent-eval-results" / "journal.jsonl").read_bytes().count(b"\n") == len(QUICK)
+
+
+def ended_while(repository: Repository, words: str, *arguments: str, environment: Mapping[str, str]) -> Done:
+    """The end of a gate that gets SIGTERM when its log has said something."""
+    process = repository.start("run", *arguments, python=False, environment=environment)
+    assert process.stderr is not None
+    seen = ""
+    while words not in seen:
+        line = process.stderr.readline()
+        assert line, seen
+        seen += line
+    time.sleep(0.3)
+    return end(repository, process, signal.SIGTERM)
+
+
+def test_a_signal_while_the_set_up_runs(repository: Repository) -> None:
+    done = ended_while(repository, "agent-setup", "--agent-setup", "sleep 600", environment={})
+    assert done.seconds < 7
+    assert done.code == 3
+    assert set(done.statuses.values()) == {"not_run"}
+    done.check_files()
+    assert repository.left_behind() == []
+
+
+def test_a_signal_while_the_environment_is_made(repository: Repository, tmp_path: Path) -> None:
+    (repository.root / "requirements.txt").write_text("google-adk==2.13.0\n", encoding="utf-8")
+    # An index that accepts and never answers.
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        done = ended_while(
+            repository,
+            "environment",
+            "--cache-dir",
+            str(tmp_path / "cache"),
+            environment={"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"},
+        )
+    assert done.seconds < 7
+    assert done.code == 3, done.out + done.err
+    assert set(done.statuses.values()) == {"not_run"}
+    done.check_files()
+    assert repository.left_behind() == []
