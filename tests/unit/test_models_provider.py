@@ -60,41 +60,41 @@ def test_status_trouble__the_header_wins_over_the_body() -> None:
 
 
 def test_health__down_after_an_outage() -> None:
-    health = Health("m", outage=60.0, now=0.0)
-    for now in (10.0, 20.0, 59.0):
-        health.gave_up(now, "503")
+    health = Health("m", outage=60.0, enough=3, now=0.0)
+    for now in (10.0, 20.0, 69.0):
+        health.failed(now, "503")
         health.check()
-    health.gave_up(60.0, "503")
+    health.failed(70.0, "503")
     with pytest.raises(ModelFailure, match=r"`m` is down .* 60 seconds .*503") as failure:
         health.check()
-    health.gave_up(99.0, "another cause")
+    health.failed(99.0, "another cause")
     with pytest.raises(ModelFailure) as later:
         health.check()
     assert later.value.message == failure.value.message
 
 
 def test_health__an_answer_clears_it() -> None:
-    health = Health("m", outage=60.0, now=0.0)
-    for now in (30.0, 59.0):
-        health.gave_up(now, "503")
+    health = Health("m", outage=60.0, enough=3, now=0.0)
+    for now in (10.0, 30.0, 60.0):
+        health.failed(now, "503")
     health.answered(61.0)
-    for now in (100.0, 110.0, 120.0):
-        health.gave_up(now, "503")
+    for now in (100.0, 110.0, 120.0, 159.0):
+        health.failed(now, "503")
     health.check()
-    health.gave_up(121.0, "503")
+    health.failed(160.0, "503")
     with pytest.raises(ModelFailure):
         health.check()
 
 
-def test_health__two_lost_questions_are_no_outage() -> None:
-    health = Health("m", outage=1.0, now=0.0)
-    health.gave_up(50.0, "503")
-    health.gave_up(90.0, "503")
+def test_health__few_failures_are_no_outage() -> None:
+    health = Health("m", outage=1.0, enough=3, now=0.0)
+    health.failed(50.0, "503")
+    health.failed(90.0, "503")
     health.check()
 
 
 def test_health__hopeless_at_once() -> None:
-    health = Health("m", outage=60.0, now=0.0)
+    health = Health("m", outage=60.0, enough=3, now=0.0)
     health.hopeless("invalid-request", "401", "Check the key.")
     with pytest.raises(ModelFailure, match="can't be asked: 401") as failure:
         health.check()

@@ -47,7 +47,7 @@ def test_parse_reply__fits(around: str) -> None:
     ],
 )
 def test_parse_reply__does_not_fit(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match="it |NaN") as error:
+    with pytest.raises(ValueError, match=r"it |NaN") as error:
         parse_reply(text, SCHEMA)
     assert why in str(error.value)
     assert "\n" not in str(error.value)

@@ -193,12 +193,9 @@ def _google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        if endpoint.credentials_file is not None:
-            credentials, project = google.auth.load_credentials_from_file(  # type: ignore[no-untyped-call]
-                endpoint.credentials_file, scopes=[_SCOPE]
-            )
-        else:
-            credentials, project = google.auth.default(scopes=[_SCOPE])
+        # It reads the process's own environment and the machine's metadata server; there is no way to hand it others
+        # that works for every kind of credentials.
+        credentials, project = google.auth.default(scopes=[_SCOPE])
     except (GoogleAuthError, OSError, ValueError) as error:
         raise ModelFailure(
             "no-credentials",

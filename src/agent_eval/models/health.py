@@ -5,30 +5,31 @@ from __future__ import annotations
 from agent_eval.core.text import plural
 from agent_eval.models.protocol import FailureKind, ModelFailure
 
-_ENOUGH = 3
-"""Questions in a row that must be given up; one alone may be the question's own fault."""
-
 
 class Health:
-    """Follows the fate of the questions to one model."""
+    """Follows the fate of the attempts at one model."""
 
-    def __init__(self, model: str, *, outage: float, now: float) -> None:
+    def __init__(self, model: str, *, outage: float, enough: int, now: float) -> None:
         """Begins healthy.
 
         Args:
             model: Its name, for the message.
-            outage: Seconds without a success after which it can count as down.
+            outage: Seconds without an answer after which it can count as down.
+            enough: Attempts in a row that must have failed as well.
             now: On any clock that only goes forward.
         """
         self._model = model
         self._outage = outage
+        self._enough = enough
         self._well_at = now
-        self._given_up = 0
+        self._failed = 0
         self._failure: ModelFailure | None = None
 
     def check(self) -> None:
-        """Raises:
-        ModelFailure: The model isn't asked any more; always with the same words.
+        """Does nothing while the model is worth asking.
+
+        Raises:
+            ModelFailure: It isn't; always in the same words.
         """
         if self._failure is not None:
             raise ModelFailure(self._failure.kind, self._failure.message, self._failure.hint)
@@ -36,12 +37,15 @@ class Health:
     def answered(self, now: float) -> None:
         """An attempt was answered."""
         self._well_at = now
-        self._given_up = 0
+        self._failed = 0
 
-    def gave_up(self, now: float, cause: str) -> None:
-        """A question was given up, after retries."""
-        self._given_up += 1
-        if self._failure is None and self._given_up >= _ENOUGH and now - self._well_at >= self._outage:
+    def failed(self, now: float, cause: str) -> None:
+        """An attempt failed in a way that another may not."""
+        if self._failed == 0:
+            # Nobody asked in the meantime, so nobody knows since when it is down.
+            self._well_at = now
+        self._failed += 1
+        if self._failure is None and self._failed >= self._enough and now - self._well_at >= self._outage:
             seconds = plural(round(now - self._well_at), "second")
             self._failure = ModelFailure(
                 "unavailable",

@@ -21,6 +21,11 @@ from agent_eval.models.usage import add_usage, billed_tokens
 
 _CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for estimates, never for the bill."""
+_QUESTIONS = 3
+"""Whose worth of attempts must fail before a model can count as down; one alone may be the question's own fault."""
+_LONG_WAIT = 5.0
+"""Seconds. Told to wait for so long, a quota is used up, and asking for others meanwhile would only waste attempts.
+A shorter wait concerns only who was told."""
 
 
 @dataclass(kw_only=True)
@@ -64,7 +69,13 @@ class Lane:
         self._meter = meter
         self._until = until
         self._limiter = Limiter(settings.concurrency)
-        self._health = Health(endpoint.name.given, outage=settings.outage, now=time.monotonic())
+        self._health = Health(
+            endpoint.name.given,
+            outage=settings.outage,
+            enough=_QUESTIONS * settings.backoff.attempts,
+            now=time.monotonic(),
+        )
+        self._quiet_until = float("-inf")
         self._output_seen = 0
         self._answers_seen = 0
         self._random = random.Random()  # noqa: S311 - it only spreads attempts over time
@@ -91,9 +102,9 @@ class Lane:
                     self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
                 if not trouble.again:
                     raise self._given_up(trouble, question) from trouble
+                self._health.failed(time.monotonic(), trouble.message)
                 wait = self._pause(attempt, trouble)
                 if attempt == self._settings.backoff.attempts or wait >= self._left(question):
-                    self._health.gave_up(time.monotonic(), trouble.message)
                     raise self._given_up(trouble, question) from trouble
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt either returns or raises")
@@ -102,6 +113,7 @@ class Lane:
     async def _place(self, question: Question) -> AsyncIterator[None]:
         """Waits for a free place, at most until the run ends, and makes sure that there is something to hope for."""
         self._health.check()
+        await self._sit_out(question)
         left = None if self._until is None else self._until - time.monotonic()
         try:
             async with asyncio.timeout(left) as waiting, self._limiter.slot():
@@ -114,6 +126,18 @@ class Lane:
                 yield
         except TimeoutError as error:
             raise self._no_time(question) from error
+
+    async def _sit_out(self, question: Question) -> None:
+        """Waits while the model's quota is used up, if there is time for that."""
+        while (wait := self._quiet_until - time.monotonic()) > 0:
+            if wait >= self._left(question):
+                raise ModelFailure(
+                    "unavailable",
+                    f"`{self.endpoint.name.given}`: the quota is used up, and free again later than there is time for.",
+                    "Raise the quota, or judge less at once.",
+                )
+            await asyncio.sleep(wait * self._random.uniform(1.0, 1.05))
+            self._health.check()
 
     async def _attempt(self, question: Question) -> Told:
         ask = question.ask
@@ -133,6 +157,8 @@ class Lane:
         except Trouble as trouble:
             if trouble.throttled:
                 self._limiter.throttled()
+                if (trouble.retry_after or 0.0) >= _LONG_WAIT:
+                    self._quiet_until = max(self._quiet_until, time.monotonic() + (trouble.retry_after or 0.0))
             if not trouble.sent:
                 tokens, cost = 0.0, 0.0
             raise

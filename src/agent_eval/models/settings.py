@@ -50,9 +50,9 @@ class ModelSettings:
     call_timeout: float = 300.0
     """Seconds for one question with all its attempts and pauses, from its first attempt on."""
     backoff: Backoff = field(default_factory=Backoff)
-    outage: float = 60.0
-    """Seconds without any success, and at least three questions given up, after which a model counts as down and is
-    not asked any more."""
+    outage: float = 120.0
+    """Seconds without any answer, and three questions' worth of failed attempts, after which a model counts as down and
+    is not asked any more. Longer than a minute, since quotas per minute are common."""
     budget: Budget = field(default_factory=Budget)
     prices: Mapping[str, Price] = field(default_factory=lambda: DEFAULT_PRICES)
     """By price key (names.py): the default table with `[prices]` of agent-eval.toml laid over it."""

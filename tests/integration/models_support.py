@@ -1,0 +1,53 @@
+"""What the tests of models share: quick settings, questions, a pool at the Gemini on loopback."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fake_gemini import FakeGemini
+
+from agent_eval.models.pool import ModelPool, open_models
+from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.settings import Backoff, ModelSettings
+
+MODEL = "gemini-2.5-flash"
+SCHEMA = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}, "why": {"type": "string"}},
+    "required": ["verdict", "why"],
+    "additionalProperties": False,
+}
+GOOD = '{"verdict": "yes", "why": "because"}'
+QUICK = ModelSettings(backoff=Backoff(initial=0.01, maximum=0.05), attempt_timeout=5.0, call_timeout=10.0)
+
+
+def quick(**changes: Any) -> ModelSettings:
+    """Settings whose pauses are too short to notice."""
+    return dataclasses.replace(QUICK, **changes)
+
+
+def ask(prompt: str = "Is it?", **fields: Any) -> ModelRequest:
+    """A question with the usual schema."""
+    return ModelRequest(**{"model": MODEL, "prompt": prompt, "schema": SCHEMA, **fields})
+
+
+@asynccontextmanager
+async def pool_at(
+    server: FakeGemini, settings: ModelSettings = QUICK, *, until: float | None = None
+) -> AsyncIterator[ModelPool]:
+    """A pool whose Gemini is the server."""
+    environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
+    async with open_models(settings, environ, models=[MODEL], until=until) as pool:
+        yield pool
+
+
+async def failure_of(pool: ModelPool, request: ModelRequest) -> ModelFailure:
+    """The failure that a question ends with."""
+    try:
+        reply: ModelReply = await pool.generate(request)
+    except ModelFailure as failure:
+        return failure
+    raise AssertionError(f"answered: {reply}")

@@ -1,0 +1,216 @@
+"""What goes wrong on the way to a model, on real sockets: repeated, waited for, counted, given up in time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
+from models_support import GOOD, MODEL, ask, failure_of, pool_at, quick
+
+from agent_eval.models.protocol import ModelFailure
+from agent_eval.models.settings import Backoff, Budget
+
+DOWN = Fault(kind=503, message="overloaded")
+
+
+def good(_: GenerateRequest) -> Answer:
+    return Answer.text(GOOD)
+
+
+async def votes(pool: Any, count: int) -> Counter[str]:
+    """Asks so many questions at once and counts how they ended."""
+
+    async def one(sample: int) -> str:
+        try:
+            reply = await pool.generate(ask(sample=sample, case_id=f"case-{sample % 10}", purpose="p"))
+        except ModelFailure as failure:
+            return failure.kind
+        assert isinstance(reply.value, dict)
+        return str(reply.value["verdict"])
+
+    return Counter(await asyncio.gather(*(one(sample) for sample in range(count))))
+
+
+@pytest.mark.parametrize("kind", [408, 429, 500, 502, 503, 504, "reset", "garbage"])
+async def test_faults__repeated(kind: Any) -> None:
+    with FakeGemini(good, faults=[Fault(kind=kind)] * 2) as server:
+        async with pool_at(server) as pool:
+            reply = await pool.generate(ask())
+    assert (reply.calls, server.stats.requests) == (3, 3)
+    assert pool.meter.spent.calls == 3
+
+
+async def test_faults__a_hang_is_cut_off_and_repeated() -> None:
+    with FakeGemini(good, faults=[Fault(kind="hang")]) as server:
+        async with pool_at(server, quick(attempt_timeout=0.3)) as pool:
+            begun = time.monotonic()
+            reply = await pool.generate(ask())
+    assert reply.calls == 2
+    assert 0.3 <= time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_faults__not_repeated(status: int) -> None:
+    with FakeGemini(good, faults=[Fault(kind=status, message="no")] * 9) as server:
+        async with pool_at(server) as pool:
+            failure = await failure_of(pool, ask())
+            assert (failure.kind, server.stats.requests) == ("invalid-request", 1)
+            assert f"{status}: no" in failure.message
+            again = await failure_of(pool, ask(sample=1))
+    # A wrong key stays wrong; a request that was refused says nothing about the next.
+    assert server.stats.requests == (2 if status == 400 else 1)
+    assert "no" in again.message
+
+
+async def test_faults__retry_after_is_obeyed() -> None:
+    with FakeGemini(good, faults=[Fault(kind=429, retry_after=1)]) as server:
+        async with pool_at(server) as pool:
+            begun = time.monotonic()
+            await pool.generate(ask())
+    assert 1.0 <= time.monotonic() - begun < 2.0
+
+
+async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
+    with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600, message="daily quota")]) as server:
+        async with pool_at(server) as pool:
+            begun = time.monotonic()
+            failure = await failure_of(pool, ask())
+    assert (failure.kind, "daily quota" in failure.message) == ("unavailable", True)
+    assert time.monotonic() - begun < 2
+
+
+async def test_faults__a_used_up_quota_stops_all_who_ask() -> None:
+    """Told to wait for long, nobody else is sent to hear the same; those without the time for it end at once."""
+    with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600)] * 50) as server:
+        async with pool_at(server) as pool:
+            assert await votes(pool, 200) == {"unavailable": 200}
+    assert server.stats.requests <= 16
+
+
+async def test_faults__a_server_that_is_not_there() -> None:
+    with FakeGemini(good) as server:
+        pass
+    async with pool_at(server, quick(backoff=Backoff(attempts=2, initial=0.01))) as pool:
+        failure = await failure_of(pool, ask())
+    assert (failure.kind, "no connection" in failure.message) == ("unavailable", True)
+
+
+async def test_faults__a_storm_loses_nothing() -> None:
+    """30% of 429 with Retry-After, 10% of 503, dropped connections, hangs, cut and prosaic replies."""
+    chance = random.Random(3)
+    faults: list[Answer | Fault] = [
+        *[Fault(kind=429, retry_after=0)] * 30,
+        *[Fault(kind=503)] * 10,
+        *[Fault(kind="reset")] * 5,
+        *[Fault(kind="hang")] * 2,
+        *[Answer.text(GOOD[:20])] * 3,
+        *[Answer.text("Sure! yes")] * 3,
+    ]
+
+    def script(request: GenerateRequest) -> Answer | Fault:
+        # A question that is asked again for its form is answered: this test is about the rest.
+        if "fits the schema" in request.user_texts[-1]:
+            return Answer.text(GOOD)
+        return chance.choice([*faults, *[Answer.text(GOOD)] * 47])
+
+    with FakeGemini(script) as server:
+        settings = quick(attempt_timeout=0.4, backoff=Backoff(attempts=14, initial=0.01, maximum=0.05), call_timeout=30)
+        async with pool_at(server, settings) as pool:
+            assert await votes(pool, 150) == {"yes": 150}
+    entries = pool.ledger.entries()
+    assert sum(entry.calls for entry in entries) == server.stats.requests == pool.meter.spent.calls > 220
+    assert sum(entry.replies for entry in entries) == 150
+
+
+async def test_throttling__shrinks_what_is_in_flight_and_grows_back() -> None:
+    busy = itertools.count()
+
+    def script(_: GenerateRequest) -> Answer | Fault:
+        return Fault(kind=429, retry_after=0) if next(busy) < 16 else Answer.text(GOOD)
+
+    with FakeGemini(script, latency=0.01) as server:
+        async with pool_at(server) as pool:
+            asking = asyncio.create_task(votes(pool, 400))
+            while server.stats.requests < 20:
+                await asyncio.sleep(0.005)
+            assert (pool.concurrency(MODEL) or 99) <= 9
+            assert await asking == {"yes": 400}
+            assert pool.concurrency(MODEL) == 16
+    assert 12 <= server.stats.peak_in_flight <= 16
+
+
+async def test_deadline__of_a_question() -> None:
+    with FakeGemini(lambda _: Fault(kind="hang")) as server:
+        async with pool_at(server, quick(attempt_timeout=0.2, call_timeout=0.7)) as pool:
+            begun = time.monotonic()
+            failure = await failure_of(pool, ask())
+            took = time.monotonic() - begun
+    assert failure.kind == "deadline"
+    assert 0.4 < took < 1.5
+
+
+async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
+    with FakeGemini(lambda _: Fault(kind="hang")) as server:
+        settings = quick(attempt_timeout=30, call_timeout=60, concurrency=2)
+        begun = time.monotonic()
+        async with pool_at(server, settings, until=begun + 1.5) as pool:
+            assert await votes(pool, 20) == {"deadline": 20}
+            assert time.monotonic() - begun < 3
+    assert server.stats.requests == 2
+
+
+async def test_outage__is_told_once_and_ends_the_rest() -> None:
+    with FakeGemini(lambda _: DOWN) as server:
+        settings = quick(backoff=Backoff(attempts=3, initial=0.01), outage=0.05, concurrency=4)
+        async with pool_at(server, settings) as pool:
+            assert await votes(pool, 300) == {"unavailable": 300}
+            failures = {(await failure_of(pool, ask(sample=sample))).message for sample in range(5)}
+    assert len(failures) == 1
+    assert "is down" in failures.pop()
+    assert server.stats.requests < 300, "fewer than one for each question"
+
+
+async def test_budget__calls_are_exact_with_retries_and_many_in_flight() -> None:
+    chance = random.Random(1)
+
+    def script(_: GenerateRequest) -> Answer | Fault:
+        return DOWN if chance.random() < 0.3 else Answer.text(GOOD)
+
+    with FakeGemini(script, latency=0.01) as server:
+        async with pool_at(server, quick(budget=Budget(max_calls=20))) as pool:
+            counts = await votes(pool, 100)
+            failure = await failure_of(pool, ask())
+    assert server.stats.requests == 20
+    assert counts["yes"] + counts["budget"] == 100
+    assert 5 <= counts["yes"] <= 20
+    assert (failure.kind, failure.message) == ("budget", "The budget of 20 judge calls is used up.")
+
+
+@pytest.mark.parametrize("budget", [Budget(max_tokens=3000), Budget(max_cost=3000 * 2.5 / 1e6)])
+async def test_budget__tokens_and_cost_hold_with_many_in_flight(budget: Budget) -> None:
+    usage = {"promptTokenCount": 0, "candidatesTokenCount": 100, "totalTokenCount": 100}
+    with FakeGemini(lambda _: Answer(parts=[{"text": GOOD}], usage=usage), latency=0.01) as server:
+        async with pool_at(server, quick(budget=budget)) as pool:
+            counts = await votes(pool, 100)
+    # The first 16 go out before anybody knows how long an answer is; after that the estimate is right.
+    assert 29 <= counts["yes"] <= 30
+    assert counts["yes"] + counts["budget"] == 100
+    assert pool.meter.spent.tokens <= 3000
+
+
+async def test_cancelling__leaves_the_pool_usable() -> None:
+    with FakeGemini(good, faults=[Fault(kind="hang")] * 16) as server:
+        async with pool_at(server, quick(budget=Budget(max_tokens=100_000))) as pool:
+            asking = asyncio.create_task(votes(pool, 100))
+            while server.stats.requests < 16:
+                await asyncio.sleep(0.005)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert await votes(pool, 50) == {"yes": 50}
