@@ -27,7 +27,11 @@ def told(setting: Setting) -> str:
     else:
         flag = f"--{setting.input} {setting.metavar}"
     default = f"`{setting.default}`" if setting.default else "none"
-    facts = [f"flag `{flag}`", f"input and key `{setting.input}`", f"default {default}"]
+    facts = [
+        f"flag `{flag}`",
+        f"input and key `{setting.input}`" if setting.in_file else f"input `{setting.input}`, not a key",
+        f"default {default}",
+    ]
     return f"### {setting.input}\n\n{setting.help}\n\n*{'; '.join(facts)}*\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.settings import SETTINGS, Settings, read_settings
 
 
@@ -122,9 +122,12 @@ def test_a_value_that_cannot_be(tmp_path: Path, name: str, value: str, wanted: s
 
 
 def test_all_mistakes_at_once_and_the_rest_still_holds(tmp_path: Path) -> None:
-    toml = '# ours\noutput-dir = "out"\nnum-runs = 0\nconcurency = 4\nconfig = ["a"]\n\n[agents]\n"a/**" = 1\n'
+    toml = '# ours\nworkers = 2\nnum-runs = 0\nconcurency = 4\nconfig = ["a"]\n\n[agents]\n"a/**" = 1\n'
     settings, problems = read(
-        tmp_path, toml=toml, flags={"turn-timeout": "soon"}, environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"}
+        tmp_path,
+        toml=toml,
+        flags={"turn-timeout": "soon", "output-dir": "out"},
+        environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"},
     )
     found = {(one.code, one.file, one.line, one.message.split(":")[0].split(" for ")[-1]) for one in problems}
     assert found == {
@@ -180,3 +183,11 @@ def test_a_directory_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").mkdir()
     _, (problem,) = read(tmp_path)
     assert problem.code == "settings-file-unreadable"
+
+
+@pytest.mark.parametrize("name", ["agent-setup", "agent-env", "output-dir", "cache-dir"])
+def test_what_a_pull_request_must_not_set_is_refused_in_the_file(tmp_path: Path, name: str) -> None:
+    settings, (problem,) = read(tmp_path, toml=f'num-runs = 2\n{name} = "x"\n')
+    assert (problem.code, problem.file, problem.line) == ("setting-not-in-file", "agent-eval.toml", 2)
+    assert problem.severity is Severity.ERROR
+    assert getattr(settings, name.replace("-", "_")) == getattr(Settings(root=tmp_path), name.replace("-", "_"))

@@ -34,7 +34,8 @@ def render_text(problems: Sequence[Problem]) -> str:
     for file, group in groupby(_sorted(problems), key=lambda problem: problem.file or ""):
         lines = [_unstarted(_plain(file))] if file else []
         for problem in group:
-            where = f"{problem.line}:{problem.column}: " if problem.line is not None else ""
+            numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
+            where = f"{':'.join(numbers)}: " if numbers else ""
             inside = f" ({_plain(problem.path)})" if problem.path else ""
             lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
             if problem.hint:
