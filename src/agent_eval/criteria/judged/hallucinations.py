@@ -15,7 +15,17 @@ from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
 from agent_eval.criteria.explain import LONGEST_TEXT
 from agent_eval.criteria.judged.fence import RULE, Data, Draft
-from agent_eval.criteria.judged.judge import CODES, Judge, Opinions, Options, Panel, Question, Unjudgeable, together
+from agent_eval.criteria.judged.judge import (
+    CODES,
+    Judge,
+    Opinions,
+    Options,
+    Panel,
+    Question,
+    Unjudgeable,
+    counted_from_0,
+    together,
+)
 from agent_eval.criteria.judged.material import (
     NO_TEXT,
     as_json,
@@ -136,8 +146,9 @@ def read_labels(value: Any) -> Opinions:
     found: dict[int, tuple[str, str]] = {}
     for entry in entries if isinstance(entries, list) else ():
         number, label = (entry.get("number"), entry.get("label")) if isinstance(entry, dict) else (None, None)
-        if isinstance(number, int) and isinstance(label, str):
-            found.setdefault(number - 1, (label, str(entry.get("rationale", ""))))
+        index = counted_from_0(number)
+        if index is not None and isinstance(label, str):
+            found.setdefault(index, (label, str(entry.get("rationale", ""))))
     return found
 
 

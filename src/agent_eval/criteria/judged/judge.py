@@ -220,6 +220,13 @@ def _closed(question: Question, value: Any) -> dict[int, tuple[str, str]]:
     }
 
 
+def counted_from_0(number: Any) -> int | None:
+    """The index that a reply's number stands for (JSON Schema calls 2.0 an integer too); None for anything else."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
+        return None
+    return int(number) - 1
+
+
 def _no_vote(sample: int, why: str, failure: str | None) -> Vote:
     return Vote(sample=sample, verdict=None, score=None, rationale=why, failure=failure)
 

@@ -9,7 +9,7 @@ from typing import Any
 from agent_eval.core.invocation import Rubric
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated
 from agent_eval.criteria.judged.fence import Draft
-from agent_eval.criteria.judged.judge import Opinions, Question
+from agent_eval.criteria.judged.judge import Opinions, Question, counted_from_0
 from agent_eval.criteria.judged.material import as_json
 from agent_eval.criteria.judged.settling import exact_mean, filled
 
@@ -99,11 +99,12 @@ def read_verdicts(value: Any) -> Opinions:
     entries = value.get("verdicts") if isinstance(value, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         number, verdict = (entry.get("number"), entry.get("verdict")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(number, int) or not isinstance(verdict, str):
+        index = counted_from_0(number)
+        if index is None or not isinstance(verdict, str):
             continue
-        if number - 1 in found and found[number - 1][0] != verdict:
-            torn.add(number - 1)
-        found.setdefault(number - 1, (verdict, str(entry.get("rationale", ""))))
+        if index in found and found[index][0] != verdict:
+            torn.add(index)
+        found.setdefault(index, (verdict, str(entry.get("rationale", ""))))
     return {number: opinion for number, opinion in found.items() if number not in torn}
 
 
