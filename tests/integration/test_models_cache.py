@@ -1,0 +1,85 @@
+"""Replies kept and replayed, through the whole pool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
+from models_support import GOOD, MODEL, ask, failure_of, pool_at, quick
+
+from agent_eval.models.pool import open_models
+from agent_eval.models.settings import Backoff, Budget, ModelSettings
+
+
+def good(_: GenerateRequest) -> Answer:
+    return Answer.text(GOOD)
+
+
+async def test_cache__asks_once_and_bills_once(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            first = await pool.generate(ask(case_id="a", purpose="p"))
+            again = await pool.generate(ask(case_id="a", purpose="p"))
+            await pool.generate(ask(sample=1))
+            await pool.generate(ask(run=1))
+        async with pool_at(server, quick(cache=tmp_path, budget=Budget(max_calls=0))) as later:
+            kept = await later.generate(ask())
+            assert (await failure_of(later, ask(sample=7))).kind == "budget"
+        assert server.stats.requests == 3
+        async with pool_at(server) as without:
+            await without.generate(ask())
+        assert server.stats.requests == 4
+    assert (first.cached, first.calls) == (False, 1)
+    assert (again.cached, again.calls) == (kept.cached, kept.calls) == (True, 0)
+    assert again.value == kept.value == first.value
+    assert again.usage == first.usage
+    entry = next(entry for entry in pool.ledger.entries() if entry.case_id == "a")
+    assert (entry.calls, entry.replies, entry.cached_replies) == (1, 1, 1)
+
+
+async def test_cache__keeps_no_failures_and_holds_no_secrets(tmp_path: Path) -> None:
+    with FakeGemini(lambda _: Answer.text("prose")) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            assert (await failure_of(pool, ask())).kind == "malformed"
+    with FakeGemini(good, faults=[Fault(kind=503)]) as server:
+        settings = quick(cache=tmp_path, backoff=Backoff(attempts=1))
+        async with pool_at(server, settings) as pool:
+            assert (await failure_of(pool, ask())).kind == "unavailable"
+            assert not list(tmp_path.rglob("*.json"))
+            await pool.generate(ask("a very private prompt"))
+    (file,) = tmp_path.rglob("*.json")
+    assert b"private" not in file.read_bytes() and b"a-key" not in file.read_bytes()
+
+
+async def test_cache__another_endpoint_is_asked_itself(tmp_path: Path) -> None:
+    with FakeGemini(good) as one, FakeGemini(lambda _: Answer.text(GOOD.replace("yes", "no"))) as two:
+        async with pool_at(one, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+        async with pool_at(two, quick(cache=tmp_path)) as pool:
+            reply = await pool.generate(ask())
+    assert reply.value == {"verdict": "no", "why": "because"}
+
+
+async def test_cache__what_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+        (file,) = tmp_path.rglob("*.json")
+        file.write_text(file.read_text("utf-8").replace("yes", "maybe"), encoding="utf-8")
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            reply = await pool.generate(ask())
+    assert (reply.cached, reply.value) == (False, {"verdict": "yes", "why": "because"})
+
+
+async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server, quick(cache=tmp_path)) as pool:
+            await pool.generate(ask())
+    async with open_models(ModelSettings(replay=tmp_path), {}, models=[MODEL]) as pool:
+        assert await pool.prepare() == []
+        reply = await pool.generate(ask())
+        failure = await failure_of(pool, ask(sample=3, run=1, case_id="f:x", purpose="safety_v1"))
+    assert (reply.cached, reply.value) == (True, {"verdict": "yes", "why": "because"})
+    assert failure.kind == "replay-miss"
+    assert "(safety_v1 of f:x, run 2, sample 4)" in failure.message
+    assert str(tmp_path) in failure.message
