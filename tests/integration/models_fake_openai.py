@@ -41,6 +41,13 @@ def completion(text: str | None, *, finish: str = "stop", usage: Json | None = N
     return Reply(body=body if usage is None else {**body, "usage": usage})
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is what some tests are about."""
+
+
 class FakeOpenAI:
     """The server; a context manager. The script runs in the server's threads."""
 
@@ -72,8 +79,7 @@ class FakeOpenAI:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     @property

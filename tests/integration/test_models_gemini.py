@@ -55,6 +55,7 @@ async def test_gemini__sends_the_question_and_reads_the_answer() -> None:
     }
     (entry,) = pool.ledger.entries()
     assert (entry.case_id, entry.purpose, entry.calls, entry.replies) == ("a:1", "safety_v1", 1, 1)
+    assert entry.versions == (MODEL,)
     assert entry.cost == pytest.approx((60 * 0.30 + 40 * 0.03 + 15 * 2.50) / 1e6)
 
 

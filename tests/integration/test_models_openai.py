@@ -87,6 +87,16 @@ async def test_openai__no_reply(reply: Reply, kind: str, words: str, calls: int)
     assert len(server.calls) == pool.meter.spent.calls == calls
 
 
+async def test_openai__a_quoted_key_is_masked() -> None:
+    refusal = Reply(status=401, body={"error": {"message": "Incorrect API key provided: sk-secret-123."}})
+    with FakeOpenAI(lambda _: refusal) as server:
+        async with open_models(QUICK, environ(server, OPENAI_API_KEY="sk-secret-123"), models=[MODEL]) as pool:
+            first = await failure_of(pool, ask(model=MODEL))
+            second = await failure_of(pool, ask(model=MODEL))
+    assert "sk-secret" not in first.message + second.message
+    assert "***" in first.message and "***" in second.message
+
+
 async def test_openai__retry_after_and_repeats_are_ours() -> None:
     replies = iter([Reply(status=429, body={}, headers={"Retry-After-Ms": "300"}), Reply(status=500, body={})])
     with FakeOpenAI(lambda _: next(replies, completion(GOOD))) as server:

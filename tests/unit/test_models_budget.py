@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_eval.models.budget import Meter
 from agent_eval.models.protocol import ModelFailure
@@ -68,6 +70,21 @@ async def test_meter__what_nobody_told_counts_as_reserved() -> None:
     (await meter.reserve(60, 0.0)).settle(None, None)
     assert meter.spent.tokens == 60
     await refused(meter, expected=41)
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40), st.integers(0, 300))
+async def test_meter__is_overrun_by_the_error_of_one_estimate_at_most(
+    attempts: list[tuple[int, int]], limit: int
+) -> None:
+    """Whatever was expected and used, in whichever order they end."""
+    meter = Meter(Budget(max_tokens=limit))
+    await asyncio.gather(
+        *(attempt(meter, expected=expected, used=used) for expected, used in attempts), return_exceptions=True
+    )
+    in_flight_errors = sum(max(0, used - expected) for expected, used in attempts)
+    assert meter.spent.tokens <= limit + in_flight_errors
+    if all(used <= expected for expected, used in attempts):
+        assert meter.spent.tokens <= limit
 
 
 async def test_meter__without_limits() -> None:

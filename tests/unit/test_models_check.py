@@ -90,3 +90,5 @@ def test_check_models__judge_model_that_no_criterion_uses_is_checked_too() -> No
 def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:
     checked = check_models([use(), use("nonsense")], ModelSettings(replay=tmp_path), {})
     assert [problem.code for problem in checked.problems] == ["judge-model-unknown"]
+    (missing,) = check_models([use()], ModelSettings(replay=tmp_path / "no"), {}).problems
+    assert missing.code == "judge-replay-missing"

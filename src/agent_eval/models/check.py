@@ -48,6 +48,8 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
     A replay needs no key, so only the names and the configs are looked at.
     """
     found = _Findings()
+    if settings.replay is not None and not settings.replay.is_dir():
+        found.add(_Finding(code="judge-replay-missing", message=f"{settings.replay} is no directory to replay from."))
     endpoints: dict[str, Endpoint] = {}
     owner = _owner(uses, settings, environ, found)
     for use in uses:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from agent_eval.core.limiter import Limiter
+from agent_eval.core.masking import Masker
 from agent_eval.models.budget import Meter, Reservation
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.health import Health
@@ -69,6 +70,8 @@ class Lane:
         self._meter = meter
         self._until = until
         self._limiter = Limiter(settings.concurrency)
+        # Some providers quote the key when they refuse it.
+        self._masker = Masker([endpoint.api_key] if endpoint.api_key else [])
         self._health = Health(
             endpoint.name.given,
             outage=settings.outage,
@@ -98,6 +101,7 @@ class Lane:
                 self._health.answered(time.monotonic())
                 return told
             except Trouble as trouble:
+                trouble.message = self._masker.text(trouble.message)
                 if trouble.hopeless:
                     self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
                 if not trouble.again:

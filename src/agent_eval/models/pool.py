@@ -124,7 +124,7 @@ class ModelPool:
             value = None if request.schema is None else parse_reply(found.text, request.schema)
         except ValueError:
             return None
-        self.ledger.add(request, UsageEntry(cached_replies=1))
+        self.ledger.add(request, UsageEntry(cached_replies=1, versions=(found.model_version,)))
         return ModelReply(
             text=found.text, value=value, usage=found.usage, model_version=found.model_version, calls=0, cached=True
         )
@@ -137,6 +137,7 @@ class ModelPool:
                 calls=question.calls,
                 replies=int(reply is not None),
                 failures=int(reply is None),
+                versions=() if reply is None else (reply.model_version,),
                 usage=question.usage,
                 cost=lane.price.of(question.usage) if lane.price is not None and priced else None,
                 unpriced_calls=0 if lane.price is not None else question.calls,

@@ -46,6 +46,8 @@ class UsageEntry:
     usage: ModelUsage = field(default_factory=ModelUsage)
     cost: float | None = None
     """US dollars; None: there is no price for the model, or nothing was sent."""
+    versions: tuple[str, ...] = ()
+    """What answered, as the provider names it; sorted."""
     unpriced_calls: int = 0
     """Attempts to models without a price: `cost` says nothing about them."""
 
@@ -70,6 +72,7 @@ def _plus(one: UsageEntry, other: UsageEntry) -> UsageEntry:
         failures=one.failures + other.failures,
         usage=add_usage(one.usage, other.usage),
         cost=sum(costs) if costs else None,
+        versions=tuple(sorted({*one.versions, *other.versions})),
         unpriced_calls=one.unpriced_calls + other.unpriced_calls,
     )
 

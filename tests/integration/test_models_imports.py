@@ -1,0 +1,23 @@
+"""What costs a second to import is imported only when a model is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+import agent_eval.models.check, agent_eval.models.pool
+from agent_eval.models.check import ModelUse, check_models
+from agent_eval.models.settings import ModelSettings
+
+use = ModelUse(model="gemini-2.5-flash", case_id="a", purpose="p")
+print(len(check_models([use], ModelSettings(), {}).problems))
+heavy = {"google.genai", "google.auth", "openai", "httpx2", "jsonschema", "requests"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_models__are_checked_without_their_clients() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["1", "[]"]
