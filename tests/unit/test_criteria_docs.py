@@ -9,6 +9,8 @@ import pytest
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria.explain import explain_response, explain_trajectory, list_calls
+from agent_eval.criteria.judged.judge import CODES
+from agent_eval.criteria.judged.settling import NO_VERDICT
 from agent_eval.criteria.registry import INFORMATIONAL, supported
 from agent_eval.criteria.rouge import rouge1
 from agent_eval.criteria.tokenize import tokenize
@@ -22,14 +24,14 @@ SCORES = ROOT / "src" / "agent_eval" / "criteria"
 
 
 def test_every_metric_with_a_scorer_is_described() -> None:
-    names = {name for name in METRICS if supported(name)} | {criterion.name for criterion in INFORMATIONAL}
+    names = {name for name in METRICS if supported(name, judged=True)} | {criterion.name for criterion in INFORMATIONAL}
 
     assert {name for name in names if f"`{name}`" not in CRITERIA} == set()
 
 
 def test_every_code_of_a_missing_score_is_described() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.glob("*.py"))
-    emitted = set(re.findall(r'code="([a-z-]+)"', sources))
+    sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.rglob("*.py"))
+    emitted = {*re.findall(r'code="([a-z-]+)"', sources), *CODES.values(), NO_VERDICT}
 
     assert emitted
     assert set(re.findall(r"^\| `([a-z-]+)` \|", CRITERIA, re.MULTILINE)) == emitted
@@ -42,7 +44,7 @@ def test_the_examples_are_configs(block: str) -> None:
     for metric, value in criteria.items():
         form = value if isinstance(value, dict) else {"threshold": value}
         model = CRITERION_MODELS[metric].model_validate(form)
-        assert supported(metric)
+        assert supported(metric, judged=True)
         assert not model.model_extra
 
 

@@ -19,6 +19,9 @@ from agent_eval.criteria.judged.judge import Panel
 Measure = Callable[[float | None], float | None]
 """The score if each missing verdict counted so much; None leaves it out, as ADK does."""
 
+NO_VERDICT = "no-verdict"
+"""The judge answered, and gave no verdict on something."""
+
 _RATIONALE, _LISTED = 240, 50
 """Characters of a rationale and number of judgements that results.json gets."""
 
@@ -70,7 +73,7 @@ def _not_evaluated(
     failures = Counter(vote.failure for one in missing for vote in one.votes if vote.failure)
     # What the judge said, though it was no verdict, weighs more than calls that failed beside it.
     silent = any(not vote.failure for one in missing for vote in one.votes)
-    code = "no-verdict" if silent or not failures else failures.most_common(1)[0][0]
+    code = NO_VERDICT if silent or not failures else failures.most_common(1)[0][0]
     first = missing[0]
     where = "the conversation" if first.turn is None else f"turn {first.turn + 1}"
     about = f", {shorten(first.subject, 80)!r}" if first.subject else ""
