@@ -1,0 +1,79 @@
+"""How much is in flight: never more than allowed, half after a refusal, back again after quiet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_eval.core.limiter import Limiter
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_limiter__holds_the_maximum() -> None:
+    limiter = Limiter(3)
+    running = peak = 0
+
+    async def work() -> None:
+        nonlocal running, peak
+        async with limiter.slot():
+            running += 1
+            peak = max(peak, running)
+            await asyncio.sleep(0)
+            running -= 1
+
+    await asyncio.gather(*(work() for _ in range(20)))
+    assert (peak, running) == (3, 0)
+
+
+async def test_limiter__halves_once_for_what_was_sent_together_and_never_below_one() -> None:
+    clock = Clock()
+    limiter = Limiter(8, clock=clock)
+    limiter.throttled()
+    limiter.throttled()
+    assert limiter.size == 4
+    for second in range(2, 9):
+        clock.now = second
+        limiter.throttled()
+    assert limiter.size == 1
+
+
+async def test_limiter__grows_back_by_one_a_round() -> None:
+    clock = Clock()
+    limiter = Limiter(4, clock=clock)
+    async with limiter.slot():
+        limiter.throttled()
+        clock.now = 1.0
+    assert limiter.size == 2, "what began before the refusal proves nothing"
+    sizes = []
+    for _ in range(8):
+        clock.now += 1
+        async with limiter.slot():
+            pass
+        sizes.append(limiter.size)
+    assert sizes[1:3] == [2, 3] and sizes[-1] == 4
+
+
+async def test_limiter__a_cancelled_wait_passes_its_turn_on() -> None:
+    limiter = Limiter(1)
+    order: list[str] = []
+
+    async def work(name: str) -> None:
+        async with limiter.slot():
+            order.append(name)
+            await asyncio.sleep(0.01)
+
+    tasks = [asyncio.create_task(work(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.wait_for(asyncio.gather(tasks[0], tasks[2]), timeout=5)
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[1]
+    assert order == ["a", "c"]
