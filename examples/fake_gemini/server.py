@@ -17,8 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 from fake_gemini.messages import Answer, BadRequest, Fault, GenerateRequest, Json, Script, check_body, response_chunks
 
 _METHOD = re.compile(
-    r"^/v1(?:beta1?|alpha)?/(?:projects/(?P<project>[\w.-]+)/locations/(?P<location>[\w-]+)/publishers/google/)?"
-    r"models/(?P<model>[\w.-]+):(?P<method>generateContent|streamGenerateContent)$"
+    r"^/v1(?:beta1?|alpha)?/"
+    r"(?:(?:projects/(?P<project>[\w.-]+)/locations/(?P<location>[\w-]+)/)?(?:publishers/google/models|endpoints)|models)"
+    r"/(?P<model>[\w.-]+):(?P<method>generateContent|streamGenerateContent)$"
 )
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",

@@ -165,6 +165,7 @@ def service_account(directory: Path, server: FakeGemini) -> str:
             ("p-2", "us-west1", "gemini-2.5-pro"),
         ),
         (FULL, {"GOOGLE_CLOUD_PROJECT": "p-2"}, ("p-1", "europe-west4", "gemini-2.5-pro")),
+        ("projects/p-1/locations/us-east4/endpoints/4711", {}, ("p-1", "us-east4", "4711")),
     ],
 )
 async def test_vertex__application_default_credentials(
@@ -188,6 +189,16 @@ async def test_vertex__application_default_credentials(
     assert reply.value == {"verdict": "yes", "why": "because"}
     (sent,) = server.received
     assert (sent.project, sent.location, sent.model) == asked
+
+
+async def test_vertex__with_a_key() -> None:
+    with FakeGemini(good) as server:
+        environ = {"GOOGLE_API_KEY": "express-key", "GOOGLE_VERTEX_BASE_URL": server.url}
+        async with open_models(QUICK, environ, models=["vertex_ai/gemini-2.5-pro"]) as pool:
+            reply = await pool.generate(ask(model="vertex_ai/gemini-2.5-pro"))
+    assert reply.value == {"verdict": "yes", "why": "because"}
+    (sent,) = server.received
+    assert (sent.project, sent.model, sent.headers["x-goog-api-key"]) == (None, "gemini-2.5-pro", "express-key")
 
 
 async def test_vertex__credentials_that_do_not_work_are_found_before_anything_runs(
