@@ -35,7 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # A C locale must not make us fail on an agent's words.
             stream.reconfigure(encoding="utf-8", errors="replace")
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(given, "paths") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    elif rest:  # Paths behind a flag that stands behind paths: argparse takes only the first group.
+        given.paths += rest
     try:
         return int(given.command(given))
     except KeyboardInterrupt:
@@ -135,7 +140,8 @@ def _gate(settings: Settings, problems: list[Problem]) -> int:
         with _telling_progress() as tell:
             outcome = _with_signals(settings, _clients(tell))
     _tell(outcome, settings)
-    return exit_code(outcome.report.verdict, settings.on_inconclusive)
+    report = outcome.report
+    return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:
@@ -198,9 +204,9 @@ def _telling_progress() -> Iterator[Callable[[Progress], None]]:
 def _tell(outcome: Outcome, settings: Settings) -> None:
     """Tells the outcome on the console, and to GitHub when it listens."""
     from agent_eval.report.console import console
-    from agent_eval.results.folder import FILES, relative
+    from agent_eval.results.folder import relative
 
-    files = {name: relative(outcome.files[name], settings.root) for name in FILES}
+    files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
     on_terminal = sys.stdout.isatty()
     width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
     color = on_terminal and "NO_COLOR" not in os.environ

@@ -53,7 +53,7 @@ class Outcome:
 
     report: RunReport
     files: Mapping[str, Path]
-    """What was written, by the names of FILES; absolute."""
+    """What was written, by the names of FILES; absolute. An invalid run writes no recordings."""
 
 
 async def run(settings: Settings, clients: Clients) -> Outcome:
@@ -313,11 +313,15 @@ def _write(settings: Settings, clients: Clients, report: RunReport, *, lines: It
         report.reasons = [Reason(code="invalid", message=message)]
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
-    shown = {name: relative(output / file, settings.root) for name, file in FILES.items()}
-    write_recordings(output / FILES["recordings-file"], lines or ())
-    write_text(output / FILES["results-file"], results_json(report))
-    write_text(output / FILES["junit-file"], junit_xml(report))
+    files = {name: output / file for name, file in FILES.items()}
+    if lines is None:
+        del files["recordings-file"]  # Nothing was run: what an earlier run paid for stays.
+    else:
+        write_recordings(files["recordings-file"], lines)
+    write_text(files["results-file"], results_json(report))
+    write_text(files["junit-file"], junit_xml(report))
+    shown = {name: relative(path, settings.root) for name, path in files.items()}
     summary = summary_markdown(report, source_url=clients.source_url, files=shown)
-    write_text(output / FILES["summary-file"], summary)
+    write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
-    return Outcome(report=report, files={name: output / file for name, file in FILES.items()})
+    return Outcome(report=report, files=files)

@@ -79,5 +79,9 @@ def test_no_case_at_all_is_no_success() -> None:
     ],
 )
 def test_exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], code: int) -> None:
-    assert exit_code(verdict, on_inconclusive) == code
+    assert exit_code(verdict, on_inconclusive, not_run=0) == code
     assert len(set(EXIT_CODES.values())) == 4
+
+
+def test_a_gate_that_was_broken_off_never_says_0() -> None:
+    assert exit_code("inconclusive", "pass", not_run=1) == 3

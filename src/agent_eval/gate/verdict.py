@@ -48,8 +48,14 @@ def _code(case: CaseReport) -> str:
     return case.reason.code if case.reason is not None else case.status
 
 
-def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"]) -> int:
-    """0 passed, 1 failed, 2 invalid, 3 inconclusive (0 if the user wants it to pass)."""
-    if verdict == "inconclusive" and on_inconclusive == "pass":
+def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *, not_run: int) -> int:
+    """0 passed, 1 failed, 2 invalid, 3 inconclusive.
+
+    Args:
+        verdict: What the gate says.
+        on_inconclusive: `pass` makes it 0 when errors of the world kept cases from being judged.
+        not_run: How many cases were not run. A gate that was broken off never says 0: nobody has looked at them.
+    """
+    if verdict == "inconclusive" and on_inconclusive == "pass" and not not_run:
         return 0
     return EXIT_CODES[verdict]

@@ -81,7 +81,7 @@ def console(report: RunReport, *, width: int = 100, color: bool = False, files: 
 def print_report(report: RunReport, target: Console, *, files: Mapping[str, str] | None = None) -> None:
     """Prints the result to a console of rich's; see `console`."""
     for block in _blocks(report, files or {}):
-        target.print(block, soft_wrap=False)
+        target.print(block, crop=False)
 
 
 def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
@@ -249,10 +249,9 @@ def _ending(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     for reason in other_reasons(report):
         yield styled(" ", (reason, ""))
     if files:
-        from rich.table import Table
-
-        grid = Table.grid(padding=(0, 2, 0, 1))
+        width = max(len(name) for name in files)
         for name, path in files.items():
-            grid.add_row(styled((name, "dim")), styled((path, "")))
-        yield grid
+            line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
+            line.no_wrap, line.overflow = True, "ignore"  # A path in two pieces opens nothing.
+            yield line
     yield styled((headline(report), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
