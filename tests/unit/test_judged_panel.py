@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from judged_samples import (
     ScriptedModel,
     conversation,
@@ -12,13 +14,17 @@ from judged_samples import (
     judged,
     refused,
     rubric,
+    score,
     scored,
     turn,
     verdict,
     verdicts,
 )
 
+from agent_eval.criteria.base import NotEvaluated, Scored
+from agent_eval.criteria.judged.ballot import lower_median
 from agent_eval.criteria.judged.judge import CODES, DEFAULT_JUDGE, Judge, judge_options
+from agent_eval.criteria.judged.rubrics import SCALE
 from agent_eval.criteria.registry import judge_of
 from agent_eval.evalset.criterion_models import CRITERION_MODELS
 from agent_eval.evalset.criterion_reading import criterion
@@ -38,7 +44,7 @@ def words(*said: str) -> ScriptedModel:
 
 
 @pytest.mark.parametrize(
-    ("said", "score", "calls", "tally", "close"),
+    ("said", "outcome", "calls", "tally", "close"),
     [
         ("vvvvv", 1.0, 3, (3, 0), False),
         ("iiivv", 0.0, 3, (3, 0), False),
@@ -50,21 +56,58 @@ def words(*said: str) -> ScriptedModel:
     ],
 )
 def test_votes__stop_when_they_are_decided(
-    said: str, score: float, calls: int, tally: tuple[int, int], close: bool
+    said: str, outcome: float, calls: int, tally: tuple[int, int], close: bool
 ) -> None:
     model = words(*({"v": "valid", "i": "invalid"}[letter] for letter in said))
 
     result = scored(judged(MATCH, model, samples=len(said)), conversation([turn()]))
 
-    assert result.score == score
+    assert result.score == outcome
     assert len(model.requests) == calls
     [judgement] = result.judgements
     assert (judgement.tally, judgement.close, judgement.planned) == (tally, close, len(said))
     assert judgement.agreement == tally[0] / sum(tally)
-    winner = next(vote for vote in judgement.votes if vote.score == score)
+    winner = next(vote for vote in judgement.votes if vote.score == outcome)
     assert judgement.rationale == winner.rationale
     assert result.details["judge"]["saved"] == len(said) - calls
     assert result.details["judge"]["calls"] == calls
+
+
+WORDS = st.sampled_from(["yes", "no", "yes", "no", None])
+SAMPLES = st.integers(1, 4).flatmap(
+    lambda rubrics: st.lists(
+        st.one_of(st.none(), *[st.lists(WORDS, min_size=rubrics, max_size=rubrics)] * 4), min_size=1, max_size=9
+    )
+)
+"""What each sample says of each rubric: None for a call that fails, and for a rubric that stays skipped."""
+
+
+@given(SAMPLES)
+def test_stopping_early__changes_no_verdict_whatever_fails_or_is_skipped(
+    samples: list[list[str | None] | None],
+) -> None:
+    def script(request: ModelRequest) -> Any:
+        said = samples[request.sample]
+        return failure("unavailable") if said is None else verdicts(*said)
+
+    count = max((len(said) for said in samples if said), default=1)
+    model = ScriptedModel(script=script)
+    rubrics = [rubric(str(number)) for number in range(count)]
+    criterion_ = judged(RUBRICS, model, samples=len(samples), rubrics=rubrics, threshold=0.0)
+
+    result = score(criterion_, conversation([turn()]))
+
+    full = [
+        lower_median([SCALE[word] for said in samples if said and (word := said[number]) is not None])
+        for number in range(count)
+    ]
+    if all(one is None for one in full):
+        assert isinstance(result, NotEvaluated)
+    else:
+        assert isinstance(result, Scored)
+        assert [one.score for one in result.judgements] == full
+    first = [request.sample for request in model.requests if "Leave none out" not in request.prompt]
+    assert sorted(first) == list(range(len(first))), "each sample is taken once, in order"
 
 
 def test_turns_and_samples__are_judged_at_once() -> None:
@@ -159,14 +202,14 @@ def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
     assert "from 0.5 to 1" in result.message
 
 
-@pytest.mark.parametrize(("threshold", "others", "score"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])
-def test_a_gap_that_can_not_matter__leaves_the_score(threshold: float, others: str, score: float) -> None:
+@pytest.mark.parametrize(("threshold", "others", "outcome"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])
+def test_a_gap_that_can_not_matter__leaves_the_score(threshold: float, others: str, outcome: float) -> None:
     def script(request: ModelRequest) -> Any:
         return failure("refused") if "gap" in request.prompt else verdict(others)
 
     criterion_ = judged(MATCH, ScriptedModel(script=script), threshold=threshold)
 
-    assert scored(criterion_, conversation([turn(), turn("gap")])).score == score
+    assert scored(criterion_, conversation([turn(), turn("gap")])).score == outcome
 
 
 @pytest.mark.parametrize(

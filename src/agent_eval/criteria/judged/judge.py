@@ -256,11 +256,14 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     Raises:
         Unjudgeable: One of them did; the others are cancelled, since nothing that they say would count.
     """
+    stopped: Unjudgeable | None = None
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in work]
-    except* Unjudgeable as stopped:
-        raise _first(stopped) from None
+    except* Unjudgeable as found:
+        stopped = _first(found)
+    if stopped is not None:  # Raised in there, it would become a group again.
+        raise stopped
     return [task.result() for task in tasks]
 
 

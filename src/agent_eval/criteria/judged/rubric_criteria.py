@@ -138,10 +138,12 @@ class RubricCriterion:
         # A conversation is judged once, by the rubrics of its last turn.
         judged = [len(turns) - 1] if self.name == TRAJECTORY else list(range(len(turns)))
         questions: list[Question] = []
+        properties: dict[str, str] = {}
         for turn in judged:
             rubrics = effective_rubrics(self.rubrics, conversation, turn, RUBRIC_TYPES[self.name])
             if isinstance(rubrics, NotEvaluated):
                 return rubrics
+            properties |= {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
             questions.append(rubric_question(turn, rubrics, self._draft(turns, turn)))
         panel = Panel(self.judge, self.options, self.name, conversation)
         try:
@@ -158,7 +160,7 @@ class RubricCriterion:
             threshold=self.threshold,
             turn_scores=scores,
             findings=[
-                self._finding(turns, turn, score, by_turn[turn])
+                self._finding(turns, turn, score, by_turn[turn], properties)
                 for turn, score in enumerate(scores)
                 if score is not None and score < self.threshold
             ],
@@ -171,19 +173,23 @@ class RubricCriterion:
         return _TURN_DRAFTS[self.name](turns[turn], answer)
 
     def _finding(
-        self, turns: Sequence[Invocation], turn: int, score: float, judgements: Sequence[Judgement]
+        self,
+        turns: Sequence[Invocation],
+        turn: int,
+        score: float,
+        judgements: Sequence[Judgement],
+        properties: Mapping[str, str],
     ) -> TurnFinding:
         shown = {
             FINAL_RESPONSE: lambda: answer_text(turns[turn], with_intermediate=self.include_intermediate),
             TOOL_USE: lambda: steps(turns[turn].intermediate_data),
             TRAJECTORY: lambda: dialogue(turns),
         }[self.name]()
-        # What fell first: the rest stands in the details.
-        lowered = sorted(judgements, key=lambda one: one.score if one.score is not None else SCALE["no"])
+        lowered = [judgement for judgement in judgements if judgement.score != SCALE["yes"]]
         return TurnFinding(
             turn=turn,
             score=score,
-            expected="\n".join(f"yes: {judgement.subject}" for judgement in judgements),
+            expected="\n".join(f"{one.subject}: {properties[one.subject]}" for one in lowered),
             actual=shorten(shown, LONGEST_TEXT) or NO_TEXT,
-            why=tuple(why(judgement) for judgement in lowered if judgement.score != SCALE["yes"]),
+            why=tuple(why(judgement) for judgement in lowered),
         )
