@@ -1,0 +1,72 @@
+"""The estimate brackets what is really asked, and both ends are reached."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from judged_samples import ScriptedModel, conversation, judged, rubric, score, turn, verdict, verdicts
+
+from agent_eval.criteria.judged.building import JUDGED
+from agent_eval.criteria.judged.estimate import judge_calls
+from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.models.protocol import ModelRequest
+
+
+def unanimous(word: int) -> ScriptedModel:
+    """Always the best word (0) or the worst one (-1), skipping nothing."""
+    return ScriptedModel(script=lambda request: _reply(request, word, skips=False))
+
+
+def torn() -> ScriptedModel:
+    """Votes that leave it open to the end; the first subject is skipped when it can be."""
+    return ScriptedModel(script=lambda request: _reply(request, -(request.sample % 2), skips=True))
+
+
+def _reply(request: ModelRequest, word: int, *, skips: bool) -> Any:
+    assert request.schema is not None
+    properties = request.schema["properties"]
+    if "verdict" in properties:
+        return verdict(properties["verdict"]["enum"][word])
+    skips = skips and "Leave none out" not in request.prompt
+    if "verdicts" in properties:
+        said = ["yes", "no"][word]
+        return verdicts(None if skips else said, said)
+    if properties["sentences"]["items"]["type"] == "string":
+        return {"sentences": ["One.", "Two."]}
+    listing = request.prompt.split("The sentences to check:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
+    labels = [{"number": one["number"], "rationale": "", "label": "supported"} for one in json.loads(listing)]
+    return {"sentences": labels[skips:]}
+
+
+def asked(metric: str, model: ScriptedModel, samples: int, turns: int) -> int:
+    simulated = METRICS[metric].needs_scenario
+    case: dict[str, Any] = {}
+    if simulated:
+        case["conversation_scenario"] = ConversationScenario(starting_prompt="hello", conversation_plan="p")
+    options: dict[str, Any] = {"rubrics": [rubric("a"), rubric("b")]} if METRICS[metric].rubric_type else {}
+    threshold = METRICS[metric].low
+    criterion = judged(metric, model, samples=samples, threshold=threshold, **options)
+    score(criterion, conversation([turn(answer="One. Two.") for _ in range(turns)], **case))
+    return len(model.requests)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("metric", JUDGED)
+def test_the_estimate_brackets_the_calls(metric: str, samples: int) -> None:
+    for turns in (1, 3):
+        estimate = judge_calls(metric, samples, turns=turns, texts=turns)
+        calls = {asked(metric, model, samples, turns) for model in (unanimous(0), unanimous(-1))}
+        most = asked(metric, torn(), samples, turns)
+
+        assert min(calls) == estimate.least
+        assert max(*calls, most) <= estimate.most
+        if samples % 2:  # An even number of votes that are torn evenly is decided by the last but one at times.
+            assert most == estimate.most
+
+
+def test_other_metrics_ask_nobody() -> None:
+    with pytest.raises(ValueError, match="not judged"):
+        judge_calls("response_match_score", 5, turns=1, texts=1)
