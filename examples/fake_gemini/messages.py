@@ -70,6 +70,8 @@ class Fault:
     message: str = "scripted fault"
     retry_after: int | None = None
     """Seconds, sent as `Retry-After`."""
+    retry_info: float | None = None
+    """Seconds, sent in the error's body as Gemini does when a quota is used up."""
 
 
 @dataclass(frozen=True, kw_only=True)

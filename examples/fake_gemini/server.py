@@ -135,11 +135,15 @@ class _Connection(asyncio.Protocol):
         elif answer.kind == "garbage":
             self._send(200, b"<html>not what you asked for</html>", "application/json")
         elif isinstance(answer.kind, int):
-            self._send_error(answer.kind, answer.message, answer.retry_after)
+            self._send_error(answer.kind, answer.message, answer.retry_after, answer.retry_info)
         return self._serve_next()
 
-    def _send_error(self, status: int, message: str, retry_after: int | None = None) -> None:
-        error = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, "UNKNOWN")}
+    def _send_error(
+        self, status: int, message: str, retry_after: int | None = None, retry_info: float | None = None
+    ) -> None:
+        error: Json = {"code": status, "message": message, "status": _STATUS_NAMES.get(status, "UNKNOWN")}
+        if retry_info is not None:
+            error["details"] = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_info}s"}]
         extra = f"Retry-After: {retry_after}\r\n" if retry_after is not None else ""
         self._server.stats.statuses[status] += 1
         self._send(status, json.dumps({"error": error}).encode(), "application/json; charset=UTF-8", extra)

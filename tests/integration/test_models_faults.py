@@ -48,11 +48,11 @@ async def test_faults__repeated(kind: Any) -> None:
 
 async def test_faults__a_hang_is_cut_off_and_repeated() -> None:
     with FakeGemini(good, faults=[Fault(kind="hang")]) as server:
-        async with pool_at(server, quick(attempt_timeout=0.3)) as pool:
+        async with pool_at(server, quick(attempt_timeout=1.0)) as pool:
             begun = time.monotonic()
             reply = await pool.generate(ask())
     assert reply.calls == 2
-    assert 0.3 <= time.monotonic() - begun < 2
+    assert 1.0 <= time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
@@ -73,7 +73,15 @@ async def test_faults__retry_after_is_obeyed() -> None:
         async with pool_at(server) as pool:
             begun = time.monotonic()
             await pool.generate(ask())
-    assert 1.0 <= time.monotonic() - begun < 2.0
+    assert 1.0 <= time.monotonic() - begun < 5
+
+
+async def test_faults__the_delay_in_geminis_error_is_obeyed() -> None:
+    with FakeGemini(good, faults=[Fault(kind=429, retry_info=0.6)]) as server:
+        async with pool_at(server) as pool:
+            begun = time.monotonic()
+            await pool.generate(ask())
+    assert 0.6 <= time.monotonic() - begun < 5
 
 
 async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
@@ -82,7 +90,7 @@ async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
             begun = time.monotonic()
             failure = await failure_of(pool, ask())
     assert (failure.kind, "daily quota" in failure.message) == ("unavailable", True)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
 
 
 async def test_faults__a_used_up_quota_stops_all_who_ask() -> None:
@@ -98,7 +106,7 @@ async def test_faults__a_server_that_is_not_there() -> None:
         pass
     async with pool_at(server, quick(backoff=Backoff(attempts=2, initial=0.01))) as pool:
         failure = await failure_of(pool, ask())
-    assert (failure.kind, "no connection" in failure.message) == ("unavailable", True)
+    assert (failure.kind, "no connection" in failure.message, failure.calls) == ("unavailable", True, 2)
 
 
 async def test_faults__a_storm_loses_nothing() -> None:
@@ -120,7 +128,7 @@ async def test_faults__a_storm_loses_nothing() -> None:
         return chance.choice([*faults, *[Answer.text(GOOD)] * 47])
 
     with FakeGemini(script) as server:
-        settings = quick(attempt_timeout=0.4, backoff=Backoff(attempts=14, initial=0.01, maximum=0.05), call_timeout=30)
+        settings = quick(attempt_timeout=1.0, backoff=Backoff(attempts=14, initial=0.01, maximum=0.05), call_timeout=30)
         async with pool_at(server, settings) as pool:
             assert await votes(pool, 150) == {"yes": 150}
     entries = pool.ledger.entries()
@@ -152,7 +160,7 @@ async def test_deadline__of_a_question() -> None:
             failure = await failure_of(pool, ask())
             took = time.monotonic() - begun
     assert failure.kind == "deadline"
-    assert 0.4 < took < 1.5
+    assert 0.4 < took < 5
 
 
 async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
@@ -161,7 +169,7 @@ async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
         begun = time.monotonic()
         async with pool_at(server, settings, until=begun + 1.5) as pool:
             assert await votes(pool, 20) == {"deadline": 20}
-            assert time.monotonic() - begun < 3
+            assert time.monotonic() - begun < 5
     assert server.stats.requests == 2
 
 
@@ -198,7 +206,6 @@ async def test_budget__tokens_and_cost_hold_with_many_in_flight(budget: Budget) 
     with FakeGemini(lambda _: Answer(parts=[{"text": GOOD}], usage=usage), latency=0.01) as server:
         async with pool_at(server, quick(budget=budget)) as pool:
             counts = await votes(pool, 100)
-    # The first 16 go out before anybody knows how long an answer is; after that the estimate is right.
     assert 29 <= counts["yes"] <= 30
     assert counts["yes"] + counts["budget"] == 100
     assert pool.meter.spent.tokens <= 3000

@@ -14,14 +14,14 @@ from agent_eval.models.settings import Budget
 
 
 async def attempt(meter: Meter, *, expected: float, used: float) -> None:
-    reservation = await meter.reserve(expected, expected / 1000)
+    reservation = await meter.reserve(lambda: (expected, expected / 1000))
     await asyncio.sleep(0)
     reservation.settle(used, used / 1000)
 
 
 async def refused(meter: Meter, *, expected: float = 1.0) -> str:
     with pytest.raises(ModelFailure) as failure:
-        await meter.reserve(expected, expected / 1000)
+        await meter.reserve(lambda: (expected, expected / 1000))
     assert failure.value.kind == "budget"
     return f"{failure.value.message} {failure.value.hint}"
 
@@ -67,13 +67,25 @@ async def test_meter__a_no_is_final() -> None:
 
 async def test_meter__what_nobody_told_counts_as_reserved() -> None:
     meter = Meter(Budget(max_tokens=100))
-    (await meter.reserve(60, 0.0)).settle(None, None)
+    (await meter.reserve(lambda: (60, 0.0))).settle(None, None)
     assert meter.spent.tokens == 60
     await refused(meter, expected=41)
 
 
+async def test_meter__asks_for_the_estimate_anew_after_a_wait() -> None:
+    """Nobody knew at first how long answers are; those who waited needn't be refused for that."""
+    meter = Meter(Budget(max_tokens=100))
+    guess = 60.0
+    first = await meter.reserve(lambda: (guess, 0.0))
+    waiting = asyncio.create_task(meter.reserve(lambda: (guess, 0.0)))
+    await asyncio.sleep(0)
+    guess = 50.0
+    first.settle(50.0, 0.0)
+    assert (await waiting).tokens == 50.0
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40), st.integers(0, 300))
-async def test_meter__is_overrun_by_the_error_of_one_estimate_at_most(
+async def test_meter__is_overrun_by_what_estimates_were_short_of_at_most(
     attempts: list[tuple[int, int]], limit: int
 ) -> None:
     """Whatever was expected and used, in whichever order they end."""
@@ -96,11 +108,11 @@ async def test_meter__without_limits() -> None:
 
 async def test_meter__a_waiting_attempt_can_be_cancelled() -> None:
     meter = Meter(Budget(max_tokens=100))
-    first = await meter.reserve(60, 0.0)
-    waiting = asyncio.create_task(meter.reserve(60, 0.0))
+    first = await meter.reserve(lambda: (60, 0.0))
+    waiting = asyncio.create_task(meter.reserve(lambda: (60, 0.0)))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     first.settle(10, 0.0)
-    assert (await meter.reserve(60, 0.0)).tokens == 60
+    assert (await meter.reserve(lambda: (60, 0.0))).tokens == 60

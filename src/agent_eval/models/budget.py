@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_eval.models.protocol import ModelFailure
@@ -23,8 +24,8 @@ class Meter:
     """Counts, and says no.
 
     An attempt reserves what it will probably use; where what is reserved could exceed a limit, but what is used
-    doesn't, it waits until others have ended. So a limit is exceeded by the error of one estimate at most, not by
-    everything that happens to be in flight. Once a limit has said no, it says no to all that follows.
+    doesn't, it waits until others have ended. So a limit is exceeded by what estimates were short of at most, not by
+    all that happens to be in flight. Once a limit has said no, it says no to all that follows.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -40,17 +41,18 @@ class Meter:
         """Why nothing more is sent."""
         return self._failure
 
-    async def reserve(self, tokens: float, cost: float) -> Reservation:
+    async def reserve(self, estimate: Callable[[], tuple[float, float]]) -> Reservation:
         """Asks for leave to send an attempt, and counts it.
 
         Args:
-            tokens: How many it will probably use.
-            cost: US dollars that it will probably cost.
+            estimate: Tells how many tokens it will probably use, and how many US dollars it will probably cost. It is
+                asked anew after a wait: more is known by then.
 
         Raises:
             ModelFailure: `budget`.
         """
         while True:
+            tokens, cost = estimate()
             if self._failure is None:
                 self._failure = self._over(tokens, cost)
             if self._failure is not None:

@@ -22,6 +22,8 @@ from agent_eval.models.usage import add_usage, billed_tokens
 
 _CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for estimates, never for the bill."""
+_FIRST_GUESS = 500
+"""Tokens of an answer, thoughts included, before any answer is known."""
 _QUESTIONS = 3
 """Whose worth of attempts must fail before a model can count as down; one alone may be the question's own fault."""
 _LONG_WAIT = 5.0
@@ -145,11 +147,7 @@ class Lane:
 
     async def _attempt(self, question: Question) -> Told:
         ask = question.ask
-        expected = ModelUsage(
-            input_tokens=(len(ask.prompt) + len(ask.system or "")) // _CHARACTERS_PER_TOKEN + 1,
-            output_tokens=self._output_seen // self._answers_seen if self._answers_seen else 0,
-        )
-        reservation = await self._meter.reserve(float(billed_tokens(expected) or 0), self._cost(expected) or 0.0)
+        reservation = await self._meter.reserve(lambda: self._expected(ask))
         question.calls += 1
         tokens: float | None = None
         cost: float | None = None
@@ -168,6 +166,14 @@ class Lane:
             raise
         finally:
             reservation.settle(tokens, cost)
+
+    def _expected(self, ask: Ask) -> tuple[float, float]:
+        """Tokens and dollars that an attempt will probably use."""
+        usage = ModelUsage(
+            input_tokens=(len(ask.prompt) + len(ask.system or "")) // _CHARACTERS_PER_TOKEN + 1,
+            output_tokens=self._output_seen // self._answers_seen if self._answers_seen else _FIRST_GUESS,
+        )
+        return float(billed_tokens(usage) or 0), self._cost(usage) or 0.0
 
     def _within(self, ask: Ask, question: Question) -> Ask:
         timeout = min(self._settings.attempt_timeout, max(0.001, self._left(question)))

@@ -87,6 +87,9 @@ class ModelPool:
         fresh: ModelReply | None = None
         try:
             fresh = await _fitting(request, lane, question)
+        except ModelFailure as failure:
+            failure.calls = question.calls
+            raise
         finally:
             self._book(request, lane, question, fresh)
         if self._cache is not None:

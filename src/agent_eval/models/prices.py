@@ -57,6 +57,8 @@ def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
     Raises:
         ValueError: An entry is no such thing; the message names it.
     """
+    if not isinstance(table, Mapping):
+        raise ValueError("[prices] must be a table of models")
     prices = dict(DEFAULT_PRICES)
     for model, entry in table.items():
         if not isinstance(entry, Mapping) or not {"input", "output"} <= set(entry) <= {"input", "output", "cached"}:

@@ -83,12 +83,20 @@ class ModelReply:
 class ModelFailure(Exception):
     """No reply. Never a score and never a vote: a missing measurement."""
 
-    def __init__(self, kind: FailureKind, message: str, hint: str | None = None) -> None:
-        """`message` says what happened; `hint`, what to do about it."""
+    def __init__(self, kind: FailureKind, message: str, hint: str | None = None, *, calls: int = 0) -> None:
+        """Describes it.
+
+        Args:
+            kind: What it is.
+            message: What happened, in one sentence.
+            hint: What to do about it.
+            calls: Attempts that were sent to the provider for it.
+        """
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.hint = hint
+        self.calls = calls
 
 
 class Model(Protocol):
