@@ -21,6 +21,7 @@ from evalset_samples import (
     GOOD_SCENARIOS,
     LEGACY_EVALS,
     LEGACY_TURNS,
+    PERSONA,
     Sample,
 )
 
@@ -38,7 +39,7 @@ Ask = Callable[..., dict[str, Any]]
 def adk() -> Iterator[Ask]:
     worker = Path(__file__).with_name("adk_reads_evalsets.py")
     process = subprocess.Popen(
-        [str(adk_python()), "-W", "ignore", str(worker)],
+        [str(adk_python(extra="eval")), "-W", "ignore", str(worker)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -82,6 +83,25 @@ def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> 
     assert adk("agents_dir", str(tmp_path), id="lamp") == {"ok": [case.eval_id for case in ours.eval_cases]}
 
 
+def test_scenarios_become_cases_as_in_adk(adk: Ask, tmp_path: Path) -> None:
+    plain = {"starting_prompt": "Turn on the lamp \u2728", "conversation_plan": "Then ask for its state."}
+    value = {"scenarios": [plain, {**plain, "user_persona": PERSONA}, {**plain, "userPersona": "NOVICE"}]}
+    old = tmp_path / "scenarios.json"
+    old.write_text(json.dumps(value), encoding="utf-8")
+    session = tmp_path / "session.json"
+    session.write_text(json.dumps({"appName": "home", "user_id": "u", "state": {"a": 1}}), encoding="utf-8")
+    new = tmp_path / "app" / "lamp.evalset.json"
+    assert migrate(old, new, initial_session=session) == []
+    reply = adk("file", str(new))["ok"]
+    assert [case["session_input"] for case in reply["eval_cases"]] == [
+        {"app_name": "home", "user_id": "u", "state": {"a": 1}}
+    ] * 3
+    ours = [case["eval_id"] for case in reply["eval_cases"]]
+    theirs = adk("scenario_ids", value)["ok"]
+    # A named persona is hashed with its texts there, and with its name here.
+    assert (ours[:2], ours[2] == theirs[2]) == (theirs[:2], False)
+
+
 def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
     old = tmp_path / "old.evalset.json"
     old.write_text(json.dumps(LEGACY_EVALS), encoding="utf-8")
@@ -110,7 +130,7 @@ def test_adk_loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Pa
 LENIENT = {
     "empty conversation", "rubric twice in a case", "rubric of case and turn", "duplicate eval id", "no cases at all",
     "misspelt optional keys are warnings", "both spellings", "turn without reference", "case without reference",
-    "scenario with default criteria",
+    "scenario with default criteria", "scenario that ends at once", "persona with a broken template",
 }  # fmt: skip
 """ADK loads these, and fails, passes or falls silent later."""
 
@@ -128,6 +148,8 @@ def test_adk_loads_good_configs(sample: Sample, adk: Ask) -> None:
 
 REFUSED_CONFIGS = {
     "a list", "criteria a list", "null criterion", "word", "no threshold", "unknown simulator", "code config",
+    "instructions in the old style", "instructions without plan", "instructions that are no template",
+    "instructions with an unknown filter",
 }  # fmt: skip
 """The other mistakes ADK finds while it scores, or never."""
 

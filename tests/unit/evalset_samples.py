@@ -423,6 +423,30 @@ BAD_EVAL_SETS = [
         says="rename it to `behavior_instructions`",
     ),
     Sample(
+        name="scenario that ends at once",
+        value=eval_set(scenario(starting_prompt="Hello </Finished>")),
+        codes=("needs-reference", "scenario-without-turns"),
+        says="scenario",
+        schema_agrees=False,
+    ),
+    Sample(
+        name="persona with a broken template",
+        value=eval_set(
+            scenario(
+                user_persona={
+                    "id": "p",
+                    "description": "{{ is no template",
+                    "behaviors": [
+                        {"name": "n", "description": "d", "behavior_instructions": ["{% if"], "violation_rubrics": []}
+                    ],
+                }
+            )
+        ),
+        codes=("needs-reference", "persona-template-invalid"),
+        says="scenario",
+        schema_agrees=False,
+    ),
+    Sample(
         name="persona in small letters",
         value=eval_set(scenario(user_persona="novice")),
         codes=("needs-reference", "unknown-persona"),
@@ -432,6 +456,16 @@ BAD_EVAL_SETS = [
 ]
 
 JUDGE = {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}
+INSTRUCTIONS = (
+    "Be a user. {{ conversation_plan }} {{ conversation_history }} {% for b in persona.behaviors %}"
+    "{{ b.get_behavior_instructions_str() | upper }}{% endfor %} End with {{ stop_signal }}"
+)
+
+
+def simulator(**fields: Any) -> dict[str, Any]:
+    return {"criteria": {"response_match_score": 0}, "user_simulator_config": fields}
+
+
 GOOD_CONFIGS = [
     Sample(name="number", value={"criteria": {"response_match_score": 0.5}}),
     Sample(name="numeric string", value={"criteria": {"response_match_score": "0.5"}}),
@@ -455,6 +489,13 @@ GOOD_CONFIGS = [
             "criteria": {"response_match_score": 0},
             "liveModelConfig": {"timeoutSeconds": "30"},
             "user_simulator_config": {"type": None, "model": "m", "maxAllowedInvocations": 3},
+        },
+    ),
+    Sample(
+        name="custom instructions",
+        value={
+            "criteria": {"response_match_score": 0},
+            "user_simulator_config": {"customInstructions": INSTRUCTIONS},
         },
     ),
     Sample(
@@ -599,6 +640,48 @@ BAD_CONFIGS = [
         codes=("invalid-value",),
         says="must have a `type` of 'llm_backed', 'llm_audio'",
         path="user_simulator_config",
+    ),
+    Sample(
+        name="instructions in the old style",
+        value=simulator(custom_instructions="{conversation_plan} {conversation_history} {stop_signal}"),
+        codes=("custom-instructions-invalid",),
+        path="user_simulator_config.custom_instructions",
+        says="write `{{ stop_signal }}`",
+        schema_agrees=False,
+    ),
+    Sample(
+        name="instructions without plan",
+        value=simulator(custom_instructions="{{ conversation_history }} {{ stop_signal }}"),
+        codes=("custom-instructions-invalid",),
+        says="do not use `conversation_plan`",
+        schema_agrees=False,
+    ),
+    Sample(
+        name="instructions that are no template",
+        value=simulator(custom_instructions="\n{{ stop_signal }} {% if %}"),
+        codes=("custom-instructions-invalid",),
+        says="line 2 of the template",
+        schema_agrees=False,
+    ),
+    Sample(
+        name="instructions with an unknown filter",
+        value=simulator(custom_instructions=INSTRUCTIONS + "{{ stop_signal | shout }}"),
+        codes=("custom-instructions-invalid",),
+        says="No filter named 'shout'",
+        schema_agrees=False,
+    ),
+    Sample(
+        name="instructions with an unknown variable",
+        value=simulator(custom_instructions=INSTRUCTIONS + "{{ plan }}{% set x = 1 %}{{ x }}"),
+        codes=("custom-instructions-unknown-variable",),
+        says="`plan`, which is always empty",
+    ),
+    Sample(
+        name="speaking simulator",
+        value=simulator(type="llm_audio"),
+        codes=("audio-simulator-ignored",),
+        path="user_simulator_config.type",
+        says="only writes",
     ),
     Sample(
         name="code config",

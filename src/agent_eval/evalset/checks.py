@@ -10,6 +10,7 @@ from agent_eval.core.problem import Problem
 from agent_eval.evalset.eval_files import EvalFile
 from agent_eval.evalset.metrics import METRICS, MetricSpec
 from agent_eval.evalset.positions import JsonPath
+from agent_eval.evalset.scenarios import check_scenario, check_scenario_with_config
 from agent_eval.evalset.schema import PERSONA_IDS, EvalCase
 from agent_eval.evalset.selectors import nearby
 from agent_eval.evalset.shape import did_you_mean, keys_of
@@ -39,6 +40,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "Add a turn, or delete the case.",
             )
         yield from _persona(file, case, path)
+        yield from check_scenario(file, case, path)
         yield from _rubric_ids(file, case, path)
         yield from _unknown_part_keys(file, case, path)
     if file.eval_set is not None and not file.eval_set.eval_cases:
@@ -67,6 +69,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         path: JsonPath = ("eval_cases", index)
         if case.conversation_scenario is not None:
             yield from _scenario_without_references(file, case, path, specs, where)
+            yield from check_scenario_with_config(file, case, path, config)
         elif case.conversation:
             yield from _turns_without_references(file, case.conversation, path, specs, where)
             yield from _scenario_missing(file, case, path, specs, where)

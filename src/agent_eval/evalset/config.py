@@ -14,6 +14,7 @@ from agent_eval.evalset.criterion_reading import criterion, read_criteria
 from agent_eval.evalset.paths import name_of
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document, read_document
+from agent_eval.evalset.scenarios import check_simulator
 from agent_eval.evalset.shape import did_you_mean, keys_of, shape_problems, spellings
 from agent_eval.evalset.suite import EvalConfig
 
@@ -64,6 +65,7 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
         parsed = ConfigFile.model_validate(document.value)
     except ValidationError as error:
         problems += shape_problems(document, error, ConfigFile, ())
+    problems += check_simulator(document)
     criteria, found_in_criteria = read_criteria(document)
     problems += found_in_criteria
     if parsed is None or any(problem.severity is Severity.ERROR for problem in problems):

@@ -177,6 +177,10 @@ class CustomMetricConfig(BaseModel):
     description: str = ""
 
 
+SIMULATOR_THINKING = 10_240
+"""Tokens that a simulated user may think, unless its config says otherwise (google-adk 2.13.0)."""
+
+
 class LlmBackedUserSimulatorConfig(BaseModel):
     """How the simulated user is played."""
 
@@ -184,7 +188,10 @@ class LlmBackedUserSimulatorConfig(BaseModel):
 
     type: Literal["llm_backed"] | None = "llm_backed"
     model: str = "gemini-2.5-flash"
-    model_configuration: dict[str, Any] = Field(default_factory=dict)
+    model_configuration: dict[str, Any] = Field(
+        default_factory=lambda: {"thinking_config": {"thinking_budget": SIMULATOR_THINKING}}
+    )
+    """Fields of google-genai's GenerateContentConfig."""
     max_allowed_invocations: int = 20
     """Turns after which the conversation ends, the starting prompt included; -1: no limit."""
     custom_instructions: str | None = None

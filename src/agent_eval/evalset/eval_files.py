@@ -170,7 +170,7 @@ def _not_an_eval_set(document: Document, value: Any) -> Problem:
         elif "eval_id" in value or "evalId" in value:
             hint = 'It looks like a single case; write {"eval_set_id": "...", "eval_cases": [...]} around it.'
         elif "scenarios" in value:
-            hint = "It looks like a file of scenarios; each belongs into the `conversation_scenario` of an eval case."
+            hint = "It looks like a file of scenarios; `agent-eval migrate OLD NEW` makes an eval set of it."
     elif isinstance(value, list):
         if any(isinstance(item, dict) and ("eval_id" in item or "evalId" in item) for item in value):
             hint = 'It looks like a list of cases; write {"eval_set_id": "...", "eval_cases": ...} around it.'

@@ -1,38 +1,47 @@
-"""`agent-eval migrate OLD NEW`: an older file, written in the present form."""
+"""`agent-eval migrate OLD NEW`: an older file, or a file of scenarios, written as an eval set."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.checks import check_cases
 from agent_eval.evalset.discovery import SUFFIXES
-from agent_eval.evalset.eval_files import read_eval_file
-from agent_eval.evalset.legacy import read_session
-from agent_eval.evalset.reading import read_document
-from agent_eval.evalset.schema import EvalSet
+from agent_eval.evalset.eval_files import EvalFile, read_eval_file
+from agent_eval.evalset.legacy import Converted, read_session
+from agent_eval.evalset.positions import JsonPath
+from agent_eval.evalset.reading import Document, read_document
+from agent_eval.evalset.scenarios import ConversationScenarios, eval_id_of
+from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
+from agent_eval.evalset.shape import shape_problems
 from agent_eval.evalset.writing import write_eval_set
 
 
 def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> list[Problem]:
-    """Converts an eval file from either of ADK's older forms.
+    """Converts an eval file from either of ADK's older forms, or a file of scenarios (`{"scenarios": [...]}`).
 
     The set's id is the new file's name, because ADK finds a set by it; the case that a list of turns becomes is called
-    as the old file. Nothing is written when there is an error.
+    as the old file, that of a scenario as ADK would call it. Nothing is written when there is an error.
 
     Args:
         old: The file to read.
         new: The file to write; it may be the same.
-        initial_session: A JSON file with the session that a list of turns starts in.
+        initial_session: A JSON file with the session that a list of turns, or each of the scenarios, starts in.
 
     Returns:
         What is wrong; no errors among it: the file was written.
     """
-    session, problems = (
+    document, problems = read_document(old, old.as_posix())
+    if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
+        return _migrate_scenarios(document, problems, new, initial_session)
+    session, wrong = (
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
     )
-    document, wrong = read_document(old, old.as_posix())
-    problems += wrong
-    if document is None or any(problem.severity is Severity.ERROR for problem in problems):
+    problems = [*wrong, *problems]
+    if document is None or _has_error(problems):
         return problems
     file, wrong = read_eval_file(document, session=session)
     if file is None or file.eval_set is None:
@@ -45,10 +54,18 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> lis
     problems += [problem for problem in wrong if problem.code != "legacy-format"]
     if initial_session is not None and not file.converted.single_case:
         problems.append(_unused(initial_session))
+    return problems + _write(_named(file.eval_set, file.converted.single_case, old, new), new)
+
+
+def _has_error(problems: list[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def _write(eval_set: EvalSet, new: Path) -> list[Problem]:
     try:
-        write_eval_set(_named(file.eval_set, file.converted.single_case, old, new), new)
+        write_eval_set(eval_set, new)
     except OSError as error:
-        problems.append(
+        return [
             Problem(
                 severity=Severity.ERROR,
                 code="unwritable-file",
@@ -56,8 +73,72 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> lis
                 hint="Check the directory's permissions.",
                 file=new.as_posix(),
             )
-        )
-    return problems
+        ]
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scenarios(Converted):
+    """A file of scenarios as an eval set."""
+
+    places: tuple[int, ...]
+    """Where in the file the scenario of each case stands."""
+
+    def source_path(self, path: JsonPath) -> JsonPath:
+        match path:
+            case ("eval_cases", int(index), "conversation_scenario", *rest):
+                return ("scenarios", self.places[index], *rest)
+            case ("eval_cases", int(index), *_):
+                return ("scenarios", self.places[index])
+        return ()
+
+
+def _migrate_scenarios(
+    document: Document, problems: list[Problem], new: Path, initial_session: Path | None
+) -> list[Problem]:
+    session, wrong = (None, []) if initial_session is None else _session_input(initial_session)
+    problems = [*wrong, *problems]
+    try:
+        scenarios = ConversationScenarios.model_validate(document.value).scenarios
+    except ValidationError as error:
+        return [*problems, *shape_problems(document, error, ConversationScenarios, ())]
+    cases: dict[str, EvalCase] = {}
+    places: list[int] = []
+    for number, scenario in enumerate(scenarios):
+        eval_id = eval_id_of(scenario)
+        if eval_id in cases:
+            problems.append(
+                document.warning(
+                    "duplicate-scenario",
+                    "The scenario stands in the file before; one case is made of both.",
+                    path=("scenarios", number),
+                    hint="Remove it.",
+                )
+            )
+            continue
+        given = {} if session is None else {"session_input": session}
+        cases[eval_id] = EvalCase(eval_id=eval_id, conversation_scenario=scenario, **given)
+        places.append(number)
+    eval_set = EvalSet(eval_set_id=stem(new), eval_cases=list(cases.values()))
+    file = EvalFile(
+        document=document,
+        eval_set=eval_set,
+        eval_set_id=eval_set.eval_set_id,
+        cases=dict(enumerate(eval_set.eval_cases)),
+        converted=_Scenarios(eval_set=eval_set, single_case=False, places=tuple(places)),
+    )
+    problems += check_cases(file)
+    return problems if _has_error(problems) else problems + _write(eval_set, new)
+
+
+def _session_input(path: Path) -> tuple[SessionInput | None, list[Problem]]:
+    document, problems = read_document(path, path.as_posix())
+    if document is None:
+        return None, problems
+    try:
+        return SessionInput.model_validate(document.value), problems
+    except ValidationError as error:
+        return None, [*problems, *shape_problems(document, error, SessionInput, ())]
 
 
 def _named(eval_set: EvalSet, single_case: bool, old: Path, new: Path) -> EvalSet:
