@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_eval.core.problem import Severity
-from agent_eval.models.check import ModelUse, check_models
+from agent_eval.models.check import ModelUse, check_models, shared_keys
 from agent_eval.models.settings import Budget, ModelSettings
 
 KEY = {"GOOGLE_API_KEY": "a-key"}
@@ -79,6 +79,7 @@ def test_check_models__a_key_for_whom() -> None:
     named = ModelSettings(api_key="k", judge_model="openai/gpt-5")
     (problem,) = check_models(uses, named, {}).problems
     assert "needs a key for gemini" in problem.message
+    assert problem.hint is not None and "`judge-api-key` is for openai" in problem.hint
 
 
 def test_check_models__judge_model_that_no_criterion_uses_is_checked_too() -> None:
@@ -92,3 +93,15 @@ def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:
     assert [problem.code for problem in checked.problems] == ["judge-model-unknown"]
     (missing,) = check_models([use()], ModelSettings(replay=tmp_path / "no"), {}).problems
     assert missing.code == "judge-replay-missing"
+
+
+def test_shared_keys__are_told_by_name_or_by_value() -> None:
+    given = check_models([use()], ModelSettings(api_key="the-key"), {}).endpoints
+    assert shared_keys(given, {"PATH": "/bin"}) == []
+    assert shared_keys(given, {"GEMINI_API_KEY": "the-key"}) == [
+        "The agent gets the judge's key for gemini too, as GEMINI_API_KEY."
+    ]
+    from_environment = check_models([use()], ModelSettings(), KEY).endpoints
+    assert shared_keys(from_environment, {}) == []
+    (sentence,) = shared_keys(from_environment, KEY)
+    assert "GOOGLE_API_KEY" in sentence and "a-key" not in sentence

@@ -80,6 +80,25 @@ class _Finding:
     hint: str | None = None
 
 
+def shared_keys(endpoints: Mapping[str, Endpoint], agents_environment: Mapping[str, str]) -> list[str]:
+    """Says which keys of judges the agent gets as well.
+
+    Args:
+        endpoints: As checked.
+        agents_environment: The whole environment of the agent's process.
+
+    Returns:
+        A sentence for each key, sorted. None of them contains a key.
+    """
+    found = set()
+    for endpoint in endpoints.values():
+        same = {name for name, value in agents_environment.items() if endpoint.api_key and value == endpoint.api_key}
+        if endpoint.key_variable in agents_environment:
+            same.add(endpoint.key_variable or "")
+        found |= {f"The agent gets the judge's key for {endpoint.provider.name} too, as {name}." for name in same}
+    return sorted(found)
+
+
 class _Findings:
     """Findings in the order in which they turned up, each once, with all whom it concerns."""
 

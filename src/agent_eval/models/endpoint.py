@@ -110,7 +110,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
     own_server = provider.name == "openai" and base_url != provider.base_url
     if api_key is None and provider.needs_key and not own_server:
-        raise _no_key(model, provider)
+        raise _no_key(model, provider, owner if settings.api_key else None)
     if base_url is None and provider.name != "gemini":
         raise ModelFailure(
             "no-credentials",
@@ -202,8 +202,11 @@ def _told(explicit: ModelSettings, variable: str | None) -> str | None:
     return KEY_INPUT if explicit.api_key else variable
 
 
-def _no_key(model: str, provider: Provider) -> ModelFailure:
-    hint = f"Give the key as the input `{KEY_INPUT}` or in {' or '.join(provider.key_variables)}"
+def _no_key(model: str, provider: Provider, owner: str | None) -> ModelFailure:
+    variables = " or ".join(provider.key_variables)
+    hint = f"Give the key as the input `{KEY_INPUT}` or in {variables}"
+    if owner is not None:
+        hint = f"Give the key in {variables}: `{KEY_INPUT}` is for {owner}, the provider of `judge-model`"
     if provider.name == "gemini":
         hint += "; or set GOOGLE_GENAI_USE_VERTEXAI=true to use Vertex AI with application default credentials"
     return ModelFailure("no-credentials", f"`{model}` needs a key for {provider.name}, and there is none.", f"{hint}.")
