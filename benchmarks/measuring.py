@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import statistics
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -68,36 +71,38 @@ def measure(
     Raises:
         Void: It ended otherwise.
     """
-    log = cwd / "benchmark.log"
-    started = time.perf_counter()
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    # Through a small process of its own: a child starts as a copy of its parent, and its peak memory counts from there.
+    command = [sys.executable, "-IS", __file__, str(timeout), *map(str, argv)]
+    started = subprocess.run(
+        command, cwd=cwd, env=dict(environment), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    told = json.loads(started.stdout)
+    if told["exit_code"] not in exit_codes:
+        raise Void(f"exit code {told['exit_code']} of: {' '.join(map(str, argv))}\n{told['output'][-3000:]}")
+    return Measurement(**told)
+
+
+def _measured(argv: Sequence[str], timeout: float) -> dict[str, float | int | str]:
+    with tempfile.TemporaryFile() as sink:
+        started = time.perf_counter()
+        process = subprocess.Popen(argv, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
         guard = threading.Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
         guard.start()
-        try:
-            # wait4 and not Popen.wait: it alone tells what this one child used.
-            _, status, usage = os.wait4(process.pid, 0)
-            seconds = time.perf_counter() - started
-        finally:
-            guard.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    output = log.read_text(encoding="utf-8", errors="replace")
-    log.unlink()
-    if process.returncode not in exit_codes:
-        command = " ".join(str(word) for word in argv)
-        raise Void(f"exit code {process.returncode} of: {command}\n{output[-3000:]}")
-    return Measurement(
-        seconds=seconds,
-        cpu_seconds=usage.ru_utime + usage.ru_stime,
-        peak_mb=usage.ru_maxrss / (1024 if os.uname().sysname == "Linux" else 1024 * 1024),
-        exit_code=process.returncode,
-        output=output,
-    )
+        # wait4 and not Popen.wait: it alone tells what this one child used.
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        guard.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        sink.seek(0)
+        output = sink.read().decode("utf-8", errors="replace")
+    return {
+        "seconds": seconds,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss / (1024 if os.uname().sysname == "Linux" else 1024 * 1024),
+        "exit_code": process.returncode,
+        "output": output,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measured(sys.argv[2:], float(sys.argv[1]))))
