@@ -49,7 +49,7 @@ class ScriptedModel:
 
 
 def failure(kind: FailureKind) -> ModelFailure:
-    return ModelFailure(kind, f"scripted {kind}", "wait a bit")
+    return ModelFailure(kind, f"scripted {kind}", "wait a bit", calls=2)
 
 
 def verdict(word: str, why: str = "because") -> dict[str, Any]:

@@ -157,6 +157,7 @@ def test_a_sample_that_fails__drops_out(kind: FailureKind) -> None:
     assert judgement.votes[0].failure == CODES[kind]
     assert judgement.votes[0].verdict is None
     assert f"scripted {kind}" in judgement.votes[0].rationale
+    assert result.details["judge"]["calls"] == 2 + 4, "what failed was paid for too"
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])

@@ -143,6 +143,7 @@ class Panel:
         try:
             reply = await self._judge.model.generate(request)
         except ModelFailure as failure:
+            self.calls += failure.calls
             if failure.kind in _DROPS_OUT:
                 raise
             raise Unjudgeable(failure) from failure
