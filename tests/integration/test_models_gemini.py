@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, failure_of, pool_at, quick
 
+from agent_eval.models.check import opening_problems
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 from agent_eval.models.settings import ModelSettings
@@ -211,5 +212,6 @@ async def test_vertex__credentials_that_do_not_work_are_found_before_anything_ru
     async with open_models(ModelSettings(), environ, models=["vertex_ai/gemini-2.5-pro", FULL]) as pool:
         failures = await pool.prepare()
         assert {failure.kind for failure in failures} == {"no-credentials"}
+        assert {problem.code for problem in opening_problems(failures)} == {"judge-credentials-missing"}
         assert all("google-github-actions/auth" in (failure.hint or "") for failure in failures)
         assert (await failure_of(pool, ask(model=FULL))).kind == "no-credentials"

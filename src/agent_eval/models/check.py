@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,14 @@ class _Finding:
     code: str
     message: str
     hint: str | None = None
+
+
+def opening_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
+    """What ModelPool.prepare found: credentials that exist and don't work."""
+    found = _Findings()
+    for failure in failures:
+        found.add(_Finding(code="judge-credentials-missing", message=failure.message, hint=failure.hint))
+    return found.problems()
 
 
 def shared_keys(endpoints: Mapping[str, Endpoint], agents_environment: Mapping[str, str]) -> list[str]:
