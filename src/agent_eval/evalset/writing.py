@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent_eval.evalset.schema import EvalSet
@@ -26,8 +27,12 @@ def write_eval_set(eval_set: EvalSet, path: Path) -> None:
     write_text(path, eval_set_text(eval_set))
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str | Iterable[str]) -> None:
     """Replaces a file in one step. Its directory is made if it is missing.
+
+    Args:
+        path: The file.
+        text: All of it, or piece by piece where the whole would be a burden.
 
     Raises:
         OSError: If it can't be written.
@@ -37,7 +42,7 @@ def write_text(path: Path, text: str) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
         Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:

@@ -62,7 +62,19 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
             scores += [score for score in metric.runs if score.run in latest and latest[score.run][1] is part]
     metrics = [_metric(metric, sorted(scores, key=lambda score: score.run)) for metric, scores in found.values()]
     status, reason = _case_status(runs, metrics, min_pass_rate)
-    return parts[0].model_copy(update={"runs": runs, "metrics": metrics, "status": status, "reason": reason})
+    first = parts[0]
+    # Not model_copy: what it keeps besides the fields would be half of a big report's memory.
+    return CaseReport(
+        case_id=first.case_id,
+        file=first.file,
+        line=first.line,
+        eval_set_id=first.eval_set_id,
+        eval_id=first.eval_id,
+        status=status,
+        reason=reason,
+        metrics=metrics,
+        runs=runs,
+    )
 
 
 def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
@@ -80,7 +92,9 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         status = "passed"
     else:
         status = "failed"
-    return metric.model_copy(update={"runs": runs, "score": mean, "status": status, "reason": reason})
+    return MetricReport(
+        name=metric.name, score=mean, threshold=metric.threshold, status=status, reason=reason, runs=runs
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -22,8 +22,16 @@ CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 
 
-class _Derived(WireModel):
-    """A model whose JSON also tells what follows from its fields; reading it again, that is computed anew."""
+_UNUSED: set[str] = set()
+
+
+class _Report(WireModel):
+    """What the models of a report have in common.
+
+    Their JSON also tells what follows from the fields; when it is read again that is computed anew. Which fields were
+    set explicitly matters to none of them, but to remember it would be most of the memory of 10,000 cases: they share
+    one set.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -32,15 +40,19 @@ class _Derived(WireModel):
             return {key: item for key, item in value.items() if key not in cls.model_computed_fields}
         return value
 
+    def model_post_init(self, context: Any, /) -> None:
+        """Lets go of the set of fields."""
+        object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
 
-class Reason(WireModel):
+
+class Reason(_Report):
     """Why something has the status it has: a code for machines, words for people."""
 
     code: str
     message: str
 
 
-class TurnEvidence(WireModel):
+class TurnEvidence(_Report):
     """What to show of a turn that lowered a score, each text cut to size."""
 
     turn: int
@@ -53,7 +65,7 @@ class TurnEvidence(WireModel):
     """One finding a line, e.g. "missing: turn_on(device='lamp')"."""
 
 
-class RunScore(WireModel):
+class RunScore(_Report):
     """A metric in one run."""
 
     run: int
@@ -65,7 +77,7 @@ class RunScore(WireModel):
     """Numbers behind an informational score, e.g. token counts."""
 
 
-class MetricReport(WireModel):
+class MetricReport(_Report):
     """A metric of a case over all its runs."""
 
     name: str
@@ -78,7 +90,7 @@ class MetricReport(WireModel):
     runs: list[RunScore]
 
 
-class RunResult(WireModel):
+class RunResult(_Report):
     """One run of a case, without its scores."""
 
     run_id: str
@@ -92,7 +104,7 @@ class RunResult(WireModel):
     attempts: int = 1
 
 
-class CaseReport(_Derived):
+class CaseReport(_Report):
     """A case over all its runs."""
 
     case_id: str
@@ -114,7 +126,7 @@ class CaseReport(_Derived):
         return sum(run.duration for run in self.runs)
 
 
-class FileReport(WireModel):
+class FileReport(_Report):
     """A file: which config and which agent applied to it."""
 
     file: str
@@ -128,7 +140,7 @@ class FileReport(WireModel):
     legacy: bool = False
 
 
-class ProblemReport(WireModel):
+class ProblemReport(_Report):
     """A Problem on the wire."""
 
     severity: Literal["error", "warning", "notice"]
@@ -141,7 +153,7 @@ class ProblemReport(WireModel):
     path: str | None = None
 
 
-class Totals(_Derived):
+class Totals(_Report):
     """Counts of cases by status."""
 
     cases: int = 0
@@ -159,7 +171,27 @@ class Totals(_Derived):
         return self.passed / judged if judged else None
 
 
-class RunReport(_Derived):
+class ModelUsageReport(WireModel):
+    """What the judges and simulated users of one model spent."""
+
+    model: str
+    versions: list[str] = Field(default_factory=list)
+    """What answered, as the provider names it."""
+    calls: int
+    """Attempts that were sent."""
+    cached_replies: int = 0
+    """Questions that our cache answered; they cost nothing."""
+    failures: int = 0
+    """Questions without a usable reply."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    thought_tokens: int | None = None
+    cost: float | None = None
+    """US dollars; None when there is no price for the model."""
+
+
+class RunReport(_Report):
     """One run of the gate."""
 
     schema_version: Literal["1"] = SCHEMA_VERSION
@@ -179,6 +211,8 @@ class RunReport(_Derived):
     cases: list[CaseReport] = Field(default_factory=list)
     """In file order, then case order, whatever finished first."""
     problems: list[ProblemReport] = Field(default_factory=list)
+    model_usage: list[ModelUsageReport] = Field(default_factory=list)
+    """By model, sorted by name; empty when nothing was judged by one."""
     notices: list[str] = Field(default_factory=list)
     """What else the reader should know, e.g. that recordings were reused."""
 

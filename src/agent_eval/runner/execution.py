@@ -13,6 +13,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import shorten
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
+from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import CaseReport, CaseStatus
@@ -21,6 +22,8 @@ from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, Plan
 from agent_eval.runner.scoring import report_not_run, report_run
 
 _STOPPED = "stopped"
+_JUDGED_PER_RUNNING = 4
+"""Runs that may wait for their judges, for each that may be with its agent."""
 _MESSAGE = 2_000
 """Characters of an error's message; an exception may quote a whole document."""
 _LOG = 4_000
@@ -127,11 +130,11 @@ class Execution:
             key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(one.agent for one, _ in waiting)
         }
         queue = iter(waiting)
-        # As many tasks as can run at once: one for each of 10,000 runs would cost more than the runs.
-        workers = [
-            asyncio.create_task(self._worker(queue, starting))
-            for _ in range(min(self.limits.concurrency, len(waiting)))
-        ]
+        # A task for each of 10,000 runs would cost more than the runs. Where judges are asked, some more than can run
+        # at once: a run that waits for its judge keeps no agent waiting.
+        judged = any(criterion.name in JUDGED for one in self.plan.cases for criterion in one.criteria)
+        many = self.limits.concurrency * (_JUDGED_PER_RUNNING + 1 if judged else 1)
+        workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
         try:
             await asyncio.gather(*tasks)
@@ -245,8 +248,14 @@ class Execution:
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 
     def _reports(self) -> list[CaseReport]:
-        parts = (part for one in self.plan.cases for part in self._pad(one, self._parts.get(one.case_id, [])))
-        return merge(parts, min_pass_rate=self.limits.min_pass_rate)
+        # Case by case, giving up the parts: both at once would double the memory of a big run.
+        return [
+            merged
+            for one in self.plan.cases
+            for merged in merge(
+                self._pad(one, self._parts.pop(one.case_id, [])), min_pass_rate=self.limits.min_pass_rate
+            )
+        ]
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:
