@@ -44,8 +44,8 @@ DEFAULT_PRICES: Mapping[str, Price] = {
     "gpt-5-mini": Price(input=0.25, output=2.00, cached=0.025),
     "gpt-5-nano": Price(input=0.05, output=0.40, cached=0.005),
 }
-"""List prices of ai.google.dev/gemini-api/docs/pricing (paid tier, text, prompts of up to 200,000 tokens) and
-platform.openai.com/docs/pricing (standard tier)."""
+"""List prices as quoted in 2026-03; ai.google.dev/gemini-api/docs/pricing (paid tier, text, prompts of up to 200,000
+tokens) and platform.openai.com/docs/pricing (standard tier) have the present ones."""
 
 
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
