@@ -1,0 +1,198 @@
+"""The user of a scenario: a model plays it.
+
+It follows google-adk 2.13.0's LLM-backed user simulator in what counts as a turn, in when the conversation ends and in
+what the model is shown; the prompt is our own (docs/simulation.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.content import Content, user_message
+from agent_eval.core.fence import fenced
+from agent_eval.core.invocation import Invocation
+from agent_eval.evalset.criterion_models import LlmBackedUserSimulatorConfig
+from agent_eval.evalset.scenarios import STOP_SIGNAL, ends_the_conversation
+from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.templates import TemplateFault, render
+from agent_eval.models.names import parse_model
+from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelRequest
+from agent_eval.simulation.history import Line, as_text, lines
+from agent_eval.simulation.personas import persona_of
+from agent_eval.simulation.prompt import draft
+from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
+from agent_eval.simulation.static import StaticUser
+
+PURPOSE = "user-simulator"
+"""On whose account its calls are."""
+
+CODES: Mapping[FailureKind, str] = {
+    "unavailable": "simulator-unavailable",
+    "deadline": "simulator-deadline",
+    "malformed": "simulator-no-message",
+    "refused": "simulator-refused",
+    "budget": "budget",
+    "invalid-request": "simulator-invalid-request",
+    "no-credentials": "simulator-no-credentials",
+    "replay-miss": "simulator-replay-miss",
+}
+"""The code of a SimulatorFailure by what the model's failure was."""
+TEMPLATE_CODE = "simulator-template-failed"
+"""Its code where the case's or the config's own template fails on this conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorOptions:
+    """How users are simulated: `user_simulator_config`, with ADK's defaults."""
+
+    model: str = "gemini-2.5-flash"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """`model_configuration`."""
+    max_turns: int | None = 20
+    """`max_allowed_invocations`: turns at most, the starting prompt's included; None: no limit."""
+    instructions: str | None = None
+    """`custom_instructions`: a template in place of our prompt."""
+    function_calls: bool = False
+    """`include_function_calls`: show tool calls and what they returned."""
+
+
+def simulator_options(config: Mapping[str, Any] | None) -> SimulatorOptions:
+    """The options of a config.
+
+    Args:
+        config: EvalConfig.user_simulator_config; fields that are missing, or None for all, have ADK's defaults.
+    """
+    defaults = LlmBackedUserSimulatorConfig().model_dump()
+    given = {**defaults, **(config or {})}
+    generation = given["model_configuration"]
+    if generation == defaults["model_configuration"] and not _is_gemini(given["model"]):
+        generation = {}  # Only Gemini is told how long to think, and nobody wrote it.
+    limit = given["max_allowed_invocations"]
+    return SimulatorOptions(
+        model=given["model"],
+        config=generation,
+        max_turns=limit if limit >= 0 else None,
+        instructions=given["custom_instructions"],
+        function_calls=given["include_function_calls"],
+    )
+
+
+def _is_gemini(model: str) -> bool:
+    try:
+        provider = parse_model(model).provider
+    except ValueError:
+        return True  # A name nobody knows has a finding of its own.
+    return provider is None or provider.protocol == "gemini"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedUser:
+    """Leads one conversation by a scenario."""
+
+    scenario: ConversationScenario
+    options: SimulatorOptions
+    model: Model
+    case_id: str
+    """Who pays."""
+    run: int = 0
+    """0-based; another run is another conversation, also with a cache."""
+
+    async def next_message(self, turns: Sequence[Invocation]) -> Content | Stop:
+        """The starting prompt, and after it what the model makes of the scenario and the conversation so far.
+
+        Raises:
+            SimulatorFailure: The model gave no message, or a template failed.
+        """
+        limit = self.options.max_turns
+        if limit is not None and len(turns) >= limit:
+            return Stop(
+                reason="turn-limit",
+                message=f"The conversation ended at its limit of {limit} turns (max_allowed_invocations).",
+            )
+        text = await self._ask(turns) if turns else self.scenario.starting_prompt
+        if ends_the_conversation(text):
+            return Stop(reason="stop-signal", message="The simulated user ended the conversation.")
+        if not text.strip():
+            raise SimulatorFailure(
+                "The simulated user has nothing to say: its message is empty",
+                code=CODES["malformed"],
+                hint="Check the scenario's starting prompt." if not turns else _HINT_EMPTY,
+            )
+        return user_message(text)
+
+    async def _ask(self, turns: Sequence[Invocation]) -> str:
+        said = lines(turns, function_calls=self.options.function_calls)
+        try:
+            prompt = self._prompt(said)
+        except TemplateFault as fault:
+            raise SimulatorFailure(
+                f"The simulated user's instructions can't be rendered: {fault}",
+                code=TEMPLATE_CODE,
+                hint="Correct `custom_instructions` in the config, or the persona in the scenario.",
+            ) from fault
+        request = ModelRequest(
+            model=self.options.model,
+            prompt=prompt,
+            config=self.options.config,
+            # A template may leave out what makes this turn differ from the last, and wants a fresh reply all the same.
+            sample=len(turns),
+            run=self.run,
+            case_id=self.case_id,
+            purpose=PURPOSE,
+        )
+        try:
+            return (await self.model.generate(request)).text
+        except ModelFailure as failure:
+            hint = failure.hint or (_HINT_EMPTY if failure.kind == "malformed" else None)
+            raise SimulatorFailure(
+                f"The simulated user: {failure.message}", code=CODES[failure.kind], hint=hint
+            ) from failure
+
+    def _prompt(self, said: Sequence[Line]) -> str:
+        persona = persona_of(self.scenario)
+        if self.options.instructions is None:
+            return fenced(draft(self.scenario, persona, said, stop_signal=STOP_SIGNAL))
+        variables: dict[str, Any] = {
+            "stop_signal": STOP_SIGNAL,
+            "conversation_plan": self.scenario.conversation_plan,
+            "conversation_history": as_text(said),
+        }
+        if persona is not None:
+            variables["persona"] = persona
+        return render(self.options.instructions, variables)
+
+
+_HINT_EMPTY = (
+    "The model may have spent its tokens on thinking, or withheld the message: try another `model`, or a larger "
+    "`max_output_tokens` in `model_configuration`, in `user_simulator_config`."
+)
+
+
+def user_of(
+    case: EvalCase, config: Mapping[str, Any] | None, model: Model | None, *, case_id: str, run: int = 0
+) -> User:
+    """Who talks to the agent in a run of a case.
+
+    Args:
+        case: The case.
+        config: The `user_simulator_config` that applies to it.
+        model: Plays the user of a scenario; None where no case has one.
+        case_id: Who pays for the calls.
+        run: 0-based.
+
+    Raises:
+        ValueError: The case has a scenario, and there is no model.
+    """
+    if case.conversation_scenario is None:
+        return StaticUser(conversation=case.conversation or ())
+    if model is None:
+        raise ValueError(f"{case_id} has a scenario, and no model plays its user")
+    return SimulatedUser(
+        scenario=case.conversation_scenario,
+        options=simulator_options(config),
+        model=model,
+        case_id=case_id,
+        run=run,
+    )
