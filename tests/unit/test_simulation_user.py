@@ -1,0 +1,271 @@
+"""Fixed and simulated users: what they say, when they stop, how they fail."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import pytest
+
+from agent_eval.core.content import Content, model_message, text_of, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.evalset.criterion_models import LlmBackedUserSimulatorConfig
+from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
+from agent_eval.simulation.simulated import (
+    CODES,
+    TEMPLATE_CODE,
+    SimulatedUser,
+    SimulatorOptions,
+    simulator_options,
+    user_of,
+)
+from agent_eval.simulation.static import StaticUser
+
+PLAN = "Turn on the lamp; {{ then }} ask for its state."
+
+
+@dataclass(kw_only=True)
+class Scripted:
+    """A model that answers by a script, and keeps what it was asked."""
+
+    script: Callable[[ModelRequest], str | ModelFailure]
+    requests: list[ModelRequest] = field(default_factory=list)
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        said = self.script(request)
+        if isinstance(said, ModelFailure):
+            raise said
+        return ModelReply(text=said, value=None, usage=ModelUsage(), model_version="s", calls=1, cached=False)
+
+    async def close(self) -> None:
+        pass
+
+
+def scenario(prompt: str = "Hi", **fields: Any) -> ConversationScenario:
+    return ConversationScenario(starting_prompt=prompt, conversation_plan=PLAN, **fields)
+
+
+def simulated(model: Scripted, given: ConversationScenario | None = None, **options: Any) -> SimulatedUser:
+    return SimulatedUser(
+        scenario=given or scenario(), options=SimulatorOptions(**options), model=model, case_id="a:1", run=2
+    )
+
+
+def said(*pairs: tuple[str, str]) -> list[Invocation]:
+    return [Invocation(user_content=user_message(user), final_response=model_message(agent)) for user, agent in pairs]
+
+
+ONE = said(("Hi", "Hello."))
+
+
+async def talk(user: User, *, answer: str = "Yes.", most: int = 50) -> tuple[list[str], Stop]:
+    """Leads a conversation to its end."""
+    turns: list[Invocation] = []
+    while len(turns) < most:
+        message = await user.next_message(turns)
+        if isinstance(message, Stop):
+            return [text_of(turn.user_content) for turn in turns], message
+        turns += [Invocation(user_content=message, final_response=model_message(answer))]
+    raise AssertionError("it doesn't end")
+
+
+async def test_static__replays_every_part() -> None:
+    parts = {"parts": [{"inline_data": {"data": "aGk=", "mime_type": "image/png"}}, {"text": "What is it?"}]}
+    contents = [Content.model_validate(parts), user_message("Thanks")]
+    user = StaticUser(conversation=[Invocation(user_content=content) for content in contents])
+    assert await user.next_message([]) is contents[0]
+    texts, stop = await talk(user)
+    assert (texts, stop.reason) == (["What is it?", "Thanks"], "conversation-over")
+    assert (await talk(StaticUser(conversation=[])))[0] == []
+
+
+async def test_the_starting_prompt_costs_no_call() -> None:
+    model = Scripted(script=lambda _: "next")
+    message = await simulated(model).next_message([])
+    assert message == user_message("Hi")
+    assert model.requests == []
+    assert await simulated(model).next_message(ONE) == user_message("next")
+    (request,) = model.requests
+    assert (request.case_id, request.run, request.purpose, request.schema) == ("a:1", 2, "user-simulator", None)
+
+
+@pytest.mark.parametrize(("limit", "turns", "calls"), [(0, 0, 0), (1, 1, 0), (3, 3, 2)])
+async def test_the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
+    model = Scripted(script=lambda _: "more")
+    texts, stop = await talk(simulated(model, max_turns=limit))
+    assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
+    assert f"limit of {limit} turns" in stop.message
+
+
+async def test_without_a_limit_only_the_signal_ends_it() -> None:
+    model = Scripted(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
+    texts, stop = await talk(simulated(model, max_turns=None))
+    assert (len(texts), texts[-1], stop.reason) == (30, "more", "stop-signal")
+
+
+async def test_the_limit_is_asked_before_the_model() -> None:
+    """A conversation that is over by its limit pays for no further message."""
+    model = Scripted(script=lambda _: "</finished>")
+    assert isinstance(await simulated(model, max_turns=1).next_message(ONE), Stop)
+    assert model.requests == []
+
+
+async def test_a_signal_in_the_starting_prompt_leaves_no_turn() -> None:
+    texts, stop = await talk(simulated(Scripted(script=lambda _: "x"), scenario("Bye </Finished>")))
+    assert (texts, stop.reason) == ([], "stop-signal")
+
+
+async def test_the_agent_can_not_end_the_conversation() -> None:
+    model = Scripted(script=lambda _: "more")
+    texts, stop = await talk(simulated(model, max_turns=4), answer="</finished>")
+    assert (len(texts), stop.reason) == (4, "turn-limit")
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+async def test_nothing_to_say_is_a_failure(text: str) -> None:
+    model = Scripted(script=lambda _: text)
+    for user, turns in ((simulated(model), ONE), (simulated(model, scenario(text)), [])):
+        with pytest.raises(SimulatorFailure) as caught:
+            await user.next_message(turns)
+        assert caught.value.code == "simulator-no-message"
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("kind", get_args(FailureKind))
+async def test_a_models_failure_is_the_simulators(kind: FailureKind) -> None:
+    model = Scripted(script=lambda _: ModelFailure(kind, "it said no", "ask again"))
+    with pytest.raises(SimulatorFailure, match="The simulated user: it said no") as caught:
+        await simulated(model).next_message(ONE)
+    assert (caught.value.code, caught.value.hint) == (CODES[kind], "ask again")
+
+
+async def test_one_user_serves_a_repeated_run() -> None:
+    """A run that is begun again must begin with the starting prompt."""
+    user = simulated(Scripted(script=lambda request: f"message {request.sample}"), max_turns=3)
+    assert await talk(user) == await talk(user) == (["Hi", "message 1", "message 2"], await user.next_message(ONE * 3))
+
+
+async def test_each_turn_and_run_is_a_question_of_its_own() -> None:
+    model = Scripted(script=lambda _: "more")
+    same = "{{ stop_signal }}{{ conversation_plan }}{% if no %}{{ conversation_history }}{% endif %}"
+    user = simulated(model, max_turns=4, instructions=same)
+    await talk(user)
+    await talk(dataclasses.replace(user, run=3))
+    assert len({request.prompt for request in model.requests}) == 1
+    assert len({(request.sample, request.run) for request in model.requests}) == 6
+
+
+async def prompt_of(turns: Sequence[Invocation], given: ConversationScenario | None = None, **options: Any) -> str:
+    model = Scripted(script=lambda _: "ok")
+    await simulated(model, given, **options).next_message(turns)
+    return model.requests[0].prompt
+
+
+async def test_our_prompt__says_what_must_be_known() -> None:
+    prompt = await prompt_of(ONE)
+    assert "\n\nTurn on the lamp; {{ then }} ask for its state.\n\n" in prompt
+    assert prompt.count("</finished>") == 2
+    assert "failed at the same request more than once" in prompt
+    assert prompt.index("The plan of the conversation") < prompt.index("You (the user) wrote:\n<data-")
+    assert "The agent (agent) wrote:\n<data-" in prompt
+
+
+async def test_our_prompt__the_longer_conversation_begins_like_the_shorter() -> None:
+    shorter, longer = await prompt_of(ONE), await prompt_of(ONE + said(("On, please", "It is on.")))
+    ending = shorter[shorter.rindex("</data-") :].split(">", 1)[1]
+    assert longer.startswith(shorter.removesuffix(ending))
+    assert longer.endswith(ending)
+
+
+async def test_our_prompt__shows_calls_when_they_are_wanted() -> None:
+    data = {"tool_uses": [{"name": "set_lamp", "args": {"on": True}}]}
+    turns = [ONE[0].model_copy(update={"intermediate_data": Invocation.model_validate(
+        {"user_content": {}, "intermediate_data": data}
+    ).intermediate_data})]  # fmt: skip
+    assert "set_lamp" not in await prompt_of(turns)
+    assert "called its tool set_lamp with" in await prompt_of(turns, function_calls=True)
+
+
+async def test_our_prompt__plays_the_persona() -> None:
+    plain, novice = await prompt_of(ONE), await prompt_of(ONE, scenario(user_persona="NOVICE"))
+    assert "Is new to the subject" in novice
+    assert "- Don't point out mistakes of the agent" in novice
+    assert "failed at the same request more than once" not in novice
+    assert "Is new to the subject" not in plain
+
+
+async def test_custom_instructions__replace_the_prompt() -> None:
+    template = (
+        "Stop: {{ stop_signal }}|Plan: {{ conversation_plan }}|{{ conversation_history }}|{{ nothing }}"
+        "{% if persona %}{{ persona.id }}: {{ persona.behaviors[0].get_behavior_instructions_str() }}{% endif %}"
+    )
+    assert await prompt_of(ONE, instructions=template) == (
+        "Stop: </finished>|Plan: Turn on the lamp; {{ then }} ask for its state.|user: Hi\n\nagent: Hello.|"
+    )
+    expert = await prompt_of(ONE, scenario(user_persona="EXPERT"), instructions=template)
+    assert expert.endswith("|EXPERT: - State the next request of the plan with everything that the plan says about "
+                           "it.\n- One request at a time.")  # fmt: skip
+
+
+async def test_custom_instructions__what_the_agent_says_is_no_template() -> None:
+    turns = said(("Hi", "{{ 7 * 7 }} {% for %}"))
+    template = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
+    assert "agent: {{ 7 * 7 }} {% for %}" in await prompt_of(turns, instructions=template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 1 / 0 }}",
+        "{{ persona.id.x.y }}",
+        "{% include 'other' %}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{% if %}",
+    ],
+)
+async def test_custom_instructions__that_fail_are_the_simulators_failure(template: str) -> None:
+    with pytest.raises(SimulatorFailure) as caught:
+        await prompt_of(ONE, instructions=template)
+    assert caught.value.code == TEMPLATE_CODE
+    assert "custom_instructions" in str(caught.value.hint)
+
+
+def test_options__are_adks_by_default() -> None:
+    """google-adk 2.13.0, measured."""
+    assert simulator_options(None) == SimulatorOptions(
+        model="gemini-2.5-flash",
+        config={"thinking_config": {"thinking_budget": 10240}},
+        max_turns=20,
+        instructions=None,
+        function_calls=False,
+    )
+
+
+def test_options__of_a_config() -> None:
+    config = {"model": "m", "max_allowed_invocations": -1, "include_function_calls": True, "custom_instructions": "x"}
+    options = simulator_options({**config, "model_configuration": {"temperature": 0}})
+    assert options == SimulatorOptions(
+        model="m", config={"temperature": 0}, max_turns=None, instructions="x", function_calls=True
+    )
+    dumped = LlmBackedUserSimulatorConfig(model="openai/gpt-5-mini").model_dump()
+    assert simulator_options(dumped).config == {}
+    assert simulator_options({**dumped, "model": "gemini-2.5-pro"}).config
+    own = {"thinking_config": {"thinking_budget": 1}}
+    assert simulator_options({"model": "openai/gpt-5-mini", "model_configuration": own}).config == own
+
+
+async def test_user_of__a_case() -> None:
+    model = Scripted(script=lambda _: "x")
+    fixed = user_of(EvalCase(eval_id="c", conversation=ONE), None, None, case_id="a:c")
+    assert (await talk(fixed))[0] == ["Hi"]
+    case = EvalCase(eval_id="c", conversation_scenario=scenario())
+    texts, _ = await talk(user_of(case, {"max_allowed_invocations": 2}, model, case_id="a:c", run=1))
+    assert texts == ["Hi", "x"]
+    assert (model.requests[0].case_id, model.requests[0].run) == ("a:c", 1)
+    with pytest.raises(ValueError, match="no model plays its user"):
+        user_of(case, None, None, case_id="a:c")
