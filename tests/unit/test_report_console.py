@@ -56,11 +56,20 @@ def test_console__colour_only_when_asked_for() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == console(failed()).split()
 
 
-def test_console__many_failures_are_counted_not_listed() -> None:
-    text = console(SAMPLES["many"](), width=100)
-    assert text.count("╭") == 40
-    assert "and 87 more cases that did not pass" in text
-    assert len(text.splitlines()) < 600
+def test_console__a_few_failures_in_full_then_reasons_then_names_then_a_count() -> None:
+    text = console(SAMPLES["many"](), width=100, files={"summary": "out/summary.md"})
+    assert text.count("╭") == 10, "two metrics of five cases"
+    assert "and 82 more cases that did not pass" in text
+    assert "Expected beside actual for all of them: out/summary.md" in text
+    assert len(text.splitlines()) < 270
+
+
+def test_console__a_dozen_failures_stay_readable() -> None:
+    cases = [one.model_copy(update={"status": "failed"}) for one in SAMPLES["many"]().cases if one.status == "failed"]
+    text = console(report("failed", cases[:12]), width=100)
+    shown = [one.eval_id for one in cases[:12]]
+    assert all(name in text for name in shown)
+    assert len(text.splitlines()) < 170
 
 
 def test_print_report__writes_to_a_console_of_the_caller() -> None:

@@ -18,6 +18,7 @@ from agent_eval.report.digest import (
     other_reasons,
     place,
     run_note,
+    why,
     with_status,
 )
 from agent_eval.report.escape import EMPTY, visible
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_MOST_DETAILED = 20
-"""Failed cases shown with their turns; the others get a line each, up to the next limit."""
+_MOST_DETAILED = 5
+"""Cases that did not pass, shown with their turns: what fits into ten seconds of reading."""
+_MOST_EXPLAINED = 20
+"""The next ones, with the reasons in so many lines; then come names alone, up to the last limit."""
+_REASONS = 3
 _MOST_LISTED = 60
 _MOST_TURNS = 3
 _MOST_LINES = 14
@@ -90,16 +94,14 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield ""
     yield from _not_run(report)
     unhappy = [*with_status(report, "failed"), *with_status(report, "errored"), *with_status(report, "quarantined")]
+    listed = _MOST_DETAILED + _MOST_EXPLAINED
     for case in unhappy[:_MOST_DETAILED]:
         yield from _case(case)
-    listed = unhappy[_MOST_DETAILED : _MOST_DETAILED + _MOST_LISTED]
-    for case in listed:
+    for case in unhappy[_MOST_DETAILED:listed]:
+        yield from _short_case(case)
+    for case in unhappy[listed : listed + _MOST_LISTED]:
         yield _case_line(case)
-    left = len(unhappy) - _MOST_DETAILED - len(listed)
-    if left > 0:
-        yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
-    if listed:
-        yield ""
+    yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
     yield from _problems(report.problems)
     yield from _totals(report)
     yield from _ending(report, files)
@@ -107,6 +109,24 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
 
 def _case_line(case: CaseReport) -> Text:
     return styled(" ", mark(case), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "dim"))
+
+
+def _short_case(case: CaseReport) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+
+    yield _case_line(case)
+    for line in why(case, _REASONS):
+        yield Padding(_bullet(styled((shorten(line, 200), ""))), (0, 0, 0, 4))
+
+
+def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    """What was left out, and where it can be read."""
+    if left > 0:
+        yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
+    if short and "summary" in files:
+        yield styled(("   Expected beside actual for all of them: ", "dim"), (files["summary"], ""))
+    if short:
+        yield ""
 
 
 def _not_run(report: RunReport) -> Iterator[RenderableType]:
