@@ -101,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting]) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
     for setting in settings:
+        if setting.secret is not None:
+            continue
         default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
         told = setting.help.replace("%", "%%") + default
         flag = f"--{setting.input}"
@@ -118,7 +120,7 @@ def _settings(given: argparse.Namespace, environ: Mapping[str, str] | None = Non
         for setting in SETTINGS
         if (value := getattr(given, setting.field, None)) is not None and value != []
     }
-    return read_settings(Path.cwd(), flags=flags, environ=environ)
+    return read_settings(Path.cwd(), flags=flags, environ=environ, secrets=os.environ)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -289,9 +291,9 @@ def _agents(given: argparse.Namespace) -> int:
         _list(problems)
         return 2
     from agent_eval.agents.locate import render_choices
-    from agent_eval.pipeline import prepare
+    from agent_eval.pipeline import find
 
-    suite, choices, _ = prepare(settings)
+    suite, choices = find(settings)
     _list(suite.errors)
     print(render_choices(choices), end="")
     return 2 if suite.errors or _has_error(choices.problems) else 0

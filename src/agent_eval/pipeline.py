@@ -8,43 +8,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
+from agent_eval.clients import Clients as Clients
+from agent_eval.clients import model_settings, model_uses, open_agents
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
-from agent_eval.results.folder import FILES, JOURNAL, LOGS, give_to_owner, relative, remove_logs
+from agent_eval.results.folder import FILES, JOURNAL, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
-    from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
-    from agent_eval.core.limiter import Limiter
     from agent_eval.evalset.suite import Suite
-    from agent_eval.results.report import FileReport, RunReport
-    from agent_eval.runner.execution import Progress
+    from agent_eval.models.check import ModelUse
+    from agent_eval.models.pool import ModelPool
+    from agent_eval.models.usage import UsageEntry
+    from agent_eval.results.report import FileReport, ModelUsageReport, RunReport
     from agent_eval.runner.plan import Plan
     from agent_eval.settings import Settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clients:
-    """What a run uses of the world around it."""
-
-    environ: Mapping[str, str]
-    """Where the agent's variables come from (by an allow-list)."""
-    log: Callable[[str], None] = lambda _: None
-    """Gets a line for what takes time."""
-    progress: Callable[[Progress], None] = lambda _: None
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set it to end early with what there is."""
-    source_url: str | None = None
-    """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    """What the caller knows of the tested state, e.g. its commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +52,35 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         ValueError: `settings.agent_env` can't be read; `settings.read_settings` would have told.
     """
     begun = time.time()
-    suite, choices, plan = prepare(settings)
+    suite, choices = find(settings)
     remove_logs(settings.output)
-    problems = [*suite.problems, *choices.problems, *plan.problems]
-    report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
-    if _has_error(problems):
-        return _write(settings, clients, report, lines=None)
-    return await _run(settings, clients, plan, choices, report)
+    async with contextlib.AsyncExitStack() as stack:
+        uses = model_uses(suite.files, settings)
+        models, unusable = await _models(settings, clients, uses, stack)
+        plan = _plan(settings, suite, choices, models)
+        problems = [*suite.problems, *choices.problems, *plan.problems, *unusable]
+        report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
+        if _has_error(problems):
+            return _write(settings, clients, report, lines=None)
+        return await _run(settings, clients, plan, choices, report, models)
+
+
+async def _models(
+    settings: Settings, clients: Clients, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
+) -> tuple[ModelPool | None, Sequence[Problem]]:
+    """The models that will be asked, and what is wrong with them; None if none will."""
+    if not uses:
+        return None, ()
+    from agent_eval.models.check import check_models, opening_problems
+    from agent_eval.models.pool import open_models
+
+    given = model_settings(settings)
+    names = dict.fromkeys(use.model for use in uses)
+    until = time.monotonic() + settings.run_timeout
+    pool = await stack.enter_async_context(open_models(given, clients.environ, models=names, until=until))
+    problems = check_models(uses, given, clients.environ).problems
+    # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
+    return pool, problems if _has_error(problems) else [*problems, *opening_problems(await pool.prepare())]
 
 
 def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
@@ -82,15 +89,13 @@ def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -
     return _write(settings, clients, _report(settings, clients, time.time(), problems, []), lines=None)
 
 
-def prepare(settings: Settings) -> tuple[Suite, AgentChoices, Plan]:
-    """Everything that can be known before anything runs. Each of the three has its problems."""
+def find(settings: Settings) -> tuple[Suite, AgentChoices]:
+    """The files with their cases, and the agent of each. Both have their problems."""
     from agent_eval.agents.locate import choose_agents
     from agent_eval.evalset.loading import load_suite
-    from agent_eval.runner.plan import make_plan, source_fingerprint
 
-    root = settings.root
     suite = load_suite(
-        root,
+        settings.root,
         settings.paths,
         include=settings.include,
         exclude=settings.exclude,
@@ -98,20 +103,34 @@ def prepare(settings: Settings) -> tuple[Suite, AgentChoices, Plan]:
         initial_session=settings.initial_session,
         skip=[settings.output],
     )
-    choices = choose_agents(root, suite.files, explicit=settings.agent, mapping=settings.agents)
+    return suite, choose_agents(settings.root, suite.files, explicit=settings.agent, mapping=settings.agents)
+
+
+def _plan(settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None) -> Plan:
+    from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
+    from agent_eval.runner.plan import make_plan, source_fingerprint
+
     agents = {path: choice.path for path, choice in choices.by_file.items()}
-    directories = {choice.path: choice.directory(root) for choice in choices.by_file.values()}
+    directories = {choice.path: choice.directory(settings.root) for choice in choices.by_file.values()}
     fingerprints = {
         path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
     }
-    return suite, choices, make_plan(suite.files, agents, fingerprints, settings.num_runs)
+    judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
+    return make_plan(suite.files, agents, fingerprints, settings.num_runs, judge)
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:
     return any(problem.severity is Severity.ERROR for problem in problems)
 
 
-async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentChoices, report: RunReport) -> Outcome:
+async def _run(
+    settings: Settings,
+    clients: Clients,
+    plan: Plan,
+    choices: AgentChoices,
+    report: RunReport,
+    models: ModelPool | None,
+) -> Outcome:
     from agent_eval.agents.forwarding import allow_list
     from agent_eval.agents.isolation import isolated
     from agent_eval.core.limiter import Limiter
@@ -137,7 +156,7 @@ async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentC
         journal = stack.enter_context(contextlib.closing(Journal(output / JOURNAL, resume=settings.resume)))
         limiter = Limiter(settings.concurrency)
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
-        async with _agents(settings, clients, choices, isolation, limiter) as agents:
+        async with open_agents(settings, clients, choices, isolation, limiter) as agents:
             execution = Execution(
                 plan=plan,
                 agents=agents,
@@ -159,6 +178,9 @@ async def _run(settings: Settings, clients: Clients, plan: Plan, choices: AgentC
         await loading
         report.cases = cases
         report.provenance |= provenance
+        if models is not None:
+            report.model_usage = [_bill(entry) for entry in models.ledger.by_model()]
+            report.notices += [bill_line(bill) for bill in report.model_usage]
         if execution.reused:
             report.notices.append(f"{plural(execution.reused, 'run')} taken from the journal of an earlier run")
         verdict = decide(cases)
@@ -183,64 +205,33 @@ def _load_scorers(plan: Plan) -> None:
         warm_up()
 
 
-@contextlib.asynccontextmanager
-async def _agents(
-    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, limiter: Limiter
-) -> AsyncIterator[Mapping[str, Agent]]:
-    """Makes every agent, started by whoever needs it, and closes all in the end."""
-    from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir, run_setup
-    from agent_eval.agents.forwarding import installer_environment, secrets_in
-    from agent_eval.agents.managed import ManagedAdkAgent
-    from agent_eval.agents.recorded import RecordedAgent
-    from agent_eval.core.masking import Masker
+def _bill(entry: UsageEntry) -> ModelUsageReport:
+    from agent_eval.results.report import ModelUsageReport
 
-    root = settings.root.resolve()
-    installer = installer_environment(clients.environ)
-    masker = Masker([*isolation.secrets, *secrets_in(installer)])
-    cache_dir = (
-        root / settings.cache_dir
-        if settings.cache_dir is not None
-        else default_cache_dir(clients.environ, isolation.sandbox.user)
+    return ModelUsageReport(
+        model=entry.model,
+        versions=list(entry.versions),
+        calls=entry.calls,
+        cached_replies=entry.cached_replies,
+        failures=entry.failures,
+        input_tokens=entry.usage.input_tokens,
+        output_tokens=entry.usage.output_tokens,
+        cached_tokens=entry.usage.cached_tokens,
+        thought_tokens=entry.usage.thought_tokens,
+        cost=entry.cost,
     )
-    setup: asyncio.Future[None] | None = None
-    if settings.agent_setup is not None and any(choice.recording is None for choice in choices.by_file.values()):
-        command = settings.agent_setup
-        setup = asyncio.ensure_future(
-            run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
-        )
-    agents: dict[str, Agent] = {}
-    for choice in dict.fromkeys(choices.by_file.values()):
-        if choice.path in agents:
-            continue
-        if choice.recording is not None:
-            agents[choice.path] = RecordedAgent(root / choice.recording)
-            continue
-        directory = choice.directory(root)
-        agents[choice.path] = ManagedAdkAgent(
-            agent_path=choice.path if directory is None else str(directory.resolve()),
-            request=EnvironmentRequest(
-                start=directory or root,
-                root=root,
-                python=settings.agent_python,
-                requirements=settings.agent_requirements,
-                installer=installer,
-            ),
-            sandbox=isolation.sandbox,
-            masker=masker,
-            workers=settings.workers,
-            cache_dir=cache_dir,
-            log_dir=settings.output / LOGS,
-            log=clients.log,
-            on_throttle=limiter.throttled,
-            setup=setup,
-        )
-    try:
-        yield agents
-    finally:
-        await asyncio.gather(*(agent.close() for agent in agents.values()))
-        if setup is not None:
-            setup.cancel()
-            await asyncio.gather(setup, return_exceptions=True)
+
+
+def bill_line(bill: ModelUsageReport) -> str:
+    """`gemini-2.5-flash: 120 calls, 3 replies from the cache, 34,000 tokens in, 2,100 out, $0.0155`."""
+    parts = [plural(bill.calls, "call")]
+    if bill.cached_replies:
+        parts.append(f"{plural(bill.cached_replies, 'reply', 'replies')} from the cache")
+    if bill.input_tokens is not None:
+        parts.append(f"{bill.input_tokens:,} tokens in, {(bill.output_tokens or 0) + (bill.thought_tokens or 0):,} out")
+    if bill.calls:
+        parts.append("no price known" if bill.cost is None else f"${bill.cost:.4f}")
+    return f"{bill.model}: {', '.join(parts)}"
 
 
 def _provenance(agents: Mapping[str, Agent]) -> dict[str, str]:
@@ -302,7 +293,7 @@ def _write(settings: Settings, clients: Clients, report: RunReport, *, lines: It
     """Writes every file of the output directory and hands them to the workspace's owner."""
     from agent_eval.evalset.writing import write_text
     from agent_eval.report.junit import junit_xml
-    from agent_eval.report.results_json import results_json
+    from agent_eval.report.results_json import results_pieces
     from agent_eval.report.summary import summary_markdown
     from agent_eval.results.report import Reason
     from agent_eval.runner.journal import write_recordings
@@ -318,7 +309,7 @@ def _write(settings: Settings, clients: Clients, report: RunReport, *, lines: It
         del files["recordings-file"]  # Nothing was run: what an earlier run paid for stays.
     else:
         write_recordings(files["recordings-file"], lines)
-    write_text(files["results-file"], results_json(report))
+    write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
     shown = {name: relative(path, settings.root) for name, path in files.items()}
     summary = summary_markdown(report, source_url=clients.source_url, files=shown)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.models.prices import read_prices
 
 CONFIG_FILE = "agent-eval.toml"
 
@@ -35,7 +36,9 @@ class Setting:
     metavar: str = "VALUE"
     in_file: bool = True
     """False for what agent-eval.toml must not say: on a pull request that file is the author's, and these name a
-    command that runs as ourselves, variables that the agent gets, and directories that we write to."""
+    command that runs as ourselves, variables that the agent gets, directories that we write to, and where keys go."""
+    secret: str | None = None
+    """The variable that gives it outside of the action. A secret is no flag: everybody on a machine can read those."""
 
     @property
     def field(self) -> str:
@@ -105,6 +108,26 @@ def _seconds(value: str) -> float:
     if not 0 < number <= 1e9:
         raise ValueError("must be a number of seconds above 0")
     return number
+
+
+def _dollars(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1e9:
+        raise ValueError("must be a number of US dollars above 0")
+    return number
+
+
+def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda value: parse(value) if value.strip() else None
+
+
+def _judge(value: str) -> str:
+    if not re.fullmatch(r"live|replay:.*\S", value.strip()):
+        raise ValueError("must be live or replay:DIR")
+    return value.strip()
 
 
 def _rate(value: str) -> float:
@@ -236,6 +259,63 @@ SETTINGS: tuple[Setting, ...] = (
         input="fail-fast", help="Stop at the first case that fails.", default="false", parse=_switch, metavar="BOOL"
     ),
     Setting(
+        input="judge-model",
+        help="The model of criteria that name none: a Gemini model, a full Vertex AI name, or provider/model. "
+        "Default: gemini-2.5-flash, as in ADK.",
+        parse=_text,
+        metavar="MODEL",
+    ),
+    Setting(
+        input="judge-api-key",
+        help="The key for the judge's model, so that the agent needn't get it. Elsewhere the variable "
+        "AGENT_EVAL_JUDGE_API_KEY. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
+        parse=_text,
+        in_file=False,
+        secret="AGENT_EVAL_JUDGE_API_KEY",  # noqa: S106 - a variable's name
+        metavar="KEY",
+    ),
+    Setting(
+        input="judge-base-url",
+        help="The address of the judge's model, for a gateway or a server of your own.",
+        parse=_text,
+        in_file=False,
+        metavar="URL",
+    ),
+    Setting(
+        input="judge",
+        help="live, or replay:DIR to take every reply from a cache directory and fail where one is missing.",
+        default="live",
+        parse=_judge,
+        in_file=False,
+        metavar="WORD",
+    ),
+    Setting(
+        input="judge-cache",
+        help="A directory that keeps the judge's replies, so that the same question is paid for once; off for none.",
+        default="off",
+        parse=_text,
+        in_file=False,
+        metavar="DIR",
+    ),
+    Setting(
+        input="max-judge-calls",
+        help="Calls to judges and simulated users after which none is made; what is missing is not evaluated.",
+        parse=_optional(_count(1)),
+        metavar="N",
+    ),
+    Setting(
+        input="max-tokens",
+        help="The same for the tokens of those calls.",
+        parse=_optional(_count(1)),
+        metavar="N",
+    ),
+    Setting(
+        input="max-cost",
+        help="The same for what they cost in US dollars, by the price table.",
+        parse=_optional(_dollars),
+        metavar="USD",
+    ),
+    Setting(
         input="on-inconclusive",
         help="fail or pass: what the exit code says when errors kept cases from being judged.",
         default="fail",
@@ -297,6 +377,16 @@ class Settings:
     run_timeout: float = 3600.0
     fail_fast: bool = False
     on_inconclusive: Literal["fail", "pass"] = "fail"
+    judge_model: str | None = None
+    judge_api_key: str | None = field(default=None, repr=False)
+    judge_base_url: str | None = None
+    judge: str = "live"
+    judge_cache: str = "off"
+    max_judge_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    """`[prices]` of agent-eval.toml, as written."""
     output_dir: Path = Path("agent-eval-results")
     cache_dir: Path | None = None
     resume: bool = False
@@ -308,7 +398,11 @@ class Settings:
 
 
 def read_settings(
-    root: Path, *, flags: Mapping[str, str | Sequence[str]] | None = None, environ: Mapping[str, str] | None = None
+    root: Path,
+    *,
+    flags: Mapping[str, str | Sequence[str]] | None = None,
+    environ: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> tuple[Settings, list[Problem]]:
     """Reads all sources.
 
@@ -316,6 +410,7 @@ def read_settings(
         root: The repository, where agent-eval.toml may lie.
         flags: Given on the command line, by input name; lists are already split.
         environ: Where to look for `INPUT_*`; None outside of the action.
+        secrets: Where to look for secrets by the variables of their own.
 
     Returns:
         The settings and all problems. If one of those is an error nothing must be run: what is wrong has its default,
@@ -323,9 +418,9 @@ def read_settings(
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {}
-    table, agents = _read_file(root / CONFIG_FILE, problems)
+    table, agents, prices = _read_file(root / CONFIG_FILE, problems)
     for setting in SETTINGS:
-        raw, source = _given(setting, flags or {}, environ or {}, table)
+        raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, table)
         if not isinstance(raw, str):
             values[setting.field] = tuple(raw)
             continue
@@ -349,13 +444,14 @@ def read_settings(
         known = name.removeprefix("INPUT_").lower()
         if name.startswith("INPUT_") and known not in BY_INPUT and (near := _near(known)):
             problems.append(_unknown(f"the input `{known}`", near, None, None))
-    return Settings(root=root, agents=agents, **values), problems
+    return Settings(root=root, agents=agents, prices=prices, **values), problems
 
 
 def _given(
     setting: Setting,
     flags: Mapping[str, str | Sequence[str]],
     environ: Mapping[str, str],
+    secrets: Mapping[str, str],
     table: Mapping[str, str | list[str]],
 ) -> tuple[str | Sequence[str], str]:
     """What was given for a setting, by the nearest source, and that source's name."""
@@ -364,13 +460,15 @@ def _given(
     # An input that was left out arrives as an empty text (actions/runner).
     if (text := environ.get(setting.variable, "")).strip():
         return text, f"input {setting.input}"
+    if setting.secret is not None and (text := secrets.get(setting.secret, "")):
+        return text, setting.secret
     if setting.input in table:
         return table[setting.input], f"{setting.input} in {CONFIG_FILE}"
     return setting.default, setting.input
 
 
 def _near(name: str) -> str | None:
-    return next(iter(difflib.get_close_matches(name, [*BY_INPUT, "agents"], n=1, cutoff=0.7)), None)
+    return next(iter(difflib.get_close_matches(name, [*BY_INPUT, "agents", "prices"], n=1, cutoff=0.7)), None)
 
 
 def _unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
@@ -378,18 +476,22 @@ def _unknown(what: str, near: str | None, file: str | None, line: int | None) ->
         severity=Severity.ERROR,
         code="setting-unknown",
         message=f"There is no setting for {what}.",
-        hint=f"Did you mean `{near}`?" if near else f"Known settings: {', '.join(BY_INPUT)}, and the table [agents].",
+        hint=f"Did you mean `{near}`?"
+        if near
+        else f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents] and [prices].",
         file=file,
         line=line,
     )
 
 
-def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | list[str]], dict[str, str]]:
-    """The settings in agent-eval.toml, as text or lists of texts, and its mapping of agents."""
+def _read_file(
+    path: Path, problems: list[Problem]
+) -> tuple[dict[str, str | list[str]], dict[str, str], dict[str, Any]]:
+    """The settings in agent-eval.toml, as text or lists of texts, its mapping of agents, and its prices."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return {}, {}
+        return {}, {}, {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         found = re.search(r"line (\d+), column (\d+)", str(error))
         problems.append(
@@ -403,7 +505,7 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
                 column=int(found[2]) if found else None,
             )
         )
-        return {}, {}
+        return {}, {}, {}
     values: dict[str, str | list[str]] = {}
     agents = table.pop("agents", {})
     if isinstance(agents, dict) and (strayed := [name for name in agents if name in BY_INPUT]):
@@ -416,6 +518,12 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
     if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
         problems.append(_wrong_type("[agents]", 'must map patterns to agents, e.g. "evals/**" = "my_agent"', path))
         agents = {}
+    prices = table.pop("prices", {})
+    try:
+        read_prices(prices)
+    except ValueError as error:
+        problems.append(_wrong_type(str(error).rstrip("."), "", path, "prices"))
+        prices = {}
     for name, value in table.items():
         if name not in BY_INPUT:
             problems.append(_unknown(f"`{name}`", _near(name), CONFIG_FILE, _line_of(path, name)))
@@ -429,15 +537,17 @@ def _read_file(path: Path, problems: list[Problem]) -> tuple[dict[str, str | lis
             values[name] = str(value)
         else:
             problems.append(_wrong_type(f"`{name}`", "has a value of the wrong type", path, name))
-    return values, agents
+    return values, agents, prices
 
 
 def _not_in_file(path: Path, name: str) -> Problem:
+    secret = BY_INPUT[name].secret
+    elsewhere = f"the flag `--{name}`" if secret is None else f"the variable {secret}"
     return Problem(
         severity=Severity.ERROR,
         code="setting-not-in-file",
         message=f"`{name}` can't be set in {CONFIG_FILE}: a pull request could change it.",
-        hint=f"Give it in the workflow, as the input `{name}`, or as the flag `--{name}`.",
+        hint=f"Give it in the workflow, as the input `{name}`, or as {elsewhere}.",
         file=CONFIG_FILE,
         line=_line_of(path, name),
     )
@@ -447,7 +557,7 @@ def _wrong_type(what: str, message: str, path: Path, name: str = "agents") -> Pr
     return Problem(
         severity=Severity.ERROR,
         code="setting-invalid",
-        message=f"{what} {message}.",
+        message=f"{what} {message}".rstrip() + ".",
         hint=BY_INPUT[name].help if name in BY_INPUT else None,
         file=CONFIG_FILE,
         line=_line_of(path, name),

@@ -28,7 +28,7 @@ def told(setting: Setting) -> str:
         flag = f"--{setting.input} {setting.metavar}"
     default = f"`{setting.default}`" if setting.default else "none"
     facts = [
-        f"flag `{flag}`",
+        f"flag `{flag}`" if setting.secret is None else f"variable `{setting.secret}`",
         f"input and key `{setting.input}`" if setting.in_file else f"input `{setting.input}`, not a key",
         f"default {default}",
     ]
@@ -43,7 +43,7 @@ def test_the_page_has_these_settings_and_no_others() -> None:
 def test_a_setting_is_described_as_the_code_does(setting: Setting) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         page = PATH.read_text(encoding="utf-8")
-        pattern = rf"^### {setting.input}\n\n.*?\n\n\*flag .*?\*\n"
+        pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:flag|variable) .*?\*\n"
         PATH.write_text(re.sub(pattern, lambda _: told(setting), page, flags=re.M | re.S), encoding="utf-8")
         return
     assert told(setting) in PAGE, f"it should say:\n{told(setting)}"

@@ -36,7 +36,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_every_row_of_the_table_is_a_field_with_the_same_default(tmp_path: Path) -> None:
     fields = {field.name: field for field in dataclasses.fields(Settings)}
-    assert {setting.field for setting in SETTINGS} | {"root", "agents"} == set(fields)
+    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices"} == set(fields)
     for setting in SETTINGS:
         assert setting.parse(setting.default) == fields[setting.field].default, setting.input
 
@@ -185,9 +185,32 @@ def test_a_directory_of_that_name(tmp_path: Path) -> None:
     assert problem.code == "settings-file-unreadable"
 
 
-@pytest.mark.parametrize("name", ["agent-setup", "agent-env", "output-dir", "cache-dir"])
+@pytest.mark.parametrize("name", [setting.input for setting in SETTINGS if not setting.in_file])
 def test_what_a_pull_request_must_not_set_is_refused_in_the_file(tmp_path: Path, name: str) -> None:
     settings, (problem,) = read(tmp_path, toml=f'num-runs = 2\n{name} = "x"\n')
     assert (problem.code, problem.file, problem.line) == ("setting-not-in-file", "agent-eval.toml", 2)
     assert problem.severity is Severity.ERROR
     assert getattr(settings, name.replace("-", "_")) == getattr(Settings(root=tmp_path), name.replace("-", "_"))
+
+
+def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_file() -> None:
+    assert {setting.input for setting in SETTINGS if not setting.in_file} == {
+        "agent-setup", "agent-env", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",
+    }  # fmt: skip
+
+
+def test_a_secret_comes_from_its_input_or_its_variable_and_is_not_shown(tmp_path: Path) -> None:
+    variables = {"AGENT_EVAL_JUDGE_API_KEY": "of-the-shell"}
+    settings, problems = read_settings(tmp_path, secrets=variables)
+    assert (settings.judge_api_key, problems) == ("of-the-shell", [])
+    settings, _ = read_settings(tmp_path, environ={"INPUT_JUDGE-API-KEY": "of-the-workflow"}, secrets=variables)
+    assert settings.judge_api_key == "of-the-workflow"
+    assert "of-the-workflow" not in repr(settings)
+
+
+def test_prices_are_read_and_checked(tmp_path: Path) -> None:
+    prices = '[prices]\n"my-model" = { input = 1, output = 2.5 }\n'
+    assert good(tmp_path, toml=prices).prices == {"my-model": {"input": 1, "output": 2.5}}
+    _, (problem,) = read(tmp_path, toml='\n[prices]\n"my-model" = { input = 1 }\n')
+    assert (problem.code, problem.line) == ("setting-invalid", 2)
+    assert "my-model" in problem.message

@@ -45,7 +45,10 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
 
 
 def _code(case: CaseReport) -> str:
-    return case.reason.code if case.reason is not None else case.status
+    """The cause, told once for all cases that share it: a judge that is down rather than "not evaluated"."""
+    causes = (metric.reason.code for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
+    own = case.reason.code if case.reason is not None else case.status
+    return next(causes, own) if own == "not-evaluated" else own
 
 
 def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *, not_run: int) -> int:

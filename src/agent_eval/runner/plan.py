@@ -11,7 +11,8 @@ from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria.base import Criterion
-from agent_eval.criteria.registry import INFORMATIONAL, build, supported
+from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.registry import INFORMATIONAL, build, supported, why_not
 from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import LoadedFile, SelectedCase
 
@@ -56,7 +57,11 @@ class Plan:
 
 
 def make_plan(
-    files: Sequence[LoadedFile], agents: Mapping[str, str], fingerprints: Mapping[str, str], num_runs: int
+    files: Sequence[LoadedFile],
+    agents: Mapping[str, str],
+    fingerprints: Mapping[str, str],
+    num_runs: int,
+    judge: Judge | None = None,
 ) -> Plan:
     """Plans a validated suite.
 
@@ -65,6 +70,7 @@ def make_plan(
         agents: The agent of each file by the file's path.
         fingerprints: A hash of each agent's source by agent.
         num_runs: How often each case runs.
+        judge: Whom judged criteria ask; without one they can't be planned.
 
     Returns:
         The plan; it must not be run if its problems hold an error.
@@ -72,11 +78,11 @@ def make_plan(
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
     for file in files:
-        wrong = _cannot_run(file)
+        wrong = _cannot_run(file, judge)
         problems += wrong
         if any(problem.severity is Severity.ERROR for problem in wrong) or file.path not in agents:
             continue
-        criteria = (*(build(config) for config in file.config.criteria), *INFORMATIONAL)
+        criteria = (*(build(config, judge=judge) for config in file.config.criteria), *INFORMATIONAL)
         agent = agents[file.path]
         for selected in file.cases:
             cases.append(
@@ -94,7 +100,7 @@ def make_plan(
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
 
 
-def _cannot_run(file: LoadedFile) -> list[Problem]:
+def _cannot_run(file: LoadedFile, judge: Judge | None) -> list[Problem]:
     """What is right by ADK's rules and not yet to be had from this version. Refused, since it would gate nothing."""
     problems = []
     config = file.config.source or file.path
@@ -102,12 +108,13 @@ def _cannot_run(file: LoadedFile) -> list[Problem]:
         # A custom metric may go by the name of one of ADK's; it is another one all the same.
         custom = criterion.metric in file.config.custom_metrics
         named = f"the custom metric `{criterion.metric}`" if custom else f"`{criterion.metric}`"
-        if custom or not supported(criterion.metric):
+        refused = None if custom else why_not(criterion)
+        if custom or refused or not supported(criterion.metric, judged=judge is not None):
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
                     code="metric-unsupported",
-                    message=f"This version has no scorer for {named}.",
+                    message=f"{refused or f'This version has no scorer for {named}'}.",
                     hint="Take it out of `criteria`, or put these cases into a directory of their own and exclude it "
                     "(docs/criteria.md lists what can be scored).",
                     file=config,

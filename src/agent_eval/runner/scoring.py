@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.results.merge import status_of_run
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore, TurnEvidence
@@ -23,9 +25,25 @@ async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
     """Scores one run. A run that failed has no scores: an error is not a 0."""
     scores: list[tuple[Criterion, RunScore]] = []
     if recording.error is None:
-        conversation = Conversation(case=planned.case, actual=recording.invocations, expected=planned.case.conversation)
+        conversation = Conversation(
+            case=planned.case,
+            actual=recording.invocations,
+            expected=planned.case.conversation,
+            run=recording.run,
+            case_id=planned.case_id,
+        )
+        # Those that ask a model at once, since they mostly wait; the others cost less than a task would.
+        judged = [criterion for criterion in planned.criteria if criterion.name in JUDGED]
+        verdicts = dict(
+            zip(
+                (criterion.name for criterion in judged),
+                await asyncio.gather(*(criterion.score(conversation) for criterion in judged)),
+                strict=True,
+            )
+        )
         for criterion in planned.criteria:
-            scores.append((criterion, _run_score(criterion, await criterion.score(conversation), recording, planned)))
+            outcome = verdicts[criterion.name] if criterion in judged else await criterion.score(conversation)
+            scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
     result = RunResult(
         run_id=recording.run_id,
         run=recording.run,

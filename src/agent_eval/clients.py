@@ -1,0 +1,137 @@
+"""What the road uses of the world around it: the agents and the models, made from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_eval.results.folder import LOGS
+
+if TYPE_CHECKING:
+    from agent_eval.agents.isolation import Isolation
+    from agent_eval.agents.locate import AgentChoices
+    from agent_eval.agents.protocol import Agent
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.evalset.suite import LoadedFile
+    from agent_eval.models.check import ModelUse
+    from agent_eval.models.settings import ModelSettings
+    from agent_eval.runner.execution import Progress
+    from agent_eval.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """What a run uses of the world around it."""
+
+    environ: Mapping[str, str]
+    """Where the agent's variables come from (by an allow-list)."""
+    log: Callable[[str], None] = lambda _: None
+    """Gets a line for what takes time."""
+    progress: Callable[[Progress], None] = lambda _: None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set it to end early with what there is."""
+    source_url: str | None = None
+    """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """What the caller knows of the tested state, e.g. its commit."""
+
+
+@contextlib.asynccontextmanager
+async def open_agents(
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, limiter: Limiter
+) -> AsyncIterator[Mapping[str, Agent]]:
+    """Makes every agent, started by whoever needs it, and closes all in the end."""
+    from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir, run_setup
+    from agent_eval.agents.forwarding import installer_environment, secrets_in
+    from agent_eval.agents.managed import ManagedAdkAgent
+    from agent_eval.agents.recorded import RecordedAgent
+    from agent_eval.core.masking import Masker
+
+    root = settings.root.resolve()
+    installer = installer_environment(clients.environ)
+    masker = Masker([*isolation.secrets, *secrets_in(installer)])
+    cache_dir = (
+        root / settings.cache_dir
+        if settings.cache_dir is not None
+        else default_cache_dir(clients.environ, isolation.sandbox.user)
+    )
+    setup: asyncio.Future[None] | None = None
+    if settings.agent_setup is not None and any(choice.recording is None for choice in choices.by_file.values()):
+        command = settings.agent_setup
+        setup = asyncio.ensure_future(
+            run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
+        )
+    agents: dict[str, Agent] = {}
+    for choice in dict.fromkeys(choices.by_file.values()):
+        if choice.path in agents:
+            continue
+        if choice.recording is not None:
+            agents[choice.path] = RecordedAgent(root / choice.recording)
+            continue
+        directory = choice.directory(root)
+        agents[choice.path] = ManagedAdkAgent(
+            agent_path=choice.path if directory is None else str(directory.resolve()),
+            request=EnvironmentRequest(
+                start=directory or root,
+                root=root,
+                python=settings.agent_python,
+                requirements=settings.agent_requirements,
+                installer=installer,
+            ),
+            sandbox=isolation.sandbox,
+            masker=masker,
+            workers=settings.workers,
+            cache_dir=cache_dir,
+            log_dir=settings.output / LOGS,
+            log=clients.log,
+            on_throttle=limiter.throttled,
+            setup=setup,
+        )
+    try:
+        yield agents
+    finally:
+        await asyncio.gather(*(agent.close() for agent in agents.values()))
+        if setup is not None:
+            setup.cancel()
+            await asyncio.gather(setup, return_exceptions=True)
+
+
+def model_settings(settings: Settings) -> ModelSettings:
+    """What the models need to know."""
+    from agent_eval.models.prices import read_prices
+    from agent_eval.models.settings import Budget, ModelSettings
+
+    replay = settings.judge.removeprefix("replay:").strip() if settings.judge != "live" else None
+    return ModelSettings(
+        judge_model=settings.judge_model,
+        api_key=settings.judge_api_key,
+        base_url=settings.judge_base_url,
+        budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
+        prices=read_prices(settings.prices),
+        cache=None if settings.judge_cache == "off" else settings.root / settings.judge_cache,
+        replay=None if replay is None else settings.root / replay,
+    )
+
+
+def model_uses(files: Iterable[LoadedFile], settings: Settings) -> list[ModelUse]:
+    """Which models will be asked, by whom. Empty if nothing is judged."""
+    from agent_eval.criteria.judged.judge import DEFAULT_JUDGE
+    from agent_eval.criteria.registry import judge_of
+    from agent_eval.models.check import ModelUse
+
+    return [
+        ModelUse(
+            model=judge.model,
+            config=judge.config,
+            case_id=f"{file.path}:{selected.case.eval_id}",
+            purpose=config.metric,
+            file=file.config.source,
+        )
+        for file in files
+        for config in file.config.criteria
+        if (judge := judge_of(config, settings.judge_model or DEFAULT_JUDGE)) is not None
+        for selected in file.cases
+    ]
