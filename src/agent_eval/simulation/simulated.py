@@ -42,6 +42,14 @@ CODES: Mapping[FailureKind, str] = {
 TEMPLATE_CODE = "simulator-template-failed"
 """Its code where the case's or the config's own template fails on this conversation."""
 
+_WAIT = "Run it again later: this says nothing about the agent."
+_HINTS: Mapping[FailureKind, str] = {
+    "malformed": "It may have spent its tokens on thinking: try another `model`, or a larger `max_output_tokens` in "
+    "`model_configuration`, in `user_simulator_config`.",
+    "refused": "Change the scenario, or `safety_settings` in `model_configuration`, in `user_simulator_config`.",
+}
+"""What to do where the model's failure itself doesn't say it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorOptions:
@@ -118,7 +126,7 @@ class SimulatedUser:
             raise SimulatorFailure(
                 "The simulated user has nothing to say: its message is empty",
                 code=CODES["malformed"],
-                hint="Check the scenario's starting prompt." if not turns else _HINT_EMPTY,
+                hint=_HINTS["malformed"] if turns else "Check the scenario's starting prompt.",
             )
         return user_message(text)
 
@@ -145,9 +153,10 @@ class SimulatedUser:
         try:
             return (await self.model.generate(request)).text
         except ModelFailure as failure:
-            hint = failure.hint or (_HINT_EMPTY if failure.kind == "malformed" else None)
             raise SimulatorFailure(
-                f"The simulated user: {failure.message}", code=CODES[failure.kind], hint=hint
+                f"The simulated user: {failure.message}",
+                code=CODES[failure.kind],
+                hint=failure.hint or _HINTS.get(failure.kind, _WAIT),
             ) from failure
 
     def _prompt(self, said: Sequence[Line]) -> str:
@@ -162,12 +171,6 @@ class SimulatedUser:
         if persona is not None:
             variables["persona"] = persona
         return render(self.options.instructions, variables)
-
-
-_HINT_EMPTY = (
-    "The model may have spent its tokens on thinking, or withheld the message: try another `model`, or a larger "
-    "`max_output_tokens` in `model_configuration`, in `user_simulator_config`."
-)
 
 
 def user_of(
