@@ -247,7 +247,7 @@ async def _fitting(request: ModelRequest, lane: Lane, question: Question) -> Mod
     why = ""
     for number in range(_ASKED):
         if number:
-            question.ask = _ask(request, lane, REMINDER)
+            question.ask = _ask(request, lane, "" if request.schema is None else REMINDER)
         told = await lane.answer(question)
         if told.end == "refused":
             raise ModelFailure("refused", f"`{request.model}`: {told.note}.")
