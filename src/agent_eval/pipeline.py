@@ -132,7 +132,7 @@ async def _run(
     models: ModelPool | None,
 ) -> Outcome:
     from agent_eval.agents.forwarding import allow_list
-    from agent_eval.agents.isolation import isolated
+    from agent_eval.agents.isolation import NO_PROCESS, isolated
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
     from agent_eval.runner.execution import Execution, Limits
@@ -142,9 +142,11 @@ async def _run(
     output = settings.output
     reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
-        isolation = apart.enter_context(
-            isolated(clients.environ, root=settings.root, output_dir=output, allow=allow, reachable=reachable)
-        )
+        isolation = NO_PROCESS
+        if any(choice.recording is None for choice in choices.by_file.values()):
+            isolation = apart.enter_context(
+                isolated(clients.environ, root=settings.root, output_dir=output, allow=allow, reachable=reachable)
+            )
         report = _with_problems(report, isolation.problems)
         if _has_error(isolation.problems):
             apart.close()
@@ -170,6 +172,7 @@ async def _run(
                     min_pass_rate=settings.min_pass_rate,
                 ),
                 limiter=limiter,
+                model=models,
                 on_progress=clients.progress,
                 stop=clients.stop,
             )

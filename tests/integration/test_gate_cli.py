@@ -131,6 +131,10 @@ def test_an_output_directory_outside_of_the_repository(repository: Repository, t
     assert sorted(path.name for path in repository.root.iterdir()) == ["evals", "recordings"]
 
 
+def test_a_recording_needs_no_isolation(repository: Repository) -> None:
+    assert run(repository).results["problems"] == []
+
+
 def test_the_repository_as_output_directory(repository: Repository) -> None:
     (repository.root / "logs" / "app").mkdir(parents=True)
     (repository.root / "logs" / "app" / "app-1.log").write_text("theirs", encoding="utf-8")

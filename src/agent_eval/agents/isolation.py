@@ -28,6 +28,10 @@ class Isolation:
     """What is weaker than it should be; an error forbids the run."""
 
 
+NO_PROCESS = Isolation(sandbox=Sandbox(environment={}), secrets=(), problems=())
+"""For a run that starts no agent: recordings need nothing and can do no harm."""
+
+
 @contextlib.contextmanager
 def isolated(
     environ: Mapping[str, str],
