@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +44,13 @@ class Result:
         return max(measurement.peak_mb for measurement in self.sides[side])
 
     def demand_ratio(self, gate: str, peers: list[str], least: float, *, against: str) -> None:
-        """Adds the target that the gate is `least` times faster than the fastest of the peers."""
-        ratio = min(self.seconds(peer).median for peer in peers) / self.seconds(gate).median
+        """Adds the target that the gate is `least` times faster than the fastest of the peers.
+
+        It counts what each round says, and then the middle of the rounds: who else uses the machine meets both sides
+        of a round alike, and the rounds differently.
+        """
+        rounds = zip(self.sides[gate], *(self.sides[peer] for peer in peers), strict=True)
+        ratio = statistics.median(min(peer.seconds for peer in found) / ours.seconds for ours, *found in rounds)
         text = f"{gate}: at least {least:g} times faster than {against}"
         self.targets.append(Target(text=text, reached=f"{ratio:.1f} times", met=ratio >= least))
 
@@ -194,7 +200,7 @@ def cold_job(bench: Bench) -> Result:
 
         def gate() -> Measurement:
             cwd = fresh(ADK)
-            install = f"{make} && {uv()} pip install -q --compile-bytecode -p env {bench.environments.wheel}"
+            install = f"{make} && {uv()} pip install -q -p env {bench.environments.wheel}"
             options = "--agent gemini_weather --cache-dir cache --output-dir out"
             run = f"env/bin/agent-eval run weather.test.json {options}"
             done = shell(f"{install} && {run}", variables(), cwd)
