@@ -57,6 +57,14 @@ def test_a_final_response_that_its_event_kept__is_told_once() -> None:
     assert [(line.kind, line.text) for line in said] == [("text", "Hi"), ("text", "Please wait."), ("call", "")]
 
 
+def test_a_final_response_that_says_what_was_said_before__is_told_again() -> None:
+    parts = [{"text": "Done."}]
+    done = {"role": "model", "parts": parts}
+    events = {"invocation_events": [event("first", *parts), event("second")]}
+    said = lines([turn(intermediate_data=events, final_response=done)], function_calls=False)
+    assert as_text(said) == "user: Hi\n\nfirst: Done.\n\nsecond: Done."
+
+
 def test_a_final_response_without_events__is_told_last() -> None:
     kept = {"invocation_events": [event("home", {"text": "One moment."})]}
     for data, author in ((kept, "home"), ({"invocation_events": []}, "agent"), (None, "agent")):

@@ -57,16 +57,28 @@ def _of_turn(turn: Invocation) -> Iterator[Line]:
 
 
 def _of_events(data: InvocationEvents, final: Content | None) -> Iterator[Line]:
-    """The events, with the final response where its event stands: that one is kept without its content."""
+    """The events, with the final response where its event stands."""
     events = data.invocation_events
-    blank = [number for number, event in enumerate(events) if event.content is None]
-    repeated = final is not None and any(event.content == final for event in events)
-    place = blank[-1] if blank else len(events)
+    place = _place_of_final(data, final)
     for number, event in enumerate(events):
-        content = final if number == place and not repeated else event.content
-        yield from _of_content(content, event.author)
-    if place == len(events) and not repeated:
+        yield from _of_content(final if number == place else event.content, event.author)
+    if place == len(events):
         yield from _of_content(final, events[-1].author if events else _AGENT)
+
+
+def _place_of_final(data: InvocationEvents, final: Content | None) -> int | None:
+    """Where the final response belongs: its event is kept without the content, unless it has calls.
+
+    Returns:
+        The event's place; after the last one if there is no such event; None if it is told already, or there is none.
+    """
+    if final is None:
+        return None
+    contents = [event.content for event in data.invocation_events]
+    blank = [number for number, content in enumerate(contents) if content is None]
+    if final in contents and (not blank or any(part.function_call for part in final.iter_parts())):
+        return None
+    return blank[-1] if blank else len(contents)
 
 
 def _of_content(content: Content | None, author: str) -> Iterator[Line]:
