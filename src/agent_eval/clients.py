@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -116,13 +116,14 @@ def model_settings(settings: Settings) -> ModelSettings:
     )
 
 
-def model_uses(files: Iterable[LoadedFile], settings: Settings) -> list[ModelUse]:
+def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse]:
     """Which models will be asked, by whom. Empty if nothing is judged."""
     from agent_eval.criteria.judged.judge import DEFAULT_JUDGE
     from agent_eval.criteria.registry import judge_of
     from agent_eval.models.check import ModelUse
+    from agent_eval.simulation.simulated import PURPOSE, simulator_options
 
-    return [
+    judges = [
         ModelUse(
             model=judge.model,
             config=judge.config,
@@ -135,3 +136,17 @@ def model_uses(files: Iterable[LoadedFile], settings: Settings) -> list[ModelUse
         if (judge := judge_of(config, settings.judge_model or DEFAULT_JUDGE)) is not None
         for selected in file.cases
     ]
+    users = [
+        ModelUse(
+            model=options.model,
+            config=options.config,
+            case_id=f"{file.path}:{selected.case.eval_id}",
+            purpose=PURPOSE,
+            file=file.config.source,
+        )
+        for file in files
+        for options in [simulator_options(file.config.user_simulator_config)]
+        for selected in file.cases
+        if selected.case.conversation_scenario is not None
+    ]
+    return judges + users

@@ -60,15 +60,29 @@ def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:
     judge = CriterionConfig(metric="safety_v1", threshold=0.8)
     made = plan(
         loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
-        loaded("b.test.json", scenario, case("fine")),
+        loaded("b.test.json", case("fine"), scenario, user_simulator_config={"type": "llm_audio"}),
         loaded("c.test.json", case(), live_model_config={}),
     )
     assert [(one.code, one.file, one.line) for one in made.problems if one.severity is Severity.ERROR] == [
         ("metric-unsupported", "test_config.json", None),
-        ("scenario-unsupported", "b.test.json", 3),
+        ("scenario-unsupported", "b.test.json", 4),
     ]
     assert [one.code for one in made.problems if one.severity is Severity.WARNING] == ["live-mode-ignored"]
     assert all(one.hint for one in made.problems)
+
+
+def test_a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
+    def scenario(wish: str) -> EvalCase:
+        return EvalCase(
+            eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan=wish)
+        )
+
+    buy, sell, other = (
+        plan(loaded("a.test.json", scenario(wish), criteria=(), user_simulator_config=config)).cases[0]
+        for wish, config in (("buy", None), ("sell", None), ("buy", {"model": "another"}))
+    )
+    assert len({buy.fingerprint, sell.fingerprint, other.fingerprint}) == 3
+    assert other.user_config == {"model": "another"}
 
 
 def test_a_file_without_an_agent_is_not_planned() -> None:

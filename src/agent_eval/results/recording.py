@@ -59,3 +59,5 @@ class Recording(WireModel):
     usage: Usage = Field(default_factory=Usage)
     attempts: int = 1
     """2 when the run was repeated in a process of its own after another run took its process down."""
+    stop_reason: str | None = None
+    """Why a simulated conversation ended well: `stop-signal` or `turn-limit`; None for fixed turns."""

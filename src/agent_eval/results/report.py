@@ -102,6 +102,8 @@ class RunResult(_Report):
     usage: Usage = Field(default_factory=Usage)
     turns: int = 0
     attempts: int = 1
+    stop_reason: str | None = None
+    """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 
 
 class CaseReport(_Report):

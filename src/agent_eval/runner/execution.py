@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
+from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import shorten
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
 from agent_eval.criteria.judged.building import JUDGED
+from agent_eval.models.protocol import Model
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import CaseReport, CaseStatus
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
 from agent_eval.runner.scoring import report_not_run, report_run
+from agent_eval.simulation.protocol import SimulatorFailure, Stop
+from agent_eval.simulation.simulated import CODES as SIMULATOR_CODES
+from agent_eval.simulation.simulated import user_of
 
 _STOPPED = "stopped"
 _JUDGED_PER_RUNNING = 4
@@ -66,6 +71,8 @@ class Execution:
     journal: Journal
     limits: Limits
     limiter: Limiter
+    model: Model | None = None
+    """Plays the users of scenarios; None where no case has one."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end early: what runs is broken off, the rest not run."""
@@ -179,6 +186,7 @@ class Execution:
         started_at, begun = time.time(), time.perf_counter()
         turns: list[Invocation] = []
         error: RunError | None = None
+        stop: Stop | None = None
         attempts = 0
         failure = self._failures.get(planned.agent)
         if failure is not None:
@@ -187,8 +195,14 @@ class Execution:
             attempts += 1
             try:
                 turns = []
-                await self._converse(planned, run, turns, isolated=attempts > 1)
+                stop = await self._converse(planned, run, turns, isolated=attempts > 1)
                 error = None
+                break
+            except SimulatorFailure as caught:
+                # It says nothing about the agent, and the gate's own model is no reason to start it again.
+                error = RunError(
+                    kind=caught.code, owner="provider", message=caught.message, hint=caught.hint, turn=len(turns)
+                )
                 break
             except AgentFailure as caught:
                 failure, error = caught, run_error(caught, len(turns))
@@ -209,12 +223,14 @@ class Execution:
             duration=round(time.perf_counter() - begun, 6),
             usage=usage_of(turns),
             attempts=max(attempts, 1),
+            stop_reason=stop.reason if stop is not None and planned.case.conversation_scenario is not None else None,
         )
 
-    async def _converse(self, planned: PlannedCase, run: int, turns: list[Invocation], *, isolated: bool) -> None:
+    async def _converse(self, planned: PlannedCase, run: int, turns: list[Invocation], *, isolated: bool) -> Stop:
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         given = planned.case.session_input
+        user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=run)
         session = await self.agents[planned.agent].open(
             SessionRequest(
                 eval_set_id=planned.eval_set_id,
@@ -228,7 +244,10 @@ class Execution:
             )
         )
         try:
-            for expected in planned.case.conversation or ():
+            while True:
+                message = await _in_time(user.next_message(turns), case_end - now())
+                if isinstance(message, Stop):
+                    return message
                 left = case_end - now()
                 if left <= 0:
                     raise AgentFailure(
@@ -236,7 +255,7 @@ class Execution:
                         kind=FailureKind.DEADLINE,
                         hint="Raise --case-timeout, or make the agent faster.",
                     )
-                turns.append(await session.send(expected.user_content, timeout=min(self.limits.turn_timeout, left)))
+                turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, left)))
         finally:
             await session.close()
 
@@ -256,6 +275,19 @@ class Execution:
                 self._pad(one, self._parts.pop(one.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
+
+
+async def _in_time(message: Awaitable[Content | Stop], left: float) -> Content | Stop:
+    """The user's next message; a simulated one counts towards the case's time."""
+    try:
+        async with asyncio.timeout(max(left, 0.001)):
+            return await message
+    except TimeoutError as error:
+        raise SimulatorFailure(
+            "The simulated user had no time left before case-timeout",
+            code=SIMULATOR_CODES["deadline"],
+            hint="Raise --case-timeout, or lower max_allowed_invocations.",
+        ) from error
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -8,13 +8,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported, why_not
 from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import LoadedFile, SelectedCase
+from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
@@ -31,6 +32,8 @@ class PlannedCase:
     line: int | None
     eval_set_id: str
     case: EvalCase
+    user_config: Mapping[str, Any] | None = None
+    """`user_simulator_config`: how the user of a scenario is simulated."""
     criteria: tuple[Criterion, ...]
     """Those that gate, in the config's order, then the informational ones."""
     agent: str
@@ -92,9 +95,10 @@ def make_plan(
                     line=selected.line,
                     eval_set_id=file.eval_set.eval_set_id,
                     case=selected.case,
+                    user_config=file.config.user_simulator_config,
                     criteria=criteria,
                     agent=agent,
-                    fingerprint=_fingerprint(selected, agent, fingerprints.get(agent, "")),
+                    fingerprint=_fingerprint(selected, file.config, agent, fingerprints.get(agent, "")),
                 )
             )
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
@@ -130,26 +134,30 @@ def _cannot_run(file: LoadedFile, judge: Judge | None) -> list[Problem]:
                 file=config,
             )
         )
+    spoken = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
     problems += [
         Problem(
             severity=Severity.ERROR,
             code="scenario-unsupported",
-            message=f"The case `{selected.case.eval_id}` has a conversation_scenario; this version simulates no users.",
-            hint="Leave the case out by selecting others (`file.json:case1,case2`), or give it a conversation.",
+            message=f"The case `{selected.case.eval_id}` wants a simulated user that speaks (`llm_audio`).",
+            hint="Here they write: leave `type` out of `user_simulator_config`, or select other cases.",
             file=file.path,
             line=selected.line,
         )
         for selected in file.cases
-        if selected.case.conversation_scenario is not None
+        if spoken and selected.case.conversation_scenario is not None
     ]
     return problems
 
 
-def _fingerprint(selected: SelectedCase, agent: str, source: str) -> str:
+def _fingerprint(selected: SelectedCase, config: EvalConfig, agent: str, source: str) -> str:
     case = selected.case
     digest = hashlib.sha256(f"{agent}\0{source}\0".encode())
     if case.session_input is not None:
         digest.update(case.session_input.model_dump_json().encode())
+    if case.conversation_scenario is not None:
+        digest.update(case.conversation_scenario.model_dump_json().encode())
+        digest.update(repr(config.user_simulator_config).encode())
     for invocation in case.conversation or ():
         digest.update(b"\0" + invocation.user_content.model_dump_json().encode())
     return digest.hexdigest()[:16]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from agent_eval.core.content import text_of
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.judged.building import JUDGED
@@ -54,6 +55,7 @@ async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
         usage=recording.usage,
         turns=len(recording.invocations),
         attempts=recording.attempts,
+        stop_reason=recording.stop_reason,
     )
     result.status = status_of_run(result, (score for _, score in scores))
     metrics = [
@@ -97,13 +99,13 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
         run=recording.run,
         score=result.score,
         status="passed" if passed else "failed",
-        evidence=[] if passed else _evidence(result, planned),
+        evidence=[] if passed else _evidence(result, planned.case.conversation or recording.invocations),
         details=result.details,
     )
 
 
-def _evidence(result: Scored, planned: PlannedCase) -> list[TurnEvidence]:
-    return [_turn(finding, planned) for finding in _weightiest(result.findings)]
+def _evidence(result: Scored, turns: Sequence[Invocation]) -> list[TurnEvidence]:
+    return [_turn(finding, turns) for finding in _weightiest(result.findings)]
 
 
 def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
@@ -112,9 +114,8 @@ def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
     return sorted(worst[:_TURNS], key=lambda finding: finding.turn)
 
 
-def _turn(finding: TurnFinding, planned: PlannedCase) -> TurnEvidence:
-    conversation = planned.case.conversation or []
-    user = text_of(conversation[finding.turn].user_content) if finding.turn < len(conversation) else ""
+def _turn(finding: TurnFinding, turns: Sequence[Invocation]) -> TurnEvidence:
+    user = text_of(turns[finding.turn].user_content) if finding.turn < len(turns) else ""
     left = len(finding.why) - _REASONS
     more = [f"and {left:,} more"] if left > 0 else []
     return TurnEvidence(
