@@ -1,0 +1,89 @@
+"""A judge on loopback for whole runs of the gate, and repositories whose answers are recorded already."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fake_gemini import Answer, FakeGemini, GenerateRequest
+from gate_runs import Done, Repository
+
+KEY = "AIza-the-judges-own-key-0123456789"
+WORDS = "It names <b>Lyon</b> @octocat | where\n::error::Paris was asked for"
+"""What the judge says, with what would harm a log or a page."""
+BAD, TORN = "Lyon.", "Perhaps Paris."
+"""Answers that the judge is against, and that it can't agree with itself about: 3 votes of 5 are against."""
+
+
+class Judge:
+    """Against BAD, torn about TORN, and content with everything else."""
+
+    def __init__(self) -> None:
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, request: GenerateRequest) -> Answer:
+        prompt = request.user_texts[-1]
+        self._asked[prompt] += 1
+        against = BAD in prompt or (TORN in prompt and self._asked[prompt] % 2 == 1)
+        schema = request.body["generationConfig"]["responseJsonSchema"]
+        return Answer.text(json.dumps(_reply(prompt, schema["properties"], 1 if against else 0)))
+
+
+def _reply(prompt: str, properties: Mapping[str, Any], against: int) -> dict[str, Any]:
+    if "verdict" in properties:
+        return {"reasoning": WORDS, "verdict": properties["verdict"]["enum"][-against]}
+    [(name, listed)] = properties.items()
+    item = listed["items"]
+    if item["type"] == "string":
+        return {name: []}
+    word = next(field for field in ("verdict", "label") if field in item["properties"])
+    fields = {**dict.fromkeys(item["required"], "so"), "rationale": WORDS}
+    said = item["properties"][word]["enum"]
+    numbers = [int(number) for number in re.findall(r'^\s*"number": (\d+)', prompt, re.MULTILINE)]
+    return {
+        name: [
+            {**fields, "number": number, word: said[2 * against if word == "label" else -against]} for number in numbers
+        ]
+    }
+
+
+def criteria(repository: Repository, *metrics: str, samples: int = 5, more: Mapping[str, Any] | None = None) -> None:
+    """The config of all files: judged metrics with the threshold 0.5, and others as told."""
+    options = {"judge_model_options": {"num_samples": samples}}
+    form = {metric: {"threshold": 0.5, **options} for metric in metrics}
+    path = repository.root / "evals" / "test_config.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"criteria": {**form, **(more or {})}}), encoding="utf-8")
+
+
+def answers(repository: Repository, given: Mapping[str, str | Sequence[str]]) -> None:
+    """An eval file whose cases expect `Paris.` each turn, and a recording of what was answered."""
+    turns = {name: [said] if isinstance(said, str) else list(said) for name, said in given.items()}
+    asked = {name: [f"{name}, {number}: the capital?" for number in range(len(said))] for name, said in turns.items()}
+    repository.evals("evals/some.evalset.json", asked, expect=dict.fromkeys(asked, "Paris."))
+    listed = json.loads((repository.root / "evals" / "some.evalset.json").read_text(encoding="utf-8"))["eval_cases"]
+    for case in listed:
+        for turn, said in zip(case["conversation"], turns[case["eval_id"]], strict=True):
+            turn["final_response"]["parts"] = [{"text": said}]
+    form = {"eval_set_id": "answers", "eval_cases": listed}
+    (repository.root / "answers.json").write_text(json.dumps(form), encoding="utf-8")
+
+
+def judged_run(repository: Repository, server: FakeGemini | None, *arguments: str, **options: Any) -> Done:
+    """Scores what was recorded, asking the judge at the server."""
+    environment = {"AGENT_EVAL_JUDGE_API_KEY": KEY} if server is not None else {}
+    url = ["--judge-base-url", server.url] if server is not None else []
+    environment |= options.pop("environment", {})
+    recorded = ["--agent", "recorded:answers.json"]
+    return repository.gate(
+        "run", "evals", *recorded, *url, *arguments, python=False, environment=environment, **options
+    )
+
+
+def everything_written(done: Done) -> bytes:
+    """All that a run told or wrote."""
+    files = [path.read_bytes() for path in done.output.rglob("*") if path.is_file()]
+    return b"\n".join([done.out.encode(), done.err.encode(), *files])

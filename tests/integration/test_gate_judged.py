@@ -1,0 +1,274 @@
+"""The gate with a judge, from end to end: a process of its own, and a Gemini on loopback that judges."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
+from gate_runs import Repository, repository_in
+from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, everything_written, judged_run
+
+METRIC = "final_response_match_v2"
+RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo") as made:
+        yield made
+
+
+@pytest.fixture
+def judge() -> Iterator[FakeGemini]:
+    with FakeGemini(Judge(), keep=10_000) as server:
+        yield server
+
+
+def test_what_the_judge_approves_of__passes(repository: Repository, judge: FakeGemini) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"good": "Paris.", "wordy": "It is Paris."})
+
+    done = judged_run(repository, judge)
+
+    assert (done.code, done.statuses) == (0, {"good": "passed", "wordy": "passed"}), done.err
+    assert judge.stats.requests == 6, "three votes of five settle it"
+    [bill] = done.report.model_usage
+    assert (bill.model, bill.calls, bill.failures) == ("gemini-2.5-flash", 6, 0)
+    assert any(notice.startswith("gemini-2.5-flash: 6 calls") for notice in done.report.notices)
+    done.check_files()
+
+
+def test_what_the_judge_is_against__fails_with_its_votes_and_its_words(
+    repository: Repository, judge: FakeGemini
+) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"bad": BAD, "torn": TORN, "good": "Paris."})
+
+    done = judged_run(repository, judge)
+
+    assert (done.code, done.statuses) == (1, {"bad": "failed", "torn": "failed", "good": "passed"})
+    junit = ET.parse(done.output / "junit.xml")
+    explained = {case.attrib["name"]: "".join(case.itertext()) for case in junit.iter("testcase")}
+    summary = (done.output / "summary.md").read_text("utf-8")
+    console = " ".join(done.out.replace("│", " ").split())
+    for text in (console, summary, explained["bad"] + explained["torn"]):
+        assert "invalid (3:0)" in text
+        assert "invalid (3:2, close)" in text
+        assert "Lyon" in text and "Paris was asked for" in text
+    assert "3:2" not in explained["bad"]
+    assert "<b>" not in summary and "@octocat" not in summary, "the judge's words are escaped"
+    assert not any(line.lstrip().startswith("::error::") for line in (done.out + summary).splitlines())
+    done.check_files()
+
+
+JUDGED_TURNS = (
+    METRIC,
+    "hallucinations_v1",
+    "safety_v1",
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+RUBRIC_METRICS = (
+    "rubric_based_final_response_quality_v1",
+    "rubric_based_tool_use_quality_v1",
+    "rubric_based_multi_turn_trajectory_quality_v1",
+)
+
+
+@pytest.mark.parametrize(("said", "status"), [("Paris.", "passed"), (BAD, "failed")])
+def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, said: str, status: str) -> None:
+    """All but that of the simulated user, which has none to judge here."""
+    rubrics: dict[str, Any] = {metric: {"threshold": 0.5, **RUBRICS} for metric in RUBRIC_METRICS}
+    coherence = {"response_evaluation_score": {"threshold": 3.0}}
+    criteria(repository, *JUDGED_TURNS, more={**rubrics, **coherence, "response_match_score": 0.0})
+    answers(repository, {said: [said, said]})  # A metric that sees no answer sees it in the question.
+
+    done = judged_run(repository, judge)
+
+    [case] = done.report.cases
+    found = {metric.name: metric.status for metric in case.metrics if metric.status != "informational"}
+    wanted = dict.fromkeys([*JUDGED_TURNS, *RUBRIC_METRICS, "response_evaluation_score"], status)
+    assert found == {**wanted, "response_match_score": "passed"}, case.metrics
+    assert done.code == (0 if status == "passed" else 1)
+    assert sum(bill.calls for bill in done.report.model_usage) == judge.stats.requests
+    backends = {m.name: m.runs[0].details["backend"] for m in case.metrics if "backend" in m.runs[0].details}
+    assert set(backends.values()) == {"judge"} and len(backends) == 5
+    done.check_files()
+
+
+def test_a_second_run_of_a_case_gets_votes_of_its_own(repository: Repository, judge: FakeGemini) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"good": "Paris."})
+
+    done = judged_run(repository, judge, "--num-runs", "2", "--judge-cache", "cache")
+    assert (done.code, judge.stats.requests) == (0, 6)
+    assert len(done.report.cases[0].runs) == 2
+
+    again = judged_run(repository, judge, "--num-runs", "2", "--judge-cache", "cache")
+    assert (again.code, judge.stats.requests) == (0, 6), "nothing is paid for twice"
+    assert again.report.model_usage[0].cached_replies == 6
+
+
+def test_a_replay_needs_no_key_and_no_judge__and_fails_on_a_miss(repository: Repository, judge: FakeGemini) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"torn": TORN, "good": "Paris."})
+    first = judged_run(repository, judge, "--judge-cache", "cache")
+    asked = judge.stats.requests
+
+    replayed = judged_run(repository, None, "--judge", "replay:cache")
+    assert (replayed.code, replayed.statuses) == (first.code, first.statuses), replayed.err
+    assert judge.stats.requests == asked
+
+    answers(repository, {"torn": TORN, "good": "Paris!"})
+    missed = judged_run(repository, None, "--judge", "replay:cache", "--on-inconclusive", "fail")
+    assert missed.statuses == {"torn": "failed", "good": "errored"}
+    [metric] = [one for one in missed.report.cases[1].metrics if one.name == METRIC]
+    assert metric.status == "not_evaluated"
+    assert (metric.reason or metric.runs[0].reason).code == "judge-replay-miss"  # type: ignore[union-attr]
+
+    answers(repository, {"good": "Paris!"})
+    only_missed = judged_run(repository, None, "--judge", "replay:cache")
+    assert only_missed.code == 3
+    assert [reason.code for reason in only_missed.report.reasons] == ["judge-replay-miss"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            [],
+            "judge-credentials-missing",
+            ["final_response_match_v2 of evals/some.evalset.json:good", "GOOGLE_API_KEY"],
+        ),
+        (["--judge-model", "nobody/x"], "judge-model-unknown", ["nobody/x"]),
+        (
+            ["--judge-model", "gemini-unpriced", "--max-cost", "1"],
+            "judge-price-missing",
+            ["gemini-unpriced", "max-cost"],
+        ),
+        (["--judge", "replay:nowhere"], "judge-replay-missing", ["nowhere"]),
+    ],
+)
+def test_what_the_judge_lacks__is_told_before_anything_runs(
+    repository: Repository, arguments: list[str], code: str, words: list[str]
+) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"good": "Paris."})
+    environment = {} if code == "judge-credentials-missing" else {"GOOGLE_API_KEY": KEY}
+    absent = dict.fromkeys(("GEMINI_API_KEY", *({"GOOGLE_API_KEY"} - set(environment))), "")
+
+    done = judged_run(repository, None, *arguments, environment={**environment, **absent})
+
+    assert (done.code, done.report.verdict) == (2, "invalid")
+    [problem] = [one for one in done.report.problems if one.severity == "error"]
+    told = f"{problem.message} {problem.hint}"
+    assert problem.code == code and all(word in told for word in words), told
+    assert not done.report.cases and not (done.output / "recordings.jsonl.gz").exists()
+    done.check_files()
+
+
+def test_the_judges_key__reaches_the_judge_and_nobody_else(repository: Repository, judge: FakeGemini) -> None:
+    repository.agent("home")
+    repository.evals("evals/some.test.json", {"looks": "facts"})
+    path = repository.root / "evals" / "some.test.json"
+    form = json.loads(path.read_text("utf-8"))
+    form["eval_cases"][0]["session_input"] = {"app_name": "home", "user_id": "u", "state": {"guest": "Ann"}}
+    path.write_text(json.dumps(form), encoding="utf-8")
+    criteria(repository, METRIC)
+
+    done = repository.gate(
+        *("run", "evals", "--agent", "home", "--judge-base-url", judge.url, "--judge-cache", "cache"),
+        environment={"AGENT_EVAL_JUDGE_API_KEY": KEY},
+    )
+
+    assert done.code == 0, done.out + done.err
+    assert {request.headers["x-goog-api-key"] for request in judge.received} == {KEY}
+    [recording] = done.recordings
+    answer = recording.invocations[0].final_response
+    assert answer is not None and answer.parts
+    facts = json.loads(str(answer.parts[0].text).removesuffix(" Please."))
+    assert "PATH" in facts["environment"], "it is the agent's environment that was looked at"
+    assert "AGENT_EVAL_JUDGE_API_KEY" not in facts["environment"]
+    written = everything_written(done) + gzip.decompress((done.output / "recordings.jsonl.gz").read_bytes())
+    written += b"".join(path.read_bytes() for path in (repository.root / "cache").rglob("*") if path.is_file())
+    assert KEY.encode() not in written
+
+
+def test_a_key_that_the_judge_refuses_and_quotes__is_masked(repository: Repository) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {f"c{number}": "Paris." for number in range(5)})
+    with FakeGemini(lambda _: Fault(kind=400, message=f"API key not valid: {KEY}")) as server:
+        done = judged_run(repository, server)
+
+    assert done.code == 3
+    assert len(done.report.reasons) == 1
+    assert KEY.encode() not in everything_written(done)
+
+
+def test_a_budget_stops_exactly_and_says_so_once(repository: Repository, judge: FakeGemini) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {f"c{number:02}": "Paris." for number in range(34)})
+
+    done = judged_run(repository, judge, "--max-judge-calls", "20")
+
+    assert (done.code, judge.stats.requests) == (3, 20)
+    assert [reason.code for reason in done.report.reasons] == ["budget"]
+    statuses = list(done.statuses.values())
+    assert set(statuses) <= {"passed", "errored"}
+    assert statuses.count("passed") <= 6
+    assert done.report.model_usage[0].calls == 20
+    done.check_files()
+
+
+@pytest.mark.parametrize(("kind", "code"), [(503, "judge-unavailable"), ("hang", "judge-deadline")])
+def test_a_dead_judge__is_inconclusive_in_time_and_told_once(repository: Repository, kind: Any, code: str) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {f"c{number:02}": "Paris." for number in range(30)})
+    with FakeGemini(lambda _: Fault(kind=kind)) as server:
+        done = judged_run(repository, server, "--run-timeout", "5")
+
+    assert done.code == 3
+    assert done.seconds < 15
+    assert set(done.statuses.values()) <= {"errored", "not_run"}
+    assert code in [reason.code for reason in done.report.reasons], done.report.reasons
+    assert len(done.report.reasons) <= 2
+    done.check_files()
+
+
+class Troubled:
+    """30% of 429 with Retry-After, 10% of 503, 5% dropped connections before the judge answers."""
+
+    def __init__(self) -> None:
+        self._random, self._judge = random.Random(7), Judge()
+        self.troubles = 0
+
+    def __call__(self, request: GenerateRequest) -> Answer | Fault:
+        roll = self._random.random()
+        self.troubles += roll < 0.45
+        if roll < 0.3:
+            return Fault(kind=429, retry_after=0)
+        if roll < 0.4:
+            return Fault(kind=503)
+        return Fault(kind="reset") if roll < 0.45 else self._judge(request)
+
+
+def test_troubles__change_no_verdict(repository: Repository, judge: FakeGemini) -> None:
+    criteria(repository, METRIC, samples=3)
+    answers(repository, {f"c{number:02}": BAD if number % 3 == 0 else "Paris." for number in range(15)})
+    troubled = Troubled()
+    with FakeGemini(troubled) as server:
+        done = judged_run(repository, server)
+    calm = judged_run(repository, judge, output=repository.root / "calm")
+
+    assert troubled.troubles > 10
+    assert done.statuses == calm.statuses
+    assert (done.code, calm.code) == (1, 1)
+    assert done.report.model_usage[0].calls > calm.report.model_usage[0].calls == judge.stats.requests
