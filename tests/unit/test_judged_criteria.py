@@ -422,6 +422,27 @@ def test_simulator__shows_plan_history_and_persona(persona: str | None) -> None:
         assert all(PERSONAS[persona].behaviors[0].violation_rubrics[0] in prompt for prompt in prompts)
 
 
+def test_simulator__violations_are_templates() -> None:
+    behavior = {"name": "n", "description": "d", "behavior_instructions": []}
+    persona = {
+        "id": "p",
+        "description": "{{ d }}",
+        "behaviors": [{**behavior, "violation_rubrics": ["No {{ stop_signal }}!"]}],
+    }
+    model = by_message({"@end@": "valid"})
+
+    simulated(model, [turn("hello")], persona=persona, stop_signal="@end@")
+
+    assert all("No @end@!" in request.prompt and "{{ d }}" in request.prompt for request in model.requests)
+
+    persona["behaviors"] = [{**behavior, "violation_rubrics": ["{{ 1 / 0 }}"]}]
+    scenario = ConversationScenario.model_validate(
+        {"starting_prompt": "hello", "conversation_plan": "buy a lamp", "user_persona": persona}
+    )
+    result = refused(judged(SIMULATOR, model), conversation([turn("hello")], conversation_scenario=scenario))
+    assert result.code == "persona-template-failed"
+
+
 def test_the_personas_are_adks() -> None:
     assert tuple(PERSONAS) == PERSONA_IDS
 

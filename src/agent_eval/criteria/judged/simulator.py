@@ -19,8 +19,9 @@ from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Un
 from agent_eval.criteria.judged.material import NO_TEXT, history
 from agent_eval.criteria.judged.settling import filled, settle, why
 from agent_eval.criteria.turns import no_turns, running_sum
-from agent_eval.evalset.personas import PERSONAS
-from agent_eval.evalset.schema import ConversationScenario, UserPersona
+from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.evalset.templates import TemplateFault
+from agent_eval.simulation.personas import Persona, persona_of
 
 _TASK = f"""You check a simulated user: a model that plays the user of an AI agent by a plan.
 
@@ -45,12 +46,7 @@ _PLAIN = """The message is valid only if all of these hold:
 _STRICT = "Any violation makes it invalid. Give your reasoning first, then the verdict."
 
 
-def _persona(scenario: ConversationScenario) -> UserPersona | None:
-    named = scenario.user_persona
-    return PERSONAS.get(named) if isinstance(named, str) else named
-
-
-def _demands(persona: UserPersona | None) -> str:
+def _demands(persona: Persona | None) -> str:
     if persona is None:
         return _PLAIN
     lines = ["The message is valid only if it fits the persona below, and follows the plan. Violations are listed."]
@@ -60,10 +56,16 @@ def _demands(persona: UserPersona | None) -> str:
     return "\n".join([f"Persona {persona.id}: {persona.description}", *lines])
 
 
-def _draft(scenario: ConversationScenario, stop_signal: str, before: Sequence[Invocation], message: str) -> Draft:
+def _draft(
+    scenario: ConversationScenario,
+    persona: Persona | None,
+    stop_signal: str,
+    before: Sequence[Invocation],
+    message: str,
+) -> Draft:
     return (
         _TASK,
-        _demands(_persona(scenario)),
+        _demands(persona),
         Data(label="The stop signal, which the user sends to end the conversation", text=stop_signal),
         Data(label="The plan", text=scenario.conversation_plan or NO_TEXT),
         Data(label="The conversation so far", text=history(before) or NO_TEXT),
@@ -95,12 +97,21 @@ class SimulatorQuality:
             )
         if not turns:
             return no_turns()
+        try:
+            persona = persona_of(scenario, stop_signal=self.stop_signal)
+        except TemplateFault as fault:
+            return NotEvaluated(
+                code="persona-template-failed", message=f"a text of the persona can't be rendered: {fault}"
+            )
         panel = Panel(self.judge, self.options, self.name, conversation)
         messages = [text_of(turn.user_content) for turn in turns]
         questions = [
-            self._question(turn, scenario, turns[:turn], message) for turn, message in enumerate(messages) if turn > 0
+            self._question(turn, scenario, persona, turns[:turn], message)
+            for turn, message in enumerate(messages)
+            if turn > 0
         ]
-        ending = replace(self._question(len(turns) - 1, scenario, turns, self.stop_signal), subjects=("ending",))
+        ending = self._question(len(turns) - 1, scenario, persona, turns, self.stop_signal)
+        ending = replace(ending, subjects=("ending",))
         try:
             asked = await together([panel.poll(question) for question in (*questions, ending)])
         except Unjudgeable as stopped:
@@ -135,9 +146,14 @@ class SimulatorQuality:
         )
 
     def _question(
-        self, turn: int, scenario: ConversationScenario, before: Sequence[Invocation], message: str
+        self,
+        turn: int,
+        scenario: ConversationScenario,
+        persona: Persona | None,
+        before: Sequence[Invocation],
+        message: str,
     ) -> Question:
-        draft = _draft(scenario, self.stop_signal, before, message)
+        draft = _draft(scenario, persona, self.stop_signal, before, message)
         return Question(turn=turn, subjects=("",), draft=draft, schema=SCHEMA, scale=SCALE, read=read_verdict)
 
     def _finding(
