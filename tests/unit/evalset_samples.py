@@ -55,7 +55,7 @@ def scenario(**fields: Any) -> dict[str, Any]:
     return {"eval_id": "c", "conversation_scenario": made}
 
 
-PERSONA = {
+PERSONA: dict[str, Any] = {
     "id": "p",
     "description": "d",
     "behaviors": [{"name": "n", "description": "d", "behavior_instructions": ["i"], "violation_rubrics": ["v"]}],

@@ -14,6 +14,7 @@ from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, MetricStatus, Reason, RunResult, RunScore
+from agent_eval.simulation.simulated import CODES, TEMPLATE_CODE
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
@@ -54,7 +55,7 @@ def test_every_kind_of_error_has_a_row() -> None:
     ours = kinds_of_the_runner()
 
     assert "run-timeout" in ours
-    assert first_codes("What happened") == {str(kind) for kind in FailureKind} | ours
+    assert first_codes("What happened") == {str(kind) for kind in FailureKind} | ours | {*CODES.values(), TEMPLATE_CODE}
 
 
 def test_every_status_has_a_row() -> None:
