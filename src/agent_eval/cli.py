@@ -85,6 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(agents, [BY_INPUT[name] for name in _CHOOSING])
     agents.set_defaults(command=_agents)
 
+    plan = commands.add_parser(
+        "plan", allow_abbrev=False, help="tell what a run would ask and cost; needs no key and calls nothing"
+    )
+    _add_settings(plan, [setting for setting in SETTINGS if setting.input != "paths"])
+    plan.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    plan.set_defaults(command=_plan)
+
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
     )
@@ -297,6 +304,25 @@ def _agents(given: argparse.Namespace) -> int:
     _list(suite.errors)
     print(render_choices(choices), end="")
     return 2 if suite.errors or _has_error(choices.problems) else 0
+
+
+def _plan(given: argparse.Namespace) -> int:
+    settings, problems = _settings(given)
+    if _has_error(problems):
+        _list(problems)
+        return 2
+    from agent_eval.evalset.render import render_text
+    from agent_eval.pipeline import find
+    from agent_eval.planning import make_report
+    from agent_eval.planning import render_text as render_plan
+
+    report, found = make_report(settings, os.environ, *find(settings))
+    if told := render_text([*problems, *found]):
+        _say(told.rstrip())
+    if _has_error(found):
+        return 2
+    print(report.model_dump_json(indent=2) if given.format == "json" else render_plan(report).rstrip())
+    return 0
 
 
 def _migrate(given: argparse.Namespace) -> int:

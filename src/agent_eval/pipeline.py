@@ -62,7 +62,17 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if _has_error(problems):
             return _write(settings, clients, report, lines=None)
+        if uses:
+            _tell_plan(settings, clients, suite)
         return await _run(settings, clients, plan, choices, report, models)
+
+
+def _tell_plan(settings: Settings, clients: Clients, suite: Suite) -> None:
+    from agent_eval.planning import default_model, one_line
+    from agent_eval.runner.estimate import estimate
+
+    found = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
+    clients.log(f"agent-eval: {one_line(found)}")
 
 
 async def _models(

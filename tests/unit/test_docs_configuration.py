@@ -85,5 +85,5 @@ def test_the_commands_of_the_page_exist() -> None:
     assert commands
     for command in commands:
         words = shlex.split(command, comments=True)
-        assert words[0] in {"run", "validate", "agents", "migrate", "action"}
+        assert words[0] in {"run", "validate", "agents", "plan", "migrate", "action"}
         assert {word for word in words if word.startswith("--")} <= known

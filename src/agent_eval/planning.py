@@ -1,0 +1,195 @@
+"""`agent-eval plan`: what a run would ask and need, told without a key and without a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from agent_eval.clients import model_settings, model_uses
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless, plural
+from agent_eval.core.wire import WireModel
+from agent_eval.runner.estimate import Estimate, FileEstimate, Range, Scales, estimate
+
+if TYPE_CHECKING:
+    from agent_eval.agents.locate import AgentChoices
+    from agent_eval.evalset.suite import Suite
+    from agent_eval.settings import Settings
+
+_KEY_MISSING = "judge-credentials-missing"
+
+
+class ModelPlan(WireModel):
+    """A model that would be asked."""
+
+    model: str
+    service: str | None = None
+    """Who would be paid for it; None: nobody is asked (a replay), or it is not known yet whom."""
+    address: str | None = None
+    """If it isn't the service's own."""
+    credential: str | None = None
+    """Whose key it would be, in words; None: there is none."""
+    priced: bool = False
+
+
+class PlanReport(WireModel):
+    """What `agent-eval plan --format json` prints."""
+
+    files: list[FileEstimate] = Field(default_factory=list)
+    turns: Range = Field(default_factory=Range)
+    calls: Range = Field(default_factory=Range)
+    """To judges and simulated users."""
+    tokens: Range = Field(default_factory=Range)
+    """Of these calls, an estimate; scenarios are not in it."""
+    cost: tuple[float, float | None] = (0.0, 0.0)
+    """US dollars, an estimate, of those calls that have one."""
+    unpriced: list[str] = Field(default_factory=list)
+    """What `cost` doesn't hold, e.g. `hallucinations_v1 of evals/a.test.json`."""
+    models: list[ModelPlan] = Field(default_factory=list)
+    notices: list[str] = Field(default_factory=list)
+
+
+def make_report(
+    settings: Settings, environ: Mapping[str, str], suite: Suite, choices: AgentChoices
+) -> tuple[PlanReport, list[Problem]]:
+    """Plans without asking anybody.
+
+    Args:
+        settings: As for a run.
+        environ: Where keys are looked for.
+        suite: The files.
+        choices: Their agents.
+
+    Returns:
+        The plan, and everything that is wrong. A key that is missing is a warning here: nothing needs it yet.
+    """
+    from agent_eval.criteria.judged.judge import Judge
+    from agent_eval.models.check import check_models, shared_keys
+    from agent_eval.models.prices import read_prices
+    from agent_eval.runner.plan import make_plan
+
+    problems = [*suite.problems, *choices.problems]
+    agents = {path: choice.path for path, choice in choices.by_file.items()}
+    problems += make_plan(suite.files, agents, {}, settings.num_runs, Judge(model=Scales())).problems
+    if any(problem.severity is Severity.ERROR for problem in problems):
+        return PlanReport(), problems
+    models = model_settings(settings)
+    uses = model_uses(suite.files, settings)
+    checked = check_models(uses, models, environ)
+    problems += [_milder(problem) for problem in checked.problems]
+    found = estimate(
+        suite.files,
+        num_runs=settings.num_runs,
+        default_model=default_model(settings),
+        prices=read_prices(settings.prices),
+    )
+    costs = [one.cost for one in found.asking() if one.cost is not None]
+    most = [cost[1] for cost in costs]
+    report = PlanReport(
+        files=found.files,
+        turns=found.turns,
+        calls=found.calls,
+        tokens=found.tokens,
+        cost=(sum(cost[0] for cost in costs), None if None in most else sum(one or 0.0 for one in most)),
+        unpriced=[
+            f"{one.metric} of {file.file}"
+            for file in found.files
+            for one in file.criteria
+            if one.model and not one.cost
+        ],
+    )
+    for model in found.models:
+        endpoint = checked.endpoints.get(model)
+        if endpoint is None:
+            report.models.append(ModelPlan(model=model))
+            continue
+        report.models.append(
+            ModelPlan(
+                model=model,
+                service=endpoint.provider.name,
+                address=endpoint.base_url,
+                credential=endpoint.credential,
+                priced=endpoint.name.price_key in models.prices,
+            )
+        )
+    if models.replay is not None and uses:
+        report.notices.append("Every reply is taken from the replay: nothing is paid for, and no key is needed.")
+    if any(choice.recording is None for choice in choices.by_file.values()):
+        report.notices += shared_keys(checked.endpoints, _agents_environment(settings, environ))
+    return report, problems
+
+
+def default_model(settings: Settings) -> str:
+    """Who judges where a criterion names no model."""
+    from agent_eval.criteria.judged.judge import DEFAULT_JUDGE
+
+    return settings.judge_model or DEFAULT_JUDGE
+
+
+def _milder(problem: Problem) -> Problem:
+    return replace(problem, severity=Severity.WARNING) if problem.code == _KEY_MISSING else problem
+
+
+def _agents_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    from agent_eval.agents.forwarding import allow_list, child_environment
+
+    return child_environment(environ, allow_list(settings.agent_env))
+
+
+def one_line(found: Estimate) -> str:
+    """`Judges and simulated users will be asked 102 to 170 times (gemini-2.5-flash).`"""
+    return f"Judges and simulated users will be asked {times(found.calls)} ({', '.join(found.models)})."
+
+
+def times(calls: Range) -> str:
+    """`6 times`, `6 to 10 times`, `6 times or more`."""
+    if calls.most is None:
+        return f"{calls.least:,} times or more"
+    if calls.least == calls.most:
+        return "once" if calls.least == 1 else f"{calls.least:,} times"
+    return f"{calls.least:,} to {calls.most:,} times"
+
+
+def render_text(report: PlanReport) -> str:
+    """The plan for people; safe to print into a log."""
+    from agent_eval.report.plan_text import between, columns, dollars
+
+    lines: list[str] = []
+    for file in report.files:
+        runs = f", {file.runs} runs each" if file.runs != 1 else ""
+        lines.append(harmless(f"{file.file}: {plural(file.cases, 'case')}{runs}, {between(file.turns, 'agent turn')}"))
+        rows = []
+        for one in file.criteria:
+            calls = between(one.calls, "call") if one.model else "no calls"
+            told = [f"{one.model}, up to {plural(one.samples, 'vote')}" if one.samples else one.model or ""]
+            if one.tokens is not None:
+                told.append(f"about {between(one.tokens, 'token')}")
+            if one.cost is not None:
+                told.append(dollars(one.cost))
+            rows.append((one.metric, calls, ", ".join(part for part in told if part)))
+        lines += [*columns(rows), ""]
+    lines.append(f"In all {between(report.turns, 'agent turn')}, {between(report.calls, 'call')}")
+    if report.models:
+        lines[-1] += f" to judges and simulated users, about {between(report.tokens, 'token')}, {dollars(report.cost)}"
+        lines += ["", "Models that would be asked:", *columns([_row(model) for model in report.models])]
+    if report.unpriced:
+        more = f" and {len(report.unpriced) - 3:,} more" if len(report.unpriced) > 3 else ""
+        lines.append(harmless(f"No estimate of the cost of {', '.join(report.unpriced[:3])}{more}."))
+    lines += [harmless(notice) for notice in report.notices]
+    if report.models:
+        lines.append(
+            "Calls are counted without repeats. Tokens are estimated from the eval files alone, 500 for each answer: "
+            "the agent's instructions and tools come on top."
+        )
+    lines.append("What the agent's own models cost is not in it.")
+    return "\n".join(lines) + "\n"
+
+
+def _row(model: ModelPlan) -> tuple[str, str, str]:
+    if model.service is None:
+        return model.model, "", ""
+    at = f" at {model.address}" if model.address else ""
+    return model.model, f"{model.service}{at}", f"key: {model.credential}"

@@ -1,0 +1,181 @@
+"""`agent-eval plan`: what it says before a run is what the run then does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_gemini import FakeGemini
+from gate_runs import Repository, repository_in
+from judged_gate import BAD, KEY, TORN, Judge, answers, criteria, judged_run
+
+METRICS = (
+    "final_response_match_v2",
+    "hallucinations_v1",
+    "safety_v1",
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "The answer is short."}}]}
+NO_KEYS = {"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_EVAL_JUDGE_API_KEY": ""}
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo") as made:
+        yield made
+
+
+def judged(repository: Repository, *, samples: int) -> None:
+    """An eval file with every metric that judges fixed turns."""
+    options = {"judge_model_options": {"num_samples": samples}}
+    rubrics = {
+        f"rubric_based_{what}_quality_v1": {"threshold": 0.5, **RUBRICS, **options}
+        for what in ("final_response", "tool_use", "multi_turn_trajectory")
+    }
+    coherence = {"response_evaluation_score": {"threshold": 3.0, **options}}
+    criteria(repository, *METRICS, samples=samples, more={**rubrics, **coherence, "response_match_score": 0.0})
+    answers(repository, {"good": ["Paris.", "Paris."], "torn": [TORN, BAD, TORN], "bad": BAD})
+
+
+def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, Any]:
+    done = repository.gate(
+        *("plan", "evals", "--agent", "recorded:answers.json", "--format", "json", *arguments), python=False, **options
+    )
+    assert done.code == 0, done.err
+    told: dict[str, Any] = json.loads(done.out)
+    return told
+
+
+@pytest.mark.parametrize(("samples", "runs"), [(1, 1), (4, 1), (5, 2)])
+def test_the_calls_of_a_run_are_within_the_plan(repository: Repository, samples: int, runs: int) -> None:
+    judged(repository, samples=samples)
+    with FakeGemini(Judge()) as server:
+        told = plan(repository, "--num-runs", str(runs), environment=NO_KEYS)
+        assert server.stats.requests == 0
+        done = judged_run(repository, server, "--num-runs", str(runs))
+
+        least, most = told["calls"]["least"], told["calls"]["most"]
+        assert 0 < least <= server.stats.requests <= most
+        assert samples > 1 or least < most, "only what is skipped costs more than a single vote"
+        line = f"Judges and simulated users will be asked {least:,} to {most:,} times (gemini-2.5-flash)."
+        assert line in done.err, "`run` says it before it begins"
+    assert told["turns"] == {"least": 6 * runs, "most": 6 * runs}
+    asked = dict.fromkeys(METRICS, 0)
+    for case in done.report.cases:
+        for metric in case.metrics:
+            for run in metric.runs:
+                if "judge" in run.details:
+                    asked[metric.name] = asked.get(metric.name, 0) + run.details["judge"]["calls"]
+    rows = {row["metric"]: row["calls"] for row in told["files"][0]["criteria"]}
+    assert len(asked) == 10
+    for name, calls in asked.items():
+        assert rows[name]["least"] <= calls <= rows[name]["most"], name
+    assert rows["response_match_score"] == {"least": 0, "most": 0}
+
+
+def test_the_tokens_are_of_the_right_size(repository: Repository) -> None:
+    """The agent has no instructions and no tools here, so that nothing comes on top."""
+    judged(repository, samples=1)
+    with FakeGemini(Judge()) as server:
+        told = plan(repository, environment=NO_KEYS)
+        done = judged_run(repository, server)
+
+    [bill] = done.report.model_usage
+    estimated = told["tokens"]["least"] - 500 * told["calls"]["least"]
+    assert bill.input_tokens is not None
+    assert 0.7 * bill.input_tokens < estimated < 1.3 * bill.input_tokens
+    least, most = told["cost"]
+    assert 0 < least < most and told["unpriced"] == []
+
+
+def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Repository) -> None:
+    judged(repository, samples=5)
+
+    done = repository.gate(*("plan", "evals", "--agent", "recorded:answers.json"), python=False, environment=NO_KEYS)
+
+    assert done.code == 0
+    assert "needs a key" in done.err and "judge-api-key" in done.err
+    assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
+    assert "Models that would be asked" in done.out and "key:" not in done.out
+    assert not done.output.exists(), "nothing is written"
+
+
+def test_it_tells_whose_key_would_be_used__and_that_the_agent_gets_it_too(repository: Repository) -> None:
+    repository.agent("home")
+    judged(repository, samples=5)
+    command = ("plan", "evals", "--agent", "home")
+
+    shared = repository.gate(*command, environment={**NO_KEYS, "GOOGLE_API_KEY": KEY})
+    own = repository.gate(*command, environment={**NO_KEYS, "AGENT_EVAL_JUDGE_API_KEY": KEY})
+
+    assert (shared.code, own.code) == (0, 0), shared.err + own.err
+    assert "key: GOOGLE_API_KEY" in shared.out
+    assert "The agent gets the judge's key for gemini too, as GOOGLE_API_KEY." in shared.out
+    assert "key: judge-api-key" in own.out
+    assert "The agent gets" not in own.out
+    assert KEY not in shared.out + shared.err + own.out + own.err
+
+
+@pytest.mark.parametrize("wrong", ["file", "metric", "model"])
+def test_what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
+    judged(repository, samples=5)
+    arguments = []
+    if wrong == "file":
+        (repository.root / "evals" / "broken.test.json").write_text("{", encoding="utf-8")
+    elif wrong == "metric":
+        config = {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}
+        (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    else:
+        arguments = ["--judge-model", "nobody/x"]
+
+    done = repository.gate(*("plan", "evals", "--agent", "recorded:answers.json"), *arguments, python=False)
+
+    assert (done.code, done.out) == (2, "")
+    assert {"file": "broken.test.json", "metric": "safety_v1", "model": "nobody/x"}[wrong] in done.err
+
+
+def test_a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -> None:
+    config: dict[str, Any] = {
+        "criteria": {"per_turn_user_simulator_quality_v1": {"threshold": 0.5}},
+        "user_simulator_config": {"max_allowed_invocations": 4},
+    }
+    scenario = {"starting_prompt": "Hello", "conversation_plan": "Ask for the capital."}
+    form = {"eval_set_id": "s", "eval_cases": [{"eval_id": "led", "conversation_scenario": scenario}]}
+    evals = repository.root / "evals"
+    evals.mkdir()
+    (evals / "s.evalset.json").write_text(json.dumps(form), encoding="utf-8")
+    (evals / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    repository.agent("home")
+    command = ("plan", "evals", "--agent", "home", "--format", "json")
+
+    bounded = json.loads(repository.gate(*command, environment=NO_KEYS).out)
+    config["user_simulator_config"]["max_allowed_invocations"] = -1
+    (evals / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    endless = json.loads(repository.gate(*command, environment=NO_KEYS).out)
+
+    rows = {row["metric"]: row["calls"] for row in bounded["files"][0]["criteria"]}
+    assert bounded["turns"] == {"least": 1, "most": 4}
+    assert rows == {
+        "per_turn_user_simulator_quality_v1": {"least": 3, "most": 20},
+        "user-simulator": {"least": 1, "most": 3},
+    }
+    assert endless["turns"] == {"least": 1, "most": None}
+    assert endless["calls"] == {"least": 4, "most": None}
+
+
+@pytest.mark.parametrize("example", ["home_automation", "gemini_weather"])
+def test_the_examples_ask_no_judge(repository: Repository, example: str) -> None:
+    shutil.copytree(EXAMPLES / example, repository.root / example, ignore=shutil.ignore_patterns("agent-eval-results"))
+
+    done = repository.gate("plan", "--format", "json", environment=NO_KEYS)
+
+    told = json.loads(done.out)
+    assert (done.code, told["calls"], told["models"]) == (0, {"least": 0, "most": 0}, [])
+    assert told["turns"]["least"] == told["turns"]["most"] > 0
