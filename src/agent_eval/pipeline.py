@@ -145,6 +145,7 @@ async def _run(
     from agent_eval.agents.isolation import NO_PROCESS, isolated
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
+    from agent_eval.report.digest import close_votes
     from agent_eval.runner.execution import Execution, Limits
     from agent_eval.runner.journal import Journal
 
@@ -194,6 +195,7 @@ async def _run(
         if models is not None:
             report.model_usage = [_bill(entry) for entry in models.ledger.by_model()]
             report.notices += [bill_line(bill) for bill in report.model_usage]
+            report.notices += close_votes(cases)
         if execution.reused:
             report.notices.append(f"{plural(execution.reused, 'run')} taken from the journal of an earlier run")
         verdict = decide(cases)

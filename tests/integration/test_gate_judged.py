@@ -63,6 +63,8 @@ def test_what_the_judge_is_against__fails_with_its_votes_and_its_words(
         assert "invalid (3:2, close)" in text
         assert "Lyon" in text and "Paris was asked for" in text
     assert "3:2" not in explained["bad"]
+    close = "final_response_match_v2: 1 of 3 verdicts was close, where one vote more could change it (torn)"
+    assert close in done.report.notices and close in console
     assert "<b>" not in summary and "@octocat" not in summary, "the judge's words are escaped"
     assert not any(line.lstrip().startswith("::error::") for line in (done.out + summary).splitlines())
     done.check_files()

@@ -5,6 +5,7 @@ from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outa
 
 from agent_eval.report.digest import (
     changes,
+    close_votes,
     findings,
     has_crashed,
     headline,
@@ -14,7 +15,7 @@ from agent_eval.report.digest import (
     why,
 )
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import Reason, TurnEvidence
+from agent_eval.results.report import MetricReport, Reason, TurnEvidence
 
 
 def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) -> RunError:
@@ -138,3 +139,29 @@ def test_not_run_groups__by_reason() -> None:
 )
 def test_changes(expected: str, actual: str, shown: str) -> None:
     assert changes(expected, actual, limit=10_000) == shown
+
+
+def rubrics(*, close: int = 0, listed: int = 2) -> MetricReport:
+    """A rubric criterion that failed on two rubrics of its only turn."""
+    judged = metric("rubric_based_tool_use_quality_v1", 0.0, threshold=0.5)
+    run = judged.runs[0]
+    run.evidence = [TurnEvidence(turn=0, score=0.0, why=["polite: no (3:0): rude", "brief: no (3:2, close): long"])]
+    run.details = {"judge": {"model": "m"}, "judgements": [{"close": number < close} for number in range(listed)]}
+    return judged
+
+
+def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
+    [summary, *details] = why(case("x", "failed", rubrics()))
+    assert "rubric_based_tool_use_quality_v1" in summary
+    assert details == ["turn 1: polite: no (3:0): rude", "turn 1: brief: no (3:2, close): long"]
+
+
+def test_close_votes__are_counted_and_their_cases_named() -> None:
+    assert close_votes([case("a", "failed", rubrics()), good("b")]) == []
+    cases = [case(name, "failed", rubrics(close=close)) for name, close in [("a", 1), ("b", 0), ("c", 2)]]
+    assert close_votes(cases) == [
+        "rubric_based_tool_use_quality_v1: 3 of 6 verdicts were close, where one vote more could change them (a, c)"
+    ]
+    many = [case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)]
+    assert close_votes(many)[0].endswith("(c0, c1, c2 and 2 more)")
+    assert "5 of 5 verdicts were close" in close_votes(many)[0]

@@ -5,7 +5,8 @@ Everything here is plain text as it was found; the renderers escape it for their
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, plural, shorten
@@ -219,6 +220,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         if metric.status == "passed" and (case.status == "passed" or not bad):
             continue
         turns = _turns(metric)
+        judged = any("judge" in run.details for run in metric.runs)
         lines, telling = [], []
         if metric.reason is not None and metric.status == "failed":
             lines.append(first_line(metric.reason.message, _LINE))
@@ -226,8 +228,8 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             number = f"turn {turn.evidence.turn + 1}: "
             said = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
             lines.extend(said)
-            # A finding opens with a count, if there is anything more to say than that.
-            telling.extend(said[1:] or said)
+            # A finding opens with a count, if there is anything more to say than that. A judge's doesn't.
+            telling.extend(said if judged else said[1:] or said)
         if len(metric.runs) > 1:
             lines.append("runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20]))
         yield Finding(
@@ -237,6 +239,29 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             telling=tuple(telling),
             turns=turns,
         )
+
+
+def close_votes(cases: Iterable[CaseReport]) -> list[str]:
+    """A line for each metric with verdicts that one vote more or less could have changed, e.g. 3:2."""
+    close: dict[str, dict[str, int]] = {}
+    counts: Counter[str] = Counter()
+    for case in cases:
+        for metric in case.metrics:
+            listed = [one for run in metric.runs for one in run.details.get("judgements", ())]
+            counts[metric.name] += len(listed) + sum(run.details.get("judgements_left_out", 0) for run in metric.runs)
+            if found := sum(bool(one.get("close")) for one in listed):
+                close.setdefault(metric.name, {})[case.eval_id] = found
+    return [
+        f"{name}: {sum(found.values()):,} of {plural(counts[name], 'verdict')} "
+        f"{'was' if sum(found.values()) == 1 else 'were'} close, where one vote more could change "
+        f"{'it' if sum(found.values()) == 1 else 'them'} ({_some(list(found))})"
+        for name, found in close.items()
+    ]
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
