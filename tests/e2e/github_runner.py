@@ -37,7 +37,7 @@ SECRETS = {
     "GITHUB_TOKEN": "ghs_parents_github_token_0123456789",
     "ACTIONS_RUNTIME_TOKEN": "actions.runtime.token.0123456789",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "id.token.request.0123456789",
-    "INPUT_API-TOKEN": "input_token_with_a_dash_0123456789",
+    "INPUT_JUDGE-API-KEY": "input_key_with_dashes_0123456789",
     "SOME_SECRET": "job_level_secret_0123456789",
 }
 """What a job has in its environment and an agent must not see."""

@@ -51,7 +51,7 @@ def answers(done: Finished) -> list[dict[str, Any]]:
 def attacked(runner: Runner, workspace: Workspace) -> Finished:
     """A step in which the agent tried everything."""
     root = workspace(files=evil_files())
-    return runner.step(root, inputs={"api-token": SECRETS["INPUT_API-TOKEN"]})
+    return runner.step(root, inputs={"judge-api-key": SECRETS["INPUT_JUDGE-API-KEY"]})
 
 
 def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) -> None:
