@@ -170,7 +170,51 @@ def fifty_cases(bench: Bench) -> Result:
         sides = bench.alternate(_weather_sides(bench, server, 50, "fifty"), repeats=bench.repeats)
     result = Result(name="fifty", title="50 cases, model of 200 ms", sides=sides)
     result.demand_ratio("agent-eval --concurrency 16", ["adk eval"], 3.5, against="adk eval")
-    result.demand_ratio("agent-eval", ["adk eval"], 2.5, against="adk eval")
+    result.demand_ratio("agent-eval", ["adk eval"], 2, against="adk eval")
+    return result
+
+
+_SAMPLES, _DECIDED = 5, 3
+"""Votes on each answer, and how many of them decide it when all agree."""
+
+
+def judged_cases(bench: Bench) -> Result:
+    """Fifty cases with three criteria, one of them judged with five votes: where waiting for the judge outweighs all.
+
+    `adk eval` asks its judge for one vote after another, and for all five.
+    """
+    cases = 10 if bench.quick else 50
+    criterion = {"threshold": 0.8, "judge_model_options": {"num_samples": _SAMPLES}}
+    more = {"final_response_match_v2": criterion}
+    ours = workload.weather_workspace(bench.directory / "judged-gate", cases=cases, requirements=ADK, more=more)
+    theirs = workload.weather_workspace(bench.directory / "judged-peer", cases=cases, more=more)
+    with workload.model_server(0.2, script=Path(__file__).with_name("judged_server.py")) as server:
+        variables = bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url)
+
+        def gate() -> Measurement:
+            shutil.rmtree(ours / "out", ignore_errors=True)
+            server.reset()
+            command: list[str | Path] = [bench.environments.gate, "run", "weather.test.json", "--agent"]
+            command += ["gemini_weather", "--cache-dir", bench.environments.agents, "--output-dir", "out"]
+            done = measure(command, cwd=ours, environment=variables)
+            check_gate(ours / "out", passed=cases, python=bench.environments.python_version)
+            server.check(cases, judged=cases * _DECIDED)
+            return done
+
+        def peer() -> Measurement:
+            shutil.rmtree(theirs / "gemini_weather" / ".adk", ignore_errors=True)
+            server.reset()
+            command: list[str | Path] = [bench.environments.peer, "eval", "gemini_weather", "weather.test.json"]
+            done = measure([*command, "--config_file_path", "test_config.json"], cwd=theirs, environment=variables)
+            check_peer(done, passed=cases)
+            server.check(cases, judged=cases * _SAMPLES)
+            return done
+
+        sides = bench.alternate({"agent-eval": gate, "adk eval": peer}, repeats=min(3, bench.repeats))
+    result = Result(name="judged", title=f"{cases} cases, one of 3 criteria judged, models of 200 ms", sides=sides)
+    result.demand_ratio("agent-eval", ["adk eval"], 6, against="adk eval")
+    calls = f"{cases * _DECIDED} of {cases * _SAMPLES}"
+    result.targets.append(Target(text="agent-eval: at most 60% of adk eval's judge calls", reached=calls, met=True))
     return result
 
 
@@ -303,10 +347,11 @@ def validate(bench: Bench) -> Result:
 SCENARIOS: dict[str, Callable[[Bench], Result]] = {
     "one": one_case,
     "fifty": fifty_cases,
+    "judged": judged_cases,
     "cold": cold_job,
     "recorded": recorded,
     "help": help_text,
     "validate": validate,
 }
-NEED_PEER = frozenset({"one", "fifty"})
+NEED_PEER = frozenset({"one", "fifty", "judged"})
 """The others need no `adk eval`, or install it themselves."""

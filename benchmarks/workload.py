@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,27 +34,37 @@ class ModelServer:
         request = urllib.request.Request(f"{self.url}/reset", method="POST")
         urllib.request.urlopen(request, timeout=10).close()
 
-    def check(self, cases: int) -> None:
+    def stats(self) -> dict[str, Any]:
+        """What it has counted."""
+        with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as response:
+            found: dict[str, Any] = json.load(response)
+        return found
+
+    def check(self, cases: int, *, judged: int = 0) -> None:
         """Makes sure that the work was really done.
+
+        Args:
+            cases: How many the agent had to answer.
+            judged: Calls to a judge beside the agent's.
 
         Raises:
             Void: The server saw another number of calls, or refused one.
         """
-        with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as response:
-            stats = json.load(response)
-        expected = cases * CALLS_PER_CASE
+        stats = self.stats()
+        expected = cases * CALLS_PER_CASE + judged
         if stats["statuses"] != {"200": expected} or stats["refused"]:
             raise Void(f"{expected} model calls expected, the server saw {stats}")
 
 
 @contextmanager
-def model_server(latency: float) -> Iterator[ModelServer]:
+def model_server(latency: float, *, script: Path = EXAMPLE / "serve.py") -> Iterator[ModelServer]:
     """Runs the weather example's server.
 
     Args:
         latency: Seconds before each answer.
+        script: Another that takes the same options.
     """
-    command = [sys.executable, str(EXAMPLE / "serve.py"), "--latency", str(latency)]
+    command = [sys.executable, str(script), "--latency", str(latency)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -91,8 +101,16 @@ def write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def weather_workspace(directory: Path, *, cases: int, requirements: str | None = None) -> Path:
+def weather_workspace(
+    directory: Path, *, cases: int, requirements: str | None = None, more: Mapping[str, Any] | None = None
+) -> Path:
     """A fresh copy of the example's agent beside one eval file.
+
+    Args:
+        directory: Where to put it.
+        cases: How many.
+        requirements: Of the agent.
+        more: Criteria beside those that compare tool calls and words.
 
     Returns:
         The directory that holds `gemini_weather/`, `weather.test.json` and `test_config.json`.
@@ -102,7 +120,7 @@ def weather_workspace(directory: Path, *, cases: int, requirements: str | None =
     shutil.copytree(EXAMPLE, directory / "gemini_weather", ignore=ignored)
     if requirements is not None:
         (directory / "gemini_weather" / "requirements.txt").write_text(requirements + "\n", encoding="utf-8")
-    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8, **(more or {})}
     write_json(directory / "test_config.json", {"criteria": criteria})
     eval_cases = [weather_case(number) for number in range(cases)]
     write_json(directory / "weather.test.json", {"eval_set_id": "weather", "eval_cases": eval_cases})
