@@ -1,0 +1,68 @@
+"""The agent's provider and the judge's may be two: what one of them throttles is no reason to ask the other less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
+from gate_runs import Done, Repository, repository_in
+from judged_gate import KEY, Judge, criteria
+
+CASES = 16
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repo", "gemini") as made:
+        made.evals("evals/some.test.json", {f"c{number}": f"Question {number}?" for number in range(CASES)})
+        yield made
+
+
+def run(repository: Repository, agents: FakeGemini, judges: FakeGemini) -> Done:
+    return repository.gate(
+        *("run", "evals", "--agent", "gemini", "--judge-base-url", judges.url, "--concurrency", "8"),
+        environment={
+            "AGENT_EVAL_JUDGE_API_KEY": KEY,
+            "GOOGLE_API_KEY": "the-agents-key",
+            "GOOGLE_GEMINI_BASE_URL": agents.url,
+        },
+    )
+
+
+def test_an_agent_that_is_throttled__leaves_the_judge_at_full_speed(repository: Repository) -> None:
+    criteria(repository, "final_response_match_v2", "safety_v1", samples=15)
+    faults = [Fault(kind=429, retry_after=0)] * 4
+    with (
+        FakeGemini(lambda _: Answer.text("Paris."), faults=faults) as agents,
+        FakeGemini(Judge(), latency=0.1, keep=2_000) as judges,
+    ):
+        done = run(repository, agents, judges)
+
+    assert (done.code, len(done.statuses)) == (0, CASES), done.out + done.err
+    assert agents.stats.statuses == {429: 4, 200: CASES}
+    assert judges.stats.peak_in_flight == 16
+    assert {request.headers["x-goog-api-key"] for request in judges.received} == {KEY}
+    assert {request.headers["x-goog-api-key"] for request in agents.received} == {"the-agents-key"}
+
+
+def test_a_judge_that_is_throttled__leaves_the_agent_at_full_speed(repository: Repository) -> None:
+    criteria(repository, "final_response_match_v2", samples=1)
+    meanwhile: list[int] = []
+
+    def answer(_: GenerateRequest) -> Answer:
+        if judges.stats.statuses[429] >= 5:
+            meanwhile.append(agents.stats.in_flight)
+        return Answer.text("Paris.")
+
+    with (
+        FakeGemini(Judge(), faults=[Fault(kind=429, retry_after=0)] * 10) as judges,
+        FakeGemini(answer, latency=0.5) as agents,
+    ):
+        done = run(repository, agents, judges)
+
+    assert (done.code, len(done.statuses)) == (0, CASES), done.out + done.err
+    assert judges.stats.statuses == {429: 10, 200: CASES}
+    # Whoever asks is not counted yet.
+    assert meanwhile and max(meanwhile) >= 7
