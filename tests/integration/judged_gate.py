@@ -17,9 +17,12 @@ WORDS = "It names <b>Lyon</b> @octocat | where\n::error::Paris was asked for"
 BAD, TORN = "Lyon.", "Perhaps Paris."
 """Answers that the judge is against, and that it can't agree with itself about: 3 votes of 5 are against."""
 
+MORE = "And what else?"
+"""What a simulated user says before it has finished."""
+
 
 class Judge:
-    """Against BAD, torn about TORN, and content with everything else."""
+    """Against BAD, torn about TORN, and content with everything else. As a simulated user it speaks once more."""
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
@@ -27,6 +30,8 @@ class Judge:
     def __call__(self, request: GenerateRequest) -> Answer:
         prompt = request.user_texts[-1]
         self._asked[prompt] += 1
+        if "responseJsonSchema" not in request.body["generationConfig"]:
+            return Answer.text("</finished>" if MORE in prompt else MORE)
         against = BAD in prompt or (TORN in prompt and self._asked[prompt] % 2 == 1)
         schema = request.body["generationConfig"]["responseJsonSchema"]
         return Answer.text(json.dumps(_reply(prompt, schema["properties"], 1 if against else 0)))

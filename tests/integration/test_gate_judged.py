@@ -106,6 +106,39 @@ def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, s
     done.check_files()
 
 
+def test_all_metrics_and_a_simulated_user_in_one_run(repository: Repository, judge: FakeGemini) -> None:
+    """An agent with google-genai as ADK wants it, and judges asked by ours."""
+    repository.agent("gemini")
+    free = [metric for metric in JUDGED_TURNS if metric != METRIC]
+    rubrics: dict[str, Any] = {metric: {"threshold": 0.5, **RUBRICS} for metric in RUBRIC_METRICS}
+    criteria(repository, METRIC, *free, more={**rubrics, "response_evaluation_score": {"threshold": 3.0}})
+    repository.evals("evals/fixed.evalset.json", {"fixed": ["The capital?", "Sure?"]}, expect={"fixed": "Paris."})
+    led = repository.root / "evals" / "led"
+    led.mkdir()
+    scenario = {"starting_prompt": "The capital?", "conversation_plan": "Ask for the capital, then for more."}
+    form = {"eval_set_id": "led", "eval_cases": [{"eval_id": "led", "conversation_scenario": scenario}]}
+    (led / "led.evalset.json").write_text(json.dumps(form), encoding="utf-8")
+    simulator = "per_turn_user_simulator_quality_v1"
+    config = {"criteria": {**rubrics, **{metric: {"threshold": 0.5} for metric in (*free, simulator)}}}
+    (led / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    command = ("evals", "--agent", "gemini", "--judge-base-url", judge.url)
+
+    with FakeGemini(lambda _: Answer.text("Paris.")) as agents:
+        environment = {"AGENT_EVAL_JUDGE_API_KEY": KEY, "GOOGLE_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": agents.url}
+        planned = json.loads(repository.gate("plan", *command, "--format", "json", environment=environment).out)
+        assert agents.stats.requests == judge.stats.requests == 0
+        done = repository.gate("run", *command, environment=environment)
+        assert agents.stats.statuses == {200: 4}
+
+    assert (done.code, done.statuses) == (0, {"fixed": "passed", "led": "passed"}), done.out + done.err
+    judged = {m.name for case in done.report.cases for m in case.metrics if m.runs[0].details.get("judge")}
+    assert judged == {METRIC, *free, *RUBRIC_METRICS, "response_evaluation_score", simulator}
+    assert len(judged) == 11
+    assert planned["calls"]["least"] <= judge.stats.requests <= planned["calls"]["most"]
+    assert planned["turns"]["least"] <= 4 <= planned["turns"]["most"]
+    done.check_files()
+
+
 def test_a_second_run_of_a_case_gets_votes_of_its_own(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"good": "Paris."})

@@ -119,7 +119,6 @@ def estimate(
     num_runs: int,
     default_model: str,
     prices: Mapping[str, Price] | None = None,
-    simulated: bool = True,
 ) -> Estimate:
     """Estimates a run. Sends nothing.
 
@@ -128,14 +127,11 @@ def estimate(
         num_runs: How often each case runs.
         default_model: Judges where a criterion names no model.
         prices: By price key; None leaves tokens and cost out, which need the prompts to be put together.
-        simulated: Whether users of scenarios are simulated; they are not where everything was recorded.
     """
-    return Estimate(files=[_file(file, num_runs, default_model, prices, simulated=simulated) for file in files])
+    return Estimate(files=[_file(file, num_runs, default_model, prices) for file in files])
 
 
-def _file(
-    file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, Price] | None, *, simulated: bool
-) -> FileEstimate:
+def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, Price] | None) -> FileEstimate:
     user = simulator_options(file.config.user_simulator_config)
     cases = [selected.case for selected in file.cases]
     turns = [_turns(case, user.max_turns) for case in cases]
@@ -161,7 +157,7 @@ def _file(
             )
         )
     led = [case for case in cases if case.conversation_scenario is not None]
-    if led and simulated:
+    if led:
         most = None if user.max_turns is None else max(user.max_turns - 1, 0)
         each = Range(least=1 if most is None else min(1, most), most=most)
         calls = each.times(len(led) * runs)
