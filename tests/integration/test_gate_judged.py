@@ -87,7 +87,7 @@ RUBRIC_METRICS = (
 
 @pytest.mark.parametrize(("said", "status"), [("Paris.", "passed"), (BAD, "failed")])
 def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, said: str, status: str) -> None:
-    """All but that of the simulated user, which has none to judge here."""
+    """All but that of the simulated user: of fixed turns."""
     rubrics: dict[str, Any] = {metric: {"threshold": 0.5, **RUBRICS} for metric in RUBRIC_METRICS}
     coherence = {"response_evaluation_score": {"threshold": 3.0}}
     criteria(repository, *JUDGED_TURNS, more={**rubrics, **coherence, "response_match_score": 0.0})
