@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from agent_eval import __version__
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless
-from agent_eval.settings import BY_INPUT, SETTINGS, Setting, Settings, read_settings
+from agent_eval.options import BY_INPUT, SETTINGS, Setting
+from agent_eval.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from agent_eval.pipeline import Clients, Outcome

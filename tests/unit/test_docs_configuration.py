@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.settings import CONFIG_FILE, SETTINGS, Setting, Settings, read_settings
+from agent_eval.options import SETTINGS, Setting
+from agent_eval.settings import CONFIG_FILE, Settings, read_settings
 
 PATH = Path(__file__).parents[2] / "docs" / "configuration.md"
 PAGE = PATH.read_text(encoding="utf-8")

@@ -1,0 +1,340 @@
+"""What can be set: one table from which flags, action inputs and agent-eval.toml keys follow."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One row of the table."""
+
+    input: str
+    """Its name as an action input and as a key of agent-eval.toml; `--NAME` on the command line."""
+    help: str
+    """One or two sentences, the same everywhere."""
+    default: str = ""
+    """As one would write it; "" for none."""
+    parse: Callable[[str], Any]
+    """Text to value. Raises ValueError that says what is wanted."""
+    metavar: str = "VALUE"
+    in_file: bool = True
+    """False for what agent-eval.toml must not say: on a pull request that file is the author's, and these name a
+    command that runs as ourselves, variables that the agent gets, directories that we write to, and where keys go."""
+    secret: str | None = None
+    """The variable that gives it outside of the action. A secret is no flag: everybody on a machine can read those."""
+
+    @property
+    def field(self) -> str:
+        """Its name in Settings."""
+        return self.input.replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The variable in which GitHub's runner passes the input: upper case, dashes kept."""
+        return f"INPUT_{self.input.upper()}"
+
+    @property
+    def is_switch(self) -> bool:
+        """A flag without a value."""
+        return self.parse is _switch
+
+
+def _text(value: str) -> str | None:
+    return value.strip() or None
+
+
+def words(value: str) -> tuple[str, ...]:
+    """Several values in one text, split as a shell does."""
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise ValueError(f"a quotation mark is not closed ({error})") from error
+
+
+def _variables(value: str) -> str | None:
+    from agent_eval.agents.forwarding import allow_list
+
+    allow_list(_text(value))
+    return _text(value)
+
+
+def _path(value: str) -> Path | None:
+    return Path(value.strip()) if value.strip() else None
+
+
+def _directory(value: str) -> Path:
+    if not value.strip():
+        raise ValueError("must name a directory")
+    return Path(value.strip())
+
+
+def _switch(value: str) -> bool:
+    word = value.strip().lower()
+    if word not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return word == "true"
+
+
+def _count(low: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"\s*\d{1,9}\s*", value) or int(value) < low:
+            raise ValueError(f"must be a whole number, at least {low}")
+        return int(value)
+
+    return parse
+
+
+def _seconds(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1e9:
+        raise ValueError("must be a number of seconds above 0")
+    return number
+
+
+def _dollars(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1e9:
+        raise ValueError("must be a number of US dollars above 0")
+    return number
+
+
+def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda value: parse(value) if value.strip() else None
+
+
+def _judge(value: str) -> str:
+    if not re.fullmatch(r"live|replay:.*\S", value.strip()):
+        raise ValueError("must be live or replay:DIR")
+    return value.strip()
+
+
+def _rate(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return number
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.strip() not in words:
+            raise ValueError(f"must be {' or '.join(words)}")
+        return value.strip()
+
+    return parse
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        input="paths",
+        help="Eval files, directories or globs, separated by blanks or lines; `file.json:case1,case2` picks cases. "
+        "Default: every *.test.json and *.evalset.json of the repository.",
+        parse=words,
+        metavar="PATH",
+    ),
+    Setting(
+        input="include",
+        help="Only eval files that match one of these patterns (as in .gitignore). An input separates them by blanks; "
+        "the flag is repeated.",
+        parse=words,
+        metavar="PATTERN",
+    ),
+    Setting(
+        input="exclude",
+        help="No files or directories that match one of these patterns (as in .gitignore). An input separates them by "
+        "blanks; the flag is repeated.",
+        parse=words,
+        metavar="PATTERN",
+    ),
+    Setting(
+        input="config",
+        help="A test_config.json for all files, instead of the one nearest to each.",
+        parse=_path,
+        metavar="FILE",
+    ),
+    Setting(
+        input="initial-session",
+        help="A JSON file with the session that older test files (lists of turns) start in.",
+        parse=_path,
+        metavar="FILE",
+    ),
+    Setting(
+        input="agent",
+        help="The agent of all files: a directory, a dotted module, or recorded:FILE to score what was recorded. "
+        "Default: found for each file.",
+        parse=_text,
+        metavar="AGENT",
+    ),
+    Setting(
+        input="agent-python",
+        help="The interpreter to run the agent with, if it has an environment already. Default: uv makes one.",
+        parse=_text,
+        metavar="PYTHON",
+    ),
+    Setting(
+        input="agent-requirements",
+        help="The requirements.txt, pyproject.toml or uv.lock to make the agent's environment from. "
+        "Default: the nearest to the agent.",
+        parse=_path,
+        metavar="FILE",
+    ),
+    Setting(
+        input="agent-setup",
+        help="A shell command to run first, e.g. to install system packages. It runs as ourselves, not as the agent.",
+        parse=_text,
+        in_file=False,
+        metavar="COMMAND",
+    ),
+    Setting(
+        input="agent-env",
+        help="Names or globs of variables to pass to the agent, separated by commas; a leading + adds to the default "
+        "list (model credentials and base URLs).",
+        parse=_variables,
+        in_file=False,
+        metavar="NAMES",
+    ),
+    Setting(
+        input="workers",
+        help="Processes per agent. One serves many sessions at once; more help agents that compute.",
+        default="1",
+        parse=_count(1),
+        metavar="N",
+    ),
+    Setting(input="num-runs", help="How often each case runs.", default="1", parse=_count(1), metavar="N"),
+    Setting(
+        input="min-pass-rate",
+        help="The share of a case's runs that must pass, 0 to 1, besides its mean scores.",
+        default="1.0",
+        parse=_rate,
+        metavar="RATE",
+    ),
+    Setting(
+        input="concurrency",
+        help="Runs in flight at once; lowered for a while when the model provider answers 429.",
+        default="8",
+        parse=_count(1),
+        metavar="N",
+    ),
+    Setting(input="turn-timeout", help="Seconds a turn may take.", default="180", parse=_seconds, metavar="SECONDS"),
+    Setting(
+        input="case-timeout",
+        help="Seconds all turns of one run of a case may take.",
+        default="900",
+        parse=_seconds,
+        metavar="SECONDS",
+    ),
+    Setting(
+        input="run-timeout",
+        help="Seconds after which no more is run; what is missing is reported as not run.",
+        default="3600",
+        parse=_seconds,
+        metavar="SECONDS",
+    ),
+    Setting(
+        input="fail-fast", help="Stop at the first case that fails.", default="false", parse=_switch, metavar="BOOL"
+    ),
+    Setting(
+        input="judge-model",
+        help="The model of criteria that name none: a Gemini model, a full Vertex AI name, or provider/model. "
+        "Default: gemini-2.5-flash, as in ADK.",
+        parse=_text,
+        metavar="MODEL",
+    ),
+    Setting(
+        input="judge-api-key",
+        help="The key for the judge's model, so that the agent needn't get it. Elsewhere the variable "
+        "AGENT_EVAL_JUDGE_API_KEY. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
+        parse=_text,
+        in_file=False,
+        secret="AGENT_EVAL_JUDGE_API_KEY",  # noqa: S106 - a variable's name
+        metavar="KEY",
+    ),
+    Setting(
+        input="judge-base-url",
+        help="The address of the judge's model, for a gateway or a server of your own.",
+        parse=_text,
+        in_file=False,
+        metavar="URL",
+    ),
+    Setting(
+        input="judge",
+        help="live, or replay:DIR to take every reply from a cache directory and fail where one is missing.",
+        default="live",
+        parse=_judge,
+        in_file=False,
+        metavar="WORD",
+    ),
+    Setting(
+        input="judge-cache",
+        help="A directory that keeps the judge's replies, so that the same question is paid for once; off for none.",
+        default="off",
+        parse=_text,
+        in_file=False,
+        metavar="DIR",
+    ),
+    Setting(
+        input="max-judge-calls",
+        help="Calls to judges and simulated users after which none is made; what is missing is not evaluated.",
+        parse=_optional(_count(1)),
+        metavar="N",
+    ),
+    Setting(
+        input="max-tokens",
+        help="The same for the tokens of those calls.",
+        parse=_optional(_count(1)),
+        metavar="N",
+    ),
+    Setting(
+        input="max-cost",
+        help="The same for what they cost in US dollars, by the price table.",
+        parse=_optional(_dollars),
+        metavar="USD",
+    ),
+    Setting(
+        input="on-inconclusive",
+        help="fail or pass: what the exit code says when errors kept cases from being judged.",
+        default="fail",
+        parse=_choice("fail", "pass"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="output-dir",
+        help="Where results.json, recordings.jsonl.gz, junit.xml, summary.md and logs go.",
+        default="agent-eval-results",
+        parse=_directory,
+        in_file=False,
+        metavar="DIR",
+    ),
+    Setting(
+        input="cache-dir",
+        help="Where the agents' environments are kept. Default: the user's cache; in the image /var/lib/agent-eval.",
+        parse=_path,
+        in_file=False,
+        metavar="DIR",
+    ),
+    Setting(
+        input="resume",
+        help="Go on where a killed run with the same output-dir stopped; what is recorded is not run again.",
+        default="false",
+        parse=_switch,
+        metavar="BOOL",
+    ),
+)
+"""Every setting, in the order in which people read about them."""
+
+BY_INPUT: Mapping[str, Setting] = {setting.input: setting for setting in SETTINGS}
