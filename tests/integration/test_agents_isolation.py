@@ -129,8 +129,21 @@ def test_two_runs_at_once_have_two_users(job: Job) -> None:
         planted = one.sandbox.user.home / ".netrc"
         planted.write_text("left by an agent")
     with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
-        assert later.sandbox.user == one.sandbox.user
-        assert not planted.exists()
+        assert later.sandbox.user is not None
+        assert not (later.sandbox.user.home / ".netrc").exists()
+
+
+@as_root
+def test_two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> None:
+    # All processes of a run's uid are killed at its end: a run elsewhere on the machine must have another.
+    other = tmp_path / "other state"
+    options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None)}
+    with (
+        isolated(job.environ, **options, state_dir=job.state_dir) as one,  # type: ignore[arg-type]
+        isolated(job.environ, **options, state_dir=other) as two,  # type: ignore[arg-type]
+    ):
+        assert one.sandbox.user is not None and two.sandbox.user is not None
+        assert one.sandbox.user.uid != two.sandbox.user.uid
 
 
 @as_root

@@ -17,6 +17,11 @@ from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox, agent_account, 
 from agent_eval.core.problem import Problem, Severity
 
 
+_LOCKS = STATE_DIR / "locks"
+"""Who holds which uid. One place for the machine, whatever the state directory: at the end of a run all processes of its
+uid are killed, and two runs that locked the same uid in two places would kill each other's agents."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Isolation:
     """What a run needs to start the agent's processes."""
@@ -89,20 +94,21 @@ def _account(state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | No
     if os.geteuid() != 0:
         return None, True
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    _LOCKS.mkdir(parents=True, exist_ok=True, mode=0o755)
     # A uid of one's own keeps two runs on one machine apart, and makes it safe to kill all that is left of it.
     for uid in free_uids():
-        if _hold(state_dir / f"uid-{uid}.lock", stack):
+        if _hold(_LOCKS / f"uid-{uid}.lock", stack):
             home = state_dir / f"home-{uid}"
             if home.is_dir() and not home.is_symlink():
                 shutil.rmtree(home)  # an earlier agent may have left a configuration there
             account = agent_account(state_dir=state_dir, uid=uid)
             break
     else:
-        raise PermissionError(f"no uid is free for the agent; too many runs hold a lock in {state_dir}")
+        raise PermissionError(f"no uid is free for the agent; too many runs hold a lock in {_LOCKS}")
     assert account is not None
     if account.uid == uid:
         return account, True
-    return account, _hold(state_dir / f"uid-{account.uid}.lock", stack)  # the machine has the account
+    return account, _hold(_LOCKS / f"uid-{account.uid}.lock", stack)  # the machine has the account
 
 
 def _hold(path: Path, stack: contextlib.ExitStack) -> bool:
