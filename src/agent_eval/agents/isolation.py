@@ -16,10 +16,9 @@ from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, se
 from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox, agent_account, end_account, free_uids, has_account
 from agent_eval.core.problem import Problem, Severity
 
-
 _LOCKS = STATE_DIR / "locks"
-"""Who holds which uid. One place for the machine, whatever the state directory: at the end of a run all processes of its
-uid are killed, and two runs that locked the same uid in two places would kill each other's agents."""
+"""Who holds which uid. One place for the machine, whatever the state directory: at the end of a run all processes of
+its uid are killed, and two runs that locked the same uid in two places would kill each other's agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
