@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import statistics
@@ -238,6 +239,7 @@ def cold_job(bench: Bench) -> Result:
 
         def shell(script: str, values: dict[str, str], cwd: Path) -> Measurement:
             server.reset()
+            os.sync()  # What the side before wrote must not be paid by this one.
             done = measure(["sh", "-ec", script], cwd=cwd, environment=values)
             server.check(1)
             return done
