@@ -72,6 +72,7 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
         eval_id=first.eval_id,
         status=status,
         reason=reason,
+        fingerprint=first.fingerprint,
         metrics=metrics,
         runs=runs,
     )
@@ -93,7 +94,14 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     else:
         status = "failed"
     return MetricReport(
-        name=metric.name, score=mean, threshold=metric.threshold, status=status, reason=reason, runs=runs
+        name=metric.name,
+        score=mean,
+        threshold=metric.threshold,
+        status=status,
+        reason=reason,
+        judge=metric.judge,
+        fingerprint=metric.fingerprint,
+        runs=runs,
     )
 
 

@@ -87,6 +87,11 @@ class MetricReport(_Report):
     """None for informational metrics."""
     status: MetricStatus
     reason: Reason | None = None
+    judge: str | None = None
+    """Who judges it, e.g. `gemini-2.5-flash`; None for a metric that is computed."""
+    fingerprint: str = ""
+    """Hash of what decides the score of an answer: the criterion's options, the judge's model, the version of what it
+    is asked. Scores with different fingerprints are not compared. The threshold is not in it."""
     runs: list[RunScore]
 
 
@@ -118,6 +123,8 @@ class CaseReport(_Report):
     status: CaseStatus
     reason: Reason | None = None
     """Why it is not `passed`."""
+    fingerprint: str = ""
+    """Hash of the eval case: what is asked and expected. Cases with different fingerprints are not compared."""
     metrics: list[MetricReport] = Field(default_factory=list)
     runs: list[RunResult] = Field(default_factory=list)
 
@@ -153,6 +160,28 @@ class ProblemReport(_Report):
     line: int | None = None
     column: int | None = None
     path: str | None = None
+
+
+class Origin(_Report):
+    """Which state of which repository was tested, and by what."""
+
+    repository: str = ""
+    """`owner/name`; "" outside of a forge."""
+    commit: str = ""
+    ref: str = ""
+    """E.g. `refs/heads/main`."""
+    event: str = ""
+    """GitHub's name of what started the run; "" elsewhere."""
+    base_commit: str | None = None
+    """The tip of the base branch that a pull request was tested on top of."""
+    pull_request: int | None = None
+    head_commit: str | None = None
+    """The pull request's own last commit; `commit` is GitHub's merge of it with the base."""
+    workflow: str = ""
+    """Path of the workflow's file, e.g. `.github/workflows/evals.yml`."""
+    run_id: int | None = None
+    run_attempt: int | None = None
+    run_url: str | None = None
 
 
 class Totals(_Report):
@@ -209,6 +238,8 @@ class RunReport(_Report):
     min_pass_rate: float
     provenance: dict[str, str] = Field(default_factory=dict)
     """Versions and commit: shown, never compared."""
+    origin: Origin | None = None
+    """What was tested; None when nobody knows."""
     files: list[FileReport] = Field(default_factory=list)
     cases: list[CaseReport] = Field(default_factory=list)
     """In file order, then case order, whatever finished first."""

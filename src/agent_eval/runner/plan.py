@@ -6,16 +6,17 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria.base import Criterion
-from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported, why_not
 from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
+from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
@@ -40,6 +41,10 @@ class PlannedCase:
     """Key of the agent among those that are started."""
     fingerprint: str
     """Changes with whatever decides what the agent will do: the case's inputs and the agent's source."""
+    content: str = ""
+    """Hash of what is asked and expected, see fingerprints.case_fingerprint."""
+    identities: Mapping[str, MetricIdentity] = field(default_factory=dict)
+    """By what the scores of each metric are known."""
 
     def run_id(self, run: int) -> str:
         """Names one run, 0-based."""
@@ -87,6 +92,8 @@ def make_plan(
             continue
         criteria = (*(build(config, judge=judge) for config in file.config.criteria), *INFORMATIONAL)
         agent = agents[file.path]
+        default = judge.default_model if judge is not None else DEFAULT_JUDGE
+        identities = {config.metric: metric_identity(config, default) for config in file.config.criteria}
         for selected in file.cases:
             cases.append(
                 PlannedCase(
@@ -99,6 +106,8 @@ def make_plan(
                     criteria=criteria,
                     agent=agent,
                     fingerprint=_fingerprint(selected, file.config, agent, fingerprints.get(agent, "")),
+                    content=case_fingerprint(selected.case, file.config.user_simulator_config),
+                    identities=identities,
                 )
             )
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))

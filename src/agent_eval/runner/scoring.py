@@ -58,11 +58,20 @@ async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
         stop_reason=recording.stop_reason,
     )
     result.status = status_of_run(result, (score for _, score in scores))
-    metrics = [
-        MetricReport(name=criterion.name, threshold=criterion.threshold, status=score.status, runs=[score])
-        for criterion, score in scores
-    ]
+    metrics = [_metric(criterion, score, planned) for criterion, score in scores]
     return _case(planned, result, metrics)
+
+
+def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
+    known = planned.identities.get(criterion.name)
+    return MetricReport(
+        name=criterion.name,
+        threshold=criterion.threshold,
+        status=score.status,
+        judge=known.judge if known else None,
+        fingerprint=known.fingerprint if known else "",
+        runs=[score],
+    )
 
 
 def report_not_run(planned: PlannedCase, run: int, error: RunError) -> CaseReport:
@@ -78,6 +87,7 @@ def _case(planned: PlannedCase, run: RunResult, metrics: list[MetricReport]) -> 
         eval_set_id=planned.eval_set_id,
         eval_id=planned.case.eval_id,
         status=run.status,
+        fingerprint=planned.content,
         metrics=metrics,
         runs=[run],
     )

@@ -1,0 +1,6 @@
+"""The version of what judges are asked."""
+
+from __future__ import annotations
+
+QUESTIONS_VERSION = 1
+"""Rises whenever a judge is asked something else about the same answer: its scores then are others' scores."""
