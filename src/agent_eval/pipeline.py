@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.clients import Clients as Clients
-from agent_eval.clients import model_settings, model_uses, open_agents
+from agent_eval.clients import model_settings, model_uses
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.results.folder import FILES, JOURNAL, give_to_owner, relative, remove_logs
 
 if TYPE_CHECKING:
     from agent_eval.agents.locate import AgentChoices
-    from agent_eval.agents.protocol import Agent
     from agent_eval.evalset.suite import Suite
     from agent_eval.models.check import ModelUse
     from agent_eval.models.pool import ModelPool
@@ -141,75 +140,62 @@ async def _run(
     report: RunReport,
     models: ModelPool | None,
 ) -> Outcome:
-    from agent_eval.agents.forwarding import allow_list
-    from agent_eval.agents.isolation import NO_PROCESS, isolated
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
     from agent_eval.report.digest import close_votes
-    from agent_eval.runner.execution import Execution, Limits
     from agent_eval.runner.journal import Journal
+    from agent_eval.workbench import NotIsolated, open_isolation, open_workbench
 
-    allow = allow_list(settings.agent_env)
-    output = settings.output
-    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    until = time.monotonic() + settings.run_timeout
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
-        isolation = NO_PROCESS
-        if any(choice.recording is None for choice in choices.by_file.values()):
-            isolation = apart.enter_context(
-                isolated(clients.environ, root=settings.root, output_dir=output, allow=allow, reachable=reachable)
-            )
+        try:
+            isolation = apart.enter_context(open_isolation(settings, clients, choices))
+        except NotIsolated as refused:
+            return _write(settings, clients, _with_problems(report, refused.problems), lines=None)
         report = _with_problems(report, isolation.problems)
-        if _has_error(isolation.problems):
-            apart.close()
-            return _write(settings, clients, report, lines=None)
-        recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
-        for name in FILES.values():  # An earlier run's file must not pass for this one's, unless this one reads it.
-            if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
-                (output / name).unlink(missing_ok=True)
-        journal = stack.enter_context(contextlib.closing(Journal(output / JOURNAL, resume=settings.resume)))
-        limiter = Limiter(settings.concurrency)
+        _remove_results(settings, choices)
+        journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
-        async with open_agents(settings, clients, choices, isolation, limiter) as agents:
-            execution = Execution(
-                plan=plan,
-                agents=agents,
-                journal=journal,
-                limits=Limits(
-                    concurrency=settings.concurrency,
-                    turn_timeout=settings.turn_timeout,
-                    case_timeout=settings.case_timeout,
-                    run_timeout=settings.run_timeout,
-                    fail_fast=settings.fail_fast,
-                    min_pass_rate=settings.min_pass_rate,
-                ),
-                limiter=limiter,
-                model=models,
-                on_progress=clients.progress,
-                stop=clients.stop,
-            )
-            cases = await execution.run()
-            provenance = _provenance(agents)
+        async with open_workbench(
+            settings,
+            clients,
+            choices,
+            isolation,
+            journal=journal,
+            limiter=Limiter(settings.concurrency),
+            models=models,
+            until=until,
+        ) as bench:
+            cases = await bench.execute(plan, fail_fast=settings.fail_fast)
         await loading
         report.cases = cases
-        report.provenance |= provenance
+        report.provenance |= bench.provenance
         if models is not None:
             report.model_usage = [_bill(entry) for entry in models.ledger.by_model()]
             report.notices += [bill_line(bill) for bill in report.model_usage]
             report.notices += close_votes(cases)
-        if execution.reused:
-            report.notices.append(f"{plural(execution.reused, 'run')} taken from the journal of an earlier run")
+        if bench.reused:
+            report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
         verdict = decide(cases)
         report.verdict, report.reasons = verdict.value, list(verdict.reasons)
         report.duration = round(time.time() - report.started_at, 3)
-        ids = [planned.run_id(number) for planned, number in plan.runs()]
         complete = not any(case.status in {"not_run", "errored"} for case in cases)
         if not complete:
             report.notices.append(f"{JOURNAL} keeps what is done: with --resume the next run goes on from there")
         # Permissions come back first: the files must be readable for whoever uploads them.
         apart.close()
-        outcome = _write(settings, clients, report, lines=journal.lines(ids))
+        outcome = _write(settings, clients, report, lines=journal.lines(bench.run_ids))
         journal.close(remove=complete)
     return outcome
+
+
+def _remove_results(settings: Settings, choices: AgentChoices) -> None:
+    """An earlier run's file must not pass for this one's, unless this one reads it."""
+    output = settings.output
+    recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
+    for name in FILES.values():
+        if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
+            (output / name).unlink(missing_ok=True)
 
 
 def _load_scorers(plan: Plan) -> None:
@@ -247,13 +233,6 @@ def bill_line(bill: ModelUsageReport) -> str:
     if bill.calls:
         parts.append("no price known" if bill.cost is None else f"${bill.cost:.4f}")
     return f"{bill.model}: {', '.join(parts)}"
-
-
-def _provenance(agents: Mapping[str, Agent]) -> dict[str, str]:
-    """What the agents tell of themselves; with several of them each name says whose it is."""
-    if len(agents) == 1:
-        return dict(next(iter(agents.values())).provenance)
-    return {f"{name} ({path})": value for path, agent in agents.items() for name, value in agent.provenance.items()}
 
 
 def _report(

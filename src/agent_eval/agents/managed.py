@@ -45,11 +45,14 @@ class ManagedAdkAgent:
         return {**self._origin, **(self._agent.provenance if self._agent else {})}
 
     async def start(self) -> None:
-        """Waits for the set-up, gets the interpreter and starts the agent in it.
+        """Waits for the set-up, gets the interpreter and starts the agent in it. The interpreter is got once.
 
         Raises:
             AgentFailure: One of them failed.
         """
+        if self._agent is not None:
+            await self._agent.start()
+            return
         if self.setup is not None:
             await asyncio.shield(self.setup)
         interpreter = await ensure_environment(

@@ -263,7 +263,7 @@ class Execution:
         """The parts, with every run that is missing as not run."""
         there = {part.runs[0].run for part in parts}
         error = self._halt or RunError(kind=_STOPPED, owner="gate", message="It was not run")
-        missing = (run for run in range(self.plan.num_runs) if run not in there)
+        missing = (run for run in self.plan.numbers() if run not in there)
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 
     def _reports(self) -> list[CaseReport]:

@@ -58,10 +58,21 @@ class Plan:
     cases: tuple[PlannedCase, ...]
     num_runs: int
     problems: tuple[Problem, ...] = ()
+    first_run: int = 0
+    """The number of each case's first run; more than 0 when the ones before have been made."""
+
+    def numbers(self) -> range:
+        """The numbers of each case's runs."""
+        return range(self.first_run, self.first_run + self.num_runs)
 
     def runs(self) -> Iterable[tuple[PlannedCase, int]]:
         """Every run, case by case."""
-        return ((case, run) for case in self.cases for run in range(self.num_runs))
+        return ((case, run) for case in self.cases for run in self.numbers())
+
+    def more(self, case_ids: Collection[str], num_runs: int, *, first_run: int) -> Plan:
+        """A plan for more runs of some of the cases."""
+        cases = tuple(case for case in self.cases if case.case_id in case_ids)
+        return Plan(cases=cases, num_runs=num_runs, first_run=first_run)
 
 
 def make_plan(

@@ -1,0 +1,145 @@
+"""A checkout whose agents are up: it can be asked for runs, again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_eval.clients import Clients, open_agents
+from agent_eval.core.problem import Problem, Severity
+
+if TYPE_CHECKING:
+    from agent_eval.agents.isolation import Isolation
+    from agent_eval.agents.locate import AgentChoices
+    from agent_eval.agents.protocol import Agent
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.models.pool import ModelPool
+    from agent_eval.results.report import CaseReport
+    from agent_eval.runner.journal import Journal
+    from agent_eval.runner.plan import Plan
+    from agent_eval.settings import Settings
+
+
+class NotIsolated(Exception):
+    """The agent can't be kept apart from us as it must be; nothing was started."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(kw_only=True)
+class Workbench:
+    """Runs plans with the agents of one checkout."""
+
+    settings: Settings
+    clients: Clients
+    agents: Mapping[str, Agent]
+    """By the plan's keys; each is started by the first plan that needs it."""
+    journal: Journal
+    limiter: Limiter
+    models: ModelPool | None
+    until: float
+    """`time.monotonic()` at which the whole run must have ended."""
+    reused: int = 0
+    """Runs that the journal had."""
+    run_ids: list[str] = field(default_factory=list)
+    """Of all runs that were asked for, in order."""
+
+    async def execute(self, plan: Plan, *, fail_fast: bool = False) -> list[CaseReport]:
+        """Runs a plan.
+
+        Args:
+            plan: Whose agents are those of this checkout.
+            fail_fast: End at the first case that fails.
+
+        Returns:
+            A report for every case of the plan, in its order.
+        """
+        from agent_eval.runner.execution import Execution, Limits
+
+        settings = self.settings
+        self.run_ids += [planned.run_id(number) for planned, number in plan.runs()]
+        execution = Execution(
+            plan=plan,
+            agents=self.agents,
+            journal=self.journal,
+            limits=Limits(
+                concurrency=settings.concurrency,
+                turn_timeout=settings.turn_timeout,
+                case_timeout=settings.case_timeout,
+                run_timeout=max(self.until - time.monotonic(), 0.0),
+                fail_fast=fail_fast,
+                min_pass_rate=settings.min_pass_rate,
+            ),
+            limiter=self.limiter,
+            model=self.models,
+            on_progress=self.clients.progress,
+            stop=self.clients.stop,
+        )
+        cases = await execution.run()
+        self.reused += execution.reused
+        return cases
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What the agents tell of themselves; with several of them each name says whose it is."""
+        if len(self.agents) == 1:
+            return dict(next(iter(self.agents.values())).provenance)
+        return {
+            f"{name} ({path})": value for path, agent in self.agents.items() for name, value in agent.provenance.items()
+        }
+
+
+@contextlib.contextmanager
+def open_isolation(settings: Settings, clients: Clients, choices: AgentChoices) -> Iterator[Isolation]:
+    """Puts up what keeps the agents of a checkout apart from us.
+
+    Raises:
+        NotIsolated: It can't be had, and must.
+    """
+    from agent_eval.agents.forwarding import allow_list
+    from agent_eval.agents.isolation import NO_PROCESS, isolated
+
+    if all(choice.recording is not None for choice in choices.by_file.values()):
+        yield NO_PROCESS
+        return
+    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    with isolated(
+        clients.environ,
+        root=settings.root,
+        output_dir=settings.output,
+        allow=allow_list(settings.agent_env),
+        reachable=reachable,
+    ) as isolation:
+        if any(problem.severity is Severity.ERROR for problem in isolation.problems):
+            raise NotIsolated(isolation.problems)
+        yield isolation
+
+
+@contextlib.asynccontextmanager
+async def open_workbench(
+    settings: Settings,
+    clients: Clients,
+    choices: AgentChoices,
+    isolation: Isolation,
+    *,
+    journal: Journal,
+    limiter: Limiter,
+    models: ModelPool | None,
+    until: float,
+) -> AsyncIterator[Workbench]:
+    """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
+    async with open_agents(settings, clients, choices, isolation, limiter) as agents:
+        yield Workbench(
+            settings=settings,
+            clients=clients,
+            agents=agents,
+            journal=journal,
+            limiter=limiter,
+            models=models,
+            until=until,
+        )
