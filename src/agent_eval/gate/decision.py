@@ -1,0 +1,142 @@
+"""The words and shapes of a statistical decision: what is asked for, what is answered. Pure.
+
+`gate.sequential.next_step` takes `Rules` and evidence and gives either `Runs` (make these, then ask again) or a
+`Decision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ConfirmOnBase = Literal["auto", "always", "never"]
+"""Whether the base is run beside the head's confirmation runs: `auto` where its stored runs are too few to decide,
+`always` for every suspicious case (then only runs of the same day are compared), `never`."""
+
+Word = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
+"""broken: significantly worse, and no confirmation run passed. worse: significantly worse. suspicious: looks worse, not
+shown. flaky as before: failed now, no more often than on the base. fixed: failed on the base, significantly better now,
+and every run passes. better: significantly better. unchanged: nothing to tell."""
+
+Outcome = Literal["passed", "failed", "inconclusive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricRule:
+    """How one metric gates."""
+
+    max_drop: float = 0.0
+    """Tolerance in points of the score, 0 to 1: a smaller drop than this never blocks."""
+    blocking: bool = True
+    """False: tested and told, never a reason to fail."""
+    alpha: float | None = None
+    """An error rate of its own; None shares `Rules.alpha` with the other metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the user wants."""
+
+    alpha: float = 0.05
+    """How often a pull request that changed nothing may fail, over all cases and metrics together."""
+    confirm_on_base: ConfirmOnBase = "auto"
+    metrics: Mapping[str, MetricRule] = field(default_factory=dict)
+    """By metric. A metric that isn't here is not tested; `{}` means the cases' pass or fail alone."""
+    cases: Mapping[str, Mapping[str, MetricRule]] = field(default_factory=dict)
+    """Exceptions, by case id and metric."""
+    confirm_runs: int = 16
+    """The most confirmation runs of one suspicious case, per side."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What may still be spent."""
+
+    extra_runs: int | None = None
+    """Runs beyond the screening, both sides together, that may still be made; None: no limit."""
+    can_run_base: bool = False
+    """Whether there is a worktree of the base to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Make these runs, add them to the evidence, and ask again."""
+
+    head: Mapping[str, int]
+    """How many more confirmation runs, by case id."""
+    base: Mapping[str, int]
+    """How many runs of the base's worktree, by case id; made beside the head's, not all before or after."""
+    why: str
+    """One sentence for the log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionReason:
+    """Why the outcome is what it is."""
+
+    code: str
+    """`case-worse`, `cases-worse-together`, `suite-worse`, `case-broken-thin-base`, `thin-base`, `budget`."""
+    message: str
+    """One sentence for people, with the numbers."""
+    metric: str = "pass"
+    case_ids: tuple[str, ...] = ()
+    blocking: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseDecision:
+    """What is known about one case and metric."""
+
+    case_id: str
+    metric: str
+    word: Word
+    blocking: bool
+    """Whether this case fails the gate by itself."""
+    evidence: str
+    """E.g. "0 of 5 now, 10 of 10 on base"."""
+    head_mean: float | None
+    base_mean: float | None
+    p_value: float | None
+    """One-sided: how likely a drop like this is if nothing changed; of the runs that count, before Holm."""
+    p_adjusted: float | None
+    """The same, after allowing for all that was tested."""
+    would_decide: str | None = None
+    """What is missing where data is too thin, e.g. "2 more runs of the base would decide"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteTest:
+    """All cases of one metric together."""
+
+    metric: str
+    cases: int
+    """Cases with runs on both sides."""
+    drop: float | None
+    """Mean over the cases of base minus head."""
+    interval: tuple[float, float] | None
+    """95%, clustered by case."""
+    p_value: float | None
+    """Screening runs of all cases against the base."""
+    p_confirm: float | None
+    """Confirmation runs of the suspicious cases against the base, all together."""
+    p_adjusted: float | None
+    """Both in one, after Holm over the metrics: blocks when it is at most alpha."""
+    minimum_detectable_drop: float | None
+    """The smallest drop of all cases that this run would have seen four times out of five."""
+    blocking: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The statistical answer. What blocks a merge in the end is for `gate.policy` to say."""
+
+    outcome: Outcome
+    reasons: tuple[DecisionReason, ...]
+    """The weightiest first; empty when nothing got worse."""
+    cases: tuple[CaseDecision, ...]
+    """In the order of the evidence; one per case and tested metric."""
+    suites: tuple[SuiteTest, ...]
+    extra_runs: int
+    """Confirmation runs that were made, both sides together."""
