@@ -120,6 +120,21 @@ def _judge(value: str) -> str:
     return value.strip()
 
 
+def _baseline(value: str) -> str:
+    if not re.fullmatch(r"auto|none|(artifact|rerun|file:[^,]+)(\s*,\s*(artifact|rerun|file:[^,]+))*", value.strip()):
+        raise ValueError(
+            "must be auto, none, or artifact, file:PATH and rerun in an order of yours, e.g. artifact,rerun"
+        )
+    return value.strip()
+
+
+def _name(value: str) -> str:
+    """A name that is safe in a file, a URL and an HTML comment."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", value.strip()):
+        raise ValueError("must be letters, digits, dots, dashes and underscores, at most 100")
+    return value.strip()
+
+
 def _rate(value: str) -> float:
     try:
         number = float(value)
@@ -304,6 +319,105 @@ SETTINGS: tuple[Setting, ...] = (
         help="The same for what they cost in US dollars, by the price table.",
         parse=_optional(_dollars),
         metavar="USD",
+    ),
+    Setting(
+        input="gate",
+        help="What decides: thresholds, regressions (against the base branch), both, or advisory for nothing. auto is "
+        "regressions where there is a baseline, else thresholds.",
+        default="auto",
+        parse=_choice("auto", "thresholds", "regressions", "both", "advisory"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="baseline",
+        help="Where the base branch's results come from: artifact, file:PATH, rerun, or several of them in order; auto "
+        "is artifact on a pull request, none elsewhere.",
+        default="auto",
+        parse=_baseline,
+        metavar="WHERE",
+    ),
+    Setting(
+        input="baseline-evals",
+        help="Whose eval files and criteria `rerun` and confirmations on the base use: head, so that only the agent "
+        "differs, or base.",
+        default="head",
+        parse=_choice("head", "base"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="artifact-name",
+        help="The artifact that the workflow uploads the output directory as, and that baselines are taken from.",
+        default="agent-eval-results",
+        parse=_name,
+        metavar="NAME",
+    ),
+    Setting(
+        input="max-extra-runs",
+        help="Runs that may be added, on head and base together, to confirm cases that look worse than on the base. "
+        "Default: as many as one run of everything, at least 40.",
+        parse=_optional(_count(0)),
+        metavar="N",
+    ),
+    Setting(
+        input="confirm-on-base",
+        help="auto, always or never: whether suspicious cases also run again on the base. auto does where its stored "
+        "runs are too few to decide.",
+        default="auto",
+        parse=_choice("auto", "always", "never"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="history",
+        help="Runs of each case that a baseline keeps, so that the next gate knows what is normal.",
+        default="10",
+        parse=_count(1),
+        metavar="N",
+    ),
+    Setting(
+        input="comment",
+        help="When to write the pull-request comment: always, on-change (once something is not as on the base), "
+        "on-failure, or never.",
+        default="always",
+        parse=_choice("always", "on-change", "on-failure", "never"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="comment-key",
+        help="Tells several comments on one pull request apart, e.g. one for each matrix job.",
+        parse=_name,
+        metavar="NAME",
+    ),
+    Setting(
+        input="mode",
+        help="auto, gate, or publish: in a workflow_run job, write the comment for the finished run of a fork.",
+        default="auto",
+        parse=_choice("auto", "gate", "publish"),
+        in_file=False,
+        metavar="WORD",
+    ),
+    Setting(
+        input="github-token",
+        help="Reads the base branch's results and writes the comment. Elsewhere the variable GITHUB_TOKEN.",
+        parse=_text,
+        in_file=False,
+        secret="GITHUB_TOKEN",  # noqa: S106 - a variable's name
+        metavar="TOKEN",
+    ),
+    Setting(
+        input="without-keys",
+        help="When a judge has no key: invalid ends the run, inconclusive says so at its end, deterministic-only gates "
+        "on what needs none. auto is deterministic-only for forks and Dependabot, else invalid.",
+        default="auto",
+        parse=_choice("auto", "invalid", "inconclusive", "deterministic-only"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="allow-pull-request-target",
+        help="Run a fork's code on pull_request_target, where it can reach your secrets. Don't.",
+        default="false",
+        parse=_switch,
+        in_file=False,
+        metavar="BOOL",
     ),
     Setting(
         input="on-inconclusive",

@@ -58,6 +58,19 @@ class Settings:
     max_cost: float | None = None
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
+    gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = "auto"
+    baseline: str = "auto"
+    baseline_evals: Literal["head", "base"] = "head"
+    artifact_name: str = "agent-eval-results"
+    max_extra_runs: int | None = None
+    confirm_on_base: Literal["auto", "always", "never"] = "auto"
+    history: int = 10
+    comment: Literal["always", "on-change", "on-failure", "never"] = "always"
+    comment_key: str = ""
+    mode: Literal["auto", "gate", "publish"] = "auto"
+    github_token: str | None = field(default=None, repr=False)
+    without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = "auto"
+    allow_pull_request_target: bool = False
     output_dir: Path = Path("agent-eval-results")
     cache_dir: Path | None = None
     resume: bool = False

@@ -197,6 +197,7 @@ def test_what_a_pull_request_must_not_set_is_refused_in_the_file(tmp_path: Path,
 def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_file() -> None:
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
+        "mode", "github-token", "allow-pull-request-target",
     }  # fmt: skip
 
 
