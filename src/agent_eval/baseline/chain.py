@@ -1,0 +1,90 @@
+"""Asks one source of baselines after the other; the first that has one wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from agent_eval.baseline.outcome import Baseline, BaselineOutcome, Found, Step, outcome_of
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.results.comparison import BaselineSource
+
+WHAT_IS_WANTED = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A source that was asked for."""
+
+    source: BaselineSource
+    path: str | None = None
+    """Of `file:PATH`: relative to the repository's root, with forward slashes."""
+
+    def __str__(self) -> str:
+        return self.source if self.path is None else f"{self.source}:{self.path}"
+
+
+AUTO: tuple[Choice, ...] = (Choice(source="artifact"),)
+"""Without `rerun`: it runs the whole suite a second time, which nobody should have to pay for unasked."""
+
+
+class Resolver(Protocol):
+    """A source of baselines."""
+
+    @property
+    def source(self) -> BaselineSource:
+        """Its name."""
+        ...
+
+    async def find(self, wanted: Wanted) -> Baseline:
+        """Looks for it. Never raises for what the world does: that is an answer too."""
+        ...
+
+
+def parse_order(text: str) -> tuple[Choice, ...]:
+    """Reads the setting `baseline`.
+
+    Args:
+        text: `auto`, `none`, or a comma list of `artifact`, `file:PATH` and `rerun`.
+
+    Returns:
+        The sources to ask, in order; none of them for `none`.
+
+    Raises:
+        ValueError: Anything else, a source that is there twice, a PATH outside of the repository.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if words == ["auto"]:
+        return AUTO
+    if words == ["none"]:
+        return ()
+    choices = tuple(_choice(word) for word in words)
+    if len(set(choices)) < len(choices):
+        raise ValueError("must name each source once")
+    return choices
+
+
+def _choice(word: str) -> Choice:
+    if word == "artifact":
+        return Choice(source="artifact")
+    if word == "rerun":
+        return Choice(source="rerun")
+    if word.startswith("file:"):
+        path = PurePosixPath(word.removeprefix("file:").strip())
+        if path.is_absolute() or ".." in path.parts or path == PurePosixPath():
+            raise ValueError("must be file:PATH with a path inside the repository, e.g. file:evals/baseline.json")
+        return Choice(source="file", path=path.as_posix())
+    raise ValueError(WHAT_IS_WANTED)
+
+
+async def resolve(resolvers: Sequence[Resolver], wanted: Wanted) -> BaselineOutcome:
+    """Asks the sources in order until one has a baseline."""
+    steps: list[Step] = []
+    for resolver in resolvers:
+        answer = await resolver.find(wanted)
+        steps.append(Step(source=resolver.source, baseline=answer))
+        if isinstance(answer, Found):
+            break
+    return outcome_of(steps)
