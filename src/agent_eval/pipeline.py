@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from agent_eval.models.pool import ModelPool
     from agent_eval.models.usage import UsageEntry
     from agent_eval.results.report import FileReport, ModelUsageReport, RunReport
-    from agent_eval.runner.plan import Plan
+    from agent_eval.runner.plan import Plan, Without
     from agent_eval.settings import Settings
 
 
@@ -55,8 +56,8 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
     remove_logs(settings.output)
     async with contextlib.AsyncExitStack() as stack:
         uses = model_uses(suite.files, settings)
-        models, unusable = await _models(settings, clients, uses, stack)
-        plan = _plan(settings, suite, choices, models)
+        models, unusable, without = await _models(settings, clients, uses, stack)
+        plan = _plan(settings, suite, choices, models, without)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable]
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if _has_error(problems):
@@ -76,20 +77,38 @@ def _tell_plan(settings: Settings, clients: Clients, suite: Suite) -> None:
 
 async def _models(
     settings: Settings, clients: Clients, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
-) -> tuple[ModelPool | None, Sequence[Problem]]:
-    """The models that will be asked, and what is wrong with them; None if none will."""
+) -> tuple[ModelPool | None, Sequence[Problem], Without | None]:
+    """The models that will be asked, what is wrong with them, and which have no key; None if none will be asked."""
     if not uses:
-        return None, ()
-    from agent_eval.models.check import check_models, opening_problems
+        return None, (), None
+    from agent_eval.models.check import NO_KEY, check_models, opening_problems
     from agent_eval.models.pool import open_models
+    from agent_eval.results.merge import WITHOUT_KEY
+    from agent_eval.runner.plan import Without
 
     given = model_settings(settings)
+    checked = check_models(uses, given, clients.environ)
+    problems: Sequence[Problem] = checked.problems
+    without = None
     names = dict.fromkeys(use.model for use in uses)
+    if settings.without_keys in {"inconclusive", "deterministic-only"} and given.replay is None:
+        missing = [name for name in names if name not in checked.endpoints]
+        keyless = [problem for problem in problems if problem.code == NO_KEY]
+        if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
+            code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
+            without = Without(models=frozenset(missing), code=code)
+            problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
+            names = {name: None for name in names if name in checked.endpoints}
     until = time.monotonic() + settings.run_timeout
     pool = await stack.enter_async_context(open_models(given, clients.environ, models=names, until=until))
-    problems = check_models(uses, given, clients.environ).problems
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
-    return pool, problems if _has_error(problems) else [*problems, *opening_problems(await pool.prepare())]
+    if not _has_error(problems):
+        problems = [*problems, *opening_problems(await pool.prepare())]
+    return pool, problems, without
+
+
+def _milder(problem: Problem) -> Problem:
+    return dataclasses.replace(problem, severity=Severity.WARNING)
 
 
 def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
@@ -115,7 +134,9 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     return suite, choose_agents(settings.root, suite.files, explicit=settings.agent, mapping=settings.agents)
 
 
-def _plan(settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None) -> Plan:
+def _plan(
+    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: Without | None
+) -> Plan:
     from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
     from agent_eval.runner.plan import make_plan, source_fingerprint
 
@@ -125,7 +146,7 @@ def _plan(settings: Settings, suite: Suite, choices: AgentChoices, models: Model
         path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
     }
     judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
-    return make_plan(suite.files, agents, fingerprints, settings.num_runs, judge)
+    return make_plan(suite.files, agents, fingerprints, settings.num_runs, judge, without)
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from agent_eval.evalset.suite import Suite
     from agent_eval.settings import Settings
 
-_KEY_MISSING = "judge-credentials-missing"
-
 
 class ModelPlan(WireModel):
     """A model that would be asked."""
@@ -130,7 +128,9 @@ def default_model(settings: Settings) -> str:
 
 
 def _milder(problem: Problem) -> Problem:
-    return replace(problem, severity=Severity.WARNING) if problem.code == _KEY_MISSING else problem
+    from agent_eval.models.check import NO_KEY
+
+    return replace(problem, severity=Severity.WARNING) if problem.code == NO_KEY else problem
 
 
 def _agents_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -307,3 +307,45 @@ def test_troubles__change_no_verdict(repository: Repository, judge: FakeGemini) 
     assert done.statuses == calm.statuses
     assert (done.code, calm.code) == (1, 1)
     assert done.report.model_usage[0].calls > calm.report.model_usage[0].calls == judge.stats.requests
+
+
+@pytest.mark.parametrize(
+    ("answer", "mode", "code", "statuses"),
+    [
+        ("Paris.", "deterministic-only", 0, {"mixed": "passed", "judged": "not_run"}),
+        ("Lyon.", "deterministic-only", 1, {"mixed": "failed", "judged": "not_run"}),
+        ("Paris.", "inconclusive", 3, {"mixed": "errored", "judged": "not_run"}),
+        ("Paris.", "invalid", 2, {}),
+    ],
+)
+def test_without_a_key_for_the_judge(
+    repository: Repository, answer: str, mode: str, code: int, statuses: dict[str, str]
+) -> None:
+    criteria(repository, METRIC, more={"response_match_score": 1.0})
+    answers(repository, {"mixed": answer})
+    repository.evals("judged/only.evalset.json", {"judged": ["the capital?"]}, expect={"judged": "Paris."})
+    config = {"criteria": {METRIC: {"threshold": 0.5, "judge_model_options": {"num_samples": 5}}}}
+    (repository.root / "judged" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+    done = judged_run(repository, None, "judged", "--without-keys", mode)
+
+    assert (done.code, done.statuses) == (code, statuses), done.err
+    if mode != "invalid":
+        [mixed, only] = done.report.cases
+        judged = next(metric for metric in mixed.metrics if metric.name == METRIC)
+        said = "without-key" if mode == "deterministic-only" else "judge-no-credentials"
+        assert (judged.status, judged.reason and judged.reason.code) == ("not_evaluated", said)
+        assert only.reason is not None
+        assert only.reason.code == said
+        assert any(problem.code == "judge-credentials-missing" for problem in done.report.problems)
+        assert (done.output / "summary.md").read_text("utf-8").count("no key for") >= 1
+    done.check_files()
+
+
+def test_where_nothing_can_be_judged_without_a_key__nobody_has_looked(repository: Repository) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {"judged": "Paris."})
+
+    done = judged_run(repository, None, "--without-keys", "deterministic-only")
+
+    assert (done.code, done.statuses) == (3, {"judged": "not_run"})

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
+from agent_eval.results.merge import WITHOUT_KEY
 from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
 
 STATUSES: tuple[CaseStatus, ...] = ("passed", "failed", "errored", "not_run", "quarantined")
@@ -85,3 +86,12 @@ def test_exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pas
 
 def test_a_gate_that_was_broken_off_never_says_0() -> None:
     assert exit_code("inconclusive", "pass", not_run=1) == 3
+
+
+def test_what_has_no_key_is_done_without__unless_there_is_nothing_else() -> None:
+    withheld = case("not_run", WITHOUT_KEY)
+
+    assert decide([case("passed"), withheld]).value == "passed"
+    assert decide([case("failed"), withheld]).value == "failed"
+    assert decide([case("passed"), withheld, case("not_run", "run-timeout")]).value == "inconclusive"
+    assert decide([withheld]).value == "inconclusive"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.results.merge import merge, status_of_run
+from agent_eval.results.merge import WITHOUT_KEY, merge, status_of_run
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore
 
@@ -200,3 +200,18 @@ def test_merge_does_not_change_what_it_is_given() -> None:
     before = [one.model_dump() for one in parts]
     merge(parts, min_pass_rate=1.0)
     assert [one.model_dump() for one in parts] == before
+
+
+def test_what_was_left_out_for_want_of_a_key__decides_nothing() -> None:
+    left_out = Reason(code=WITHOUT_KEY, message="There is no key")
+    runs = []
+    for run, trajectory in enumerate((1.0, 0.0)):
+        found = part(run, {"trajectory": trajectory, "response": None})
+        found.metrics[1].runs[0].reason = left_out
+        found.runs[0].status = status_of_run(found.runs[0], [metric.runs[0] for metric in found.metrics])
+        runs.append(found)
+
+    assert [one.runs[0].status for one in runs] == ["passed", "failed"]
+    assert merge(runs[:1], min_pass_rate=1.0)[0].status == "passed"
+    assert merge(runs[:1], min_pass_rate=1.0)[0].metrics[1].status == "not_evaluated"
+    assert merge(runs[1:], min_pass_rate=1.0)[0].status == "failed"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import plural
+from agent_eval.results.merge import WITHOUT_KEY
 from agent_eval.results.report import CaseReport, Reason, VerdictValue
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
@@ -32,6 +33,10 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     if counts["failed"]:
         reasons.append(Reason(code="failed", message=f"{counts['failed']:,} of {plural(len(cases), 'case')}"))
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
+    without_key = [case for case in unjudged if case.status == "not_run" and _code(case) == WITHOUT_KEY]
+    if len(without_key) < len(cases):
+        # The gate was told to do without; but when there is nothing else, nobody has looked at the agent at all.
+        unjudged = [case for case in unjudged if case not in without_key]
     causes = Counter((case.status, _code(case)) for case in unjudged)
     for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
         what = "could not be judged" if status == "errored" else "not run"

@@ -15,6 +15,9 @@ from agent_eval.models.pool import no_price
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
 
+NO_KEY = "judge-credentials-missing"
+"""The code of the problem that a model can't be asked for want of credentials."""
+
 _NAMED = 3
 """Users of a model that a finding names; of more it says how many."""
 
@@ -65,7 +68,7 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         try:
             endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)
         except ModelFailure as missing:
-            found.add(_Finding(code="judge-credentials-missing", message=missing.message, hint=missing.hint), use)
+            found.add(_Finding(code=NO_KEY, message=missing.message, hint=missing.hint), use)
             continue
         if settings.budget.max_cost is not None and endpoint.name.price_key not in settings.prices:
             unknown = no_price(endpoint)
@@ -84,7 +87,7 @@ def opening_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
     """What ModelPool.prepare found: credentials that exist and don't work."""
     found = _Findings()
     for failure in failures:
-        found.add(_Finding(code="judge-credentials-missing", message=failure.message, hint=failure.hint))
+        found.add(_Finding(code=NO_KEY, message=failure.message, hint=failure.hint))
     return found.problems()
 
 

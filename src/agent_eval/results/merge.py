@@ -20,6 +20,9 @@ from agent_eval.results.report import (
     RunScore,
 )
 
+WITHOUT_KEY = "without-key"
+"""The code of what was left out because there is no key for it, where the gate was told to do without."""
+
 _EPSILON = 1e-9
 """A rate such as 2/3 must meet a demand of 0.6666666667 that somebody typed."""
 
@@ -30,10 +33,14 @@ def status_of_run(run: RunResult, scores: Iterable[RunScore]) -> CaseStatus:
         return "not_run"
     if run.error is not None:
         return "failed" if run.error.owner == "agent" else "errored"
-    statuses = {score.status for score in scores}
+    statuses = {score.status for score in scores if not _left_out(score.reason)}
     if "failed" in statuses:
         return "failed"
     return "errored" if "not_evaluated" in statuses else "passed"
+
+
+def _left_out(reason: Reason | None) -> bool:
+    return reason is not None and reason.code == WITHOUT_KEY
 
 
 def merge(parts: Iterable[CaseReport], *, min_pass_rate: float) -> list[CaseReport]:
@@ -135,7 +142,7 @@ def _case_status(
         return "not_run", Reason(code=missing.error.kind if missing.error else "not-run", message=message)
     if below:
         return "failed", Reason(code="below-threshold", message=_below(below))
-    if any(metric.status == "not_evaluated" for metric in metrics):
+    if any(metric.status == "not_evaluated" and not _left_out(metric.reason) for metric in metrics):
         # The pass rate forgave the run that lacks it; nobody knows the metric all the same.
         return "errored", _why_errored(runs, metrics)
     return "passed", None
@@ -162,6 +169,6 @@ def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> 
     error = next((run.error for run in runs if run.status == "errored" and run.error is not None), None)
     if error is not None:
         return Reason(code=error.kind, message=error.message)
-    missing = next(metric for metric in metrics if metric.status == "not_evaluated")
+    missing = next(metric for metric in metrics if metric.status == "not_evaluated" and not _left_out(metric.reason))
     why = f": {missing.reason.message}" if missing.reason else ""
     return Reason(code="not-evaluated", message=f"{missing.name} could not be evaluated{why}")

@@ -125,6 +125,8 @@ class Execution:
     async def _work(self) -> None:
         waiting = []
         for planned, run in self.plan.runs():
+            if planned.left_out is not None:
+                continue
             recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
             if recording is None:
                 waiting.append((planned, run))
@@ -262,7 +264,7 @@ class Execution:
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
         """The parts, with every run that is missing as not run."""
         there = {part.runs[0].run for part in parts}
-        error = self._halt or RunError(kind=_STOPPED, owner="gate", message="It was not run")
+        error = planned.left_out or self._halt or RunError(kind=_STOPPED, owner="gate", message="It was not run")
         missing = (run for run in self.plan.numbers() if run not in there)
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 

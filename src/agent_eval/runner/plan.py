@@ -13,10 +13,13 @@ from typing import Any
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
-from agent_eval.criteria.registry import INFORMATIONAL, build, supported, why_not
+from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
+from agent_eval.criteria.withheld import Withheld
 from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.results.recording import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
+from agent_eval.simulation.simulated import simulator_options
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
@@ -45,10 +48,21 @@ class PlannedCase:
     """Hash of what is asked and expected, see fingerprints.case_fingerprint."""
     identities: Mapping[str, MetricIdentity] = field(default_factory=dict)
     """By what the scores of each metric are known."""
+    left_out: RunError | None = None
+    """Why it is not run at all."""
 
     def run_id(self, run: int) -> str:
         """Names one run, 0-based."""
         return f"{self.case_id}#{run + 1}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Without:
+    """Models that have no key, and what that means."""
+
+    models: Collection[str]
+    code: str
+    """`results.merge.WITHOUT_KEY`: the gate does without them. Any other: what they would have judged is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +95,7 @@ def make_plan(
     fingerprints: Mapping[str, str],
     num_runs: int,
     judge: Judge | None = None,
+    without: Without | None = None,
 ) -> Plan:
     """Plans a validated suite.
 
@@ -90,6 +105,8 @@ def make_plan(
         fingerprints: A hash of each agent's source by agent.
         num_runs: How often each case runs.
         judge: Whom judged criteria ask; without one they can't be planned.
+        without: Models that can't be asked. Their criteria say so instead of a score, and a case that has no other,
+            or whose simulated user is one of them, is not run.
 
     Returns:
         The plan; it must not be run if its problems hold an error.
@@ -101,7 +118,7 @@ def make_plan(
         problems += wrong
         if any(problem.severity is Severity.ERROR for problem in wrong) or file.path not in agents:
             continue
-        criteria = (*(build(config, judge=judge) for config in file.config.criteria), *INFORMATIONAL)
+        gating = [_criterion(config, judge, without) for config in file.config.criteria]
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {config.metric: metric_identity(config, default) for config in file.config.criteria}
@@ -114,14 +131,38 @@ def make_plan(
                     eval_set_id=file.eval_set.eval_set_id,
                     case=selected.case,
                     user_config=file.config.user_simulator_config,
-                    criteria=criteria,
+                    criteria=(*gating, *INFORMATIONAL),
                     agent=agent,
                     fingerprint=_fingerprint(selected, file.config, agent, fingerprints.get(agent, "")),
                     content=case_fingerprint(selected.case, file.config.user_simulator_config),
                     identities=identities,
+                    left_out=_left_out(selected, file.config, gating, without),
                 )
             )
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
+
+
+def _criterion(config: CriterionConfig, judge: Judge | None, without: Without | None) -> Criterion:
+    options = judge.options(config) if judge is not None and judge_of(config) is not None else None
+    if options is None or without is None or options.model not in without.models:
+        return build(config, judge=judge)
+    message = f"There is no key for its judge, {options.model}"
+    return Withheld(name=config.metric, threshold=config.threshold, code=without.code, message=message)
+
+
+def _left_out(
+    selected: SelectedCase, config: EvalConfig, gating: Sequence[Criterion], without: Without | None
+) -> RunError | None:
+    if without is None:
+        return None
+    user = simulator_options(config.user_simulator_config).model
+    if selected.case.conversation_scenario is not None and user in without.models:
+        message = f"There is no key for the model of its simulated user, {user}"
+    elif gating and all(isinstance(criterion, Withheld) for criterion in gating):
+        message = "There is no key for any judge of its criteria"
+    else:
+        return None
+    return RunError(kind=without.code, owner="gate", message=message)
 
 
 def _cannot_run(file: LoadedFile, judge: Judge | None) -> list[Problem]:
