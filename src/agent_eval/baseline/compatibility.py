@@ -1,0 +1,99 @@
+"""Whether anything at all of a baseline can be compared with the head. Piece by piece it is `gate.comparison`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agent_eval.baseline.outcome import BaselineOutcome, Found, Incompatible, Step, outcome_of
+from agent_eval.core.text import harmless, plural
+from agent_eval.results.report import CaseReport, MetricReport, RunReport
+
+
+def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
+    """The outcome, now that the head's results are there: a baseline that shares nothing with them is incompatible."""
+    if not isinstance(outcome.baseline, Found) or head.verdict == "invalid":
+        return outcome
+    reason = incomparable(head, outcome.baseline.report)
+    if reason is None:
+        return outcome
+    last = outcome.steps[-1]
+    return outcome_of([*outcome.steps[:-1], Step(source=last.source, baseline=reason)])
+
+
+def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
+    """Why no case of the head can be compared with the base.
+
+    Two cases are compared if they have the same id and the same content, and one gating metric that is measured in the
+    same way on both sides or none on either. An empty fingerprint (an older file) says nothing, and is taken as equal.
+
+    Returns:
+        None if one case can be compared.
+    """
+    if head.scoring_version != base.scoring_version:
+        return Incompatible(
+            message=f"The base's scores mean something else: they were made by scoring version {base.scoring_version}, "
+            f"these by {head.scoring_version}."
+        )
+    known = {case.case_id: case for case in base.cases}
+    pairs = [(case, known[case.case_id]) for case in head.cases if case.case_id in known]
+    if not pairs:
+        return Incompatible(
+            message=f"None of the {plural(len(head.cases), 'case')} of this run is among the "
+            f"{plural(len(base.cases), 'case')} of the base's results."
+        )
+    same = [(one, other) for one, other in pairs if _equal(one.fingerprint, other.fingerprint)]
+    if not same:
+        return Incompatible(
+            message=f"All {plural(len(pairs), 'case')} that both sides have are changed: they ask or expect something "
+            "else now."
+        )
+    if any(_measured_alike(one, other) for one, other in same):
+        return None
+    return Incompatible(message=_why_not_alike(same))
+
+
+def _equal(one: str, other: str) -> bool:
+    return one == other or not one or not other
+
+
+def _measured_alike(head: CaseReport, base: CaseReport) -> bool:
+    ours, theirs = _gating(head), _gating(base)
+    if not ours and not theirs:
+        return True
+    return any(
+        name in theirs and metric.judge == theirs[name].judge and _equal(metric.fingerprint, theirs[name].fingerprint)
+        for name, metric in ours.items()
+    )
+
+
+def _gating(case: CaseReport) -> Mapping[str, MetricReport]:
+    return {metric.name: metric for metric in case.metrics if metric.threshold is not None}
+
+
+def _why_not_alike(pairs: Iterable[tuple[CaseReport, CaseReport]]) -> str:
+    """Judges first: that they changed is told by name."""
+    judges: dict[tuple[str, str], None] = {}
+    names: dict[str, None] = {}
+    for head, base in pairs:
+        theirs = _gating(base)
+        for name, metric in _gating(head).items():
+            if name not in theirs:
+                continue
+            names[name] = None
+            if metric.judge != (other := theirs[name].judge):
+                judges[other or "no model", metric.judge or "no model"] = None
+    if judges:
+        changes = ", ".join(f"{_shown(old)} on the base, {_shown(new)} now" for old, new in list(judges)[:3])
+        return f"The judge is another one ({changes}), so that no score can be compared."
+    if names:
+        return f"The criteria measure something else now ({_listed(names)}), so that no score can be compared."
+    return "No criterion of this run was measured on the base."
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = [_shown(name) for name in names]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+
+
+def _shown(name: str) -> str:
+    return harmless(name)[:80]

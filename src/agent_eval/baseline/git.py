@@ -1,0 +1,307 @@
+"""Asks git about the checkout: few calls, each without prompts, hooks, pagers and other people's programs.
+
+The checkout belongs to the runner's user and we are often root, so git runs as the checkout's owner: what it writes
+can then be removed by whoever has to.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agent_eval.core.text import first_line, harmless
+
+_KEPT = (
+    "PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
+"""What git needs of our environment. GIT_* of ours (GIT_DIR, GIT_EXTERNAL_DIFF ...) would lead it elsewhere."""
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "SSH_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_PAGER": "cat",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+}
+_CONFIG = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),  # may name a program
+    ("core.alternateRefsCommand", ""),
+    ("credential.interactive", "false"),
+    ("protocol.ext.allow", "never"),
+    # A directory of the pull request may look like a bare repository, with a config of its own that names programs.
+    ("safe.bareRepository", "explicit"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    # Large files stay pointers: their contents may not be here, and fetching them needs credentials.
+    ("filter.lfs.smudge", ""),
+    ("filter.lfs.process", ""),
+    ("filter.lfs.required", "false"),
+)
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class GitError(Exception):
+    """Git could not do it. The message is a whole sentence."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A path in a commit."""
+
+    mode: str
+    """Octal, e.g. `100644`, `120000` for a symbolic link, `160000` for a submodule."""
+    blob: str
+    size: int | None
+    """Bytes; None for what is no file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """A checkout. Make it with `open_git`."""
+
+    top: Path
+    """Its topmost directory, resolved."""
+    prefix: PurePosixPath
+    """The directory that agent-eval works in, relative to `top`; `.` for all of it."""
+    environment: Mapping[str, str]
+    config: tuple[tuple[str, str], ...]
+    owner: tuple[int, int] | None = None
+    """Whom to run git as (uid, gid); None for ourselves."""
+    timeout: float = 60.0
+    """Seconds for a call that stays on this machine; fetching gets five times as many."""
+
+    def run(
+        self,
+        *arguments: str,
+        ok: Sequence[int] = (0,),
+        config: Sequence[tuple[str, str]] = (),
+        stdin: bytes | None = None,
+        timeout: float | None = None,
+        cwd: Path | None = None,
+    ) -> bytes:
+        """Runs `git ARGUMENTS` and gives what it prints.
+
+        Args:
+            arguments: Of git. What comes from outside stands behind `--` or was checked not to begin with a dash.
+            ok: Exit codes that are no error.
+            config: More configuration, over that of the checkout. It is passed in the environment, so that a token in
+                it is not seen in the list of processes.
+            stdin: What it reads.
+            timeout: Seconds; None for `self.timeout`.
+            cwd: Where to run; None for the topmost directory.
+
+        Raises:
+            GitError: It failed, took too long, or there is no git.
+        """
+        done = self._done(arguments, config, stdin, timeout or self.timeout, cwd or self.top)
+        if done.returncode not in ok:
+            said = _mask(first_line(done.stderr.decode("utf-8", "replace"), 300), config)
+            raise GitError(f"`git {arguments[0]}` failed: {harmless(said) or f'exit code {done.returncode}'}.")
+        return done.stdout
+
+    def _done(
+        self,
+        arguments: Sequence[str],
+        config: Sequence[tuple[str, str]],
+        stdin: bytes | None,
+        timeout: float,
+        cwd: Path,
+    ) -> subprocess.CompletedProcess[bytes]:
+        uid, gid = self.owner or (None, None)
+        try:
+            process = subprocess.Popen(
+                ["git", *arguments],
+                cwd=cwd,
+                env={**self.environment, **_config_environment((*self.config, *config))},
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                user=uid,
+                group=gid,
+                extra_groups=None if uid is None else [],
+                umask=0o022,  # the agent's user must be able to read a worktree
+            )
+        except OSError as error:
+            raise GitError(f"git could not be started: {error}.", hint="Install git.") from None
+        with process:
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # with its helpers, which hold the pipes
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise GitError(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def commit(self, name: str) -> str | None:
+        """The full sha of a commit, branch or tag; None if it is not here."""
+        if name.startswith("-"):
+            return None
+        found = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
+        return found if _SHA.fullmatch(found) else None
+
+    def parents(self, sha: str) -> tuple[str, ...]:
+        """The parents as the commit names them, whether or not they are here: a shallow clone knows them too.
+
+        Raises:
+            GitError: The commit is not here.
+        """
+        header = self.run("cat-file", "commit", checked(sha)).partition(b"\n\n")[0].decode("utf-8", "replace")
+        return tuple(line.removeprefix("parent ") for line in header.splitlines() if line.startswith("parent "))
+
+    def is_shallow(self) -> bool:
+        """Whether history was cut off when it was cloned."""
+        return self.run("rev-parse", "--is-shallow-repository").strip() == b"true"
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """The best common ancestor; None if there is none. In a shallow clone neither answer can be relied on.
+
+        Raises:
+            GitError: One of the commits is not here.
+        """
+        return self.run("merge-base", checked(one), checked(other), ok=(0, 1)).decode().strip() or None
+
+    def first_parents(self, sha: str, count: int) -> list[str]:
+        """The commit and those before it along first parents, at most `count`, as far as they are here."""
+        listed = self.run("rev-list", "--first-parent", f"--max-count={count}", checked(sha), "--")
+        return listed.decode().split()
+
+    def changed_files(self, base: str, head: str) -> list[str]:
+        """Paths that differ between two commits, relative to the top; of a renamed file both names."""
+        flags = ("--name-only", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
+        out = self.run("diff-tree", "-r", *flags, checked(base), checked(head), "--")
+        return [os.fsdecode(path) for path in out.split(b"\0") if path]
+
+    def entry(self, commit: str, path: PurePosixPath) -> Entry | None:
+        """What a commit has at a path (relative to the top); None if nothing."""
+        out = self.run("ls-tree", "-z", "-l", "--full-tree", checked(commit), "--", path.as_posix())
+        for line in out.split(b"\0"):
+            facts, _, name = line.partition(b"\t")
+            if os.fsdecode(name) == path.as_posix():
+                mode, _, blob, size = facts.decode().split()
+                return Entry(mode=mode, blob=blob, size=int(size) if size.isdigit() else None)
+        return None
+
+    def blob(self, sha: str) -> bytes:
+        """The content of a file. Look at its size before."""
+        return self.run("cat-file", "blob", checked(sha))
+
+    def fetch(self, sha: str, *, remote: str = "origin", token: str | None = None) -> None:
+        """Gets a commit, without its history if the clone is shallow.
+
+        Nothing but objects is changed: no branch, no FETCH_HEAD.
+
+        Args:
+            sha: The commit's full sha.
+            remote: Where from: a name of the checkout's configuration, or a URL.
+            token: For an https URL only. It is sent to that server and nowhere else.
+
+        Raises:
+            GitError: It could not be had.
+        """
+        depth = ["--depth=1"] if self.is_shallow() else []
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
+        config = [("fetch.unpackLimit", "1")]
+        if token is not None:
+            config += _authorization(remote, token)
+        self.run("fetch", *quiet, *depth, "--", remote, checked(sha), config=config, timeout=5 * self.timeout)
+
+    def add_worktree(self, path: Path, commit: str) -> None:
+        """Checks a commit out into a new directory, detached from any branch."""
+        timeout = 5 * self.timeout
+        self.run("worktree", "add", "--quiet", "--detach", "--", str(path), checked(commit), timeout=timeout)
+
+    def remove_worktree(self, path: Path) -> None:
+        """Forgets a worktree, with all that was done in it. Its directory may have gone already."""
+        try:
+            self.run("worktree", "remove", "--force", "--", str(path), timeout=5 * self.timeout)
+        except GitError:
+            self.run("worktree", "prune")
+
+
+def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -> Git:
+    """The checkout that a directory lies in.
+
+    Args:
+        root: The directory that agent-eval works in.
+        environ: Our environment; git gets a few variables of it.
+        timeout: Seconds for a call.
+
+    Raises:
+        GitError: It lies in none, or in one whose owner is neither the directory's nor ourselves.
+    """
+    directory = root.resolve()
+    top = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
+    if top is None:
+        raise GitError(
+            f"{directory} is not in a git checkout.", hint="Check the repository out with git (actions/checkout)."
+        )
+    facts, ours = (top / ".git").stat(), os.geteuid()
+    if facts.st_uid not in {directory.stat().st_uid, ours, 0}:
+        # Git itself would refuse it, had we not said that this directory is fine: its configuration names programs.
+        raise GitError(f"The git repository {top} belongs to somebody else than {directory}.")
+    return Git(
+        top=top,
+        prefix=PurePosixPath(directory.relative_to(top).as_posix()),
+        environment={**{name: environ[name] for name in _KEPT if environ.get(name)}, **_ENVIRONMENT},
+        config=(*_CONFIG, ("safe.directory", str(top))),
+        owner=(facts.st_uid, facts.st_gid) if ours == 0 and facts.st_uid != 0 else None,
+        timeout=timeout,
+    )
+
+
+def checked(sha: str) -> str:
+    """A full sha, as git may be given it.
+
+    Raises:
+        GitError: It is none: an option or a path must not get into a command line.
+    """
+    if not _SHA.fullmatch(sha):
+        raise GitError(f"{harmless(sha)[:60]!r} is not the full sha of a commit.")
+    return sha
+
+
+def _config_environment(config: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Configuration as git takes it from the environment (git-config, GIT_CONFIG_COUNT)."""
+    found = {"GIT_CONFIG_COUNT": str(len(config))}
+    for number, (key, value) in enumerate(config):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def _authorization(url: str, token: str) -> list[tuple[str, str]]:
+    """The header that actions/checkout sets as well. The empty value before it takes away checkout's own."""
+    match = re.match(r"https?://[^/@]+/", url)
+    if match is None:
+        raise GitError("A token is sent to http(s) URLs only.")
+    key = f"http.{match[0]}.extraheader"
+    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    return [(key, ""), (key, f"AUTHORIZATION: basic {basic}"), ("http.followRedirects", "false")]
+
+
+def _mask(text: str, config: Sequence[tuple[str, str]]) -> str:
+    for key, value in config:
+        if key.endswith(".extraheader") and value:
+            text = text.replace(value.rpartition(" ")[2], "***")
+    return text

@@ -1,0 +1,120 @@
+"""Reads somebody else's `results.json`, and judges whether it can serve as a baseline at all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from agent_eval import __version__
+from agent_eval.baseline.outcome import FetchFailed, Incompatible
+from agent_eval.core.text import harmless, plural
+from agent_eval.results.report import SCHEMA_VERSION, SCORING_VERSION, RunReport
+
+
+def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatible:
+    """Parses results by the schema.
+
+    Args:
+        data: The bytes of a `results.json`; anybody may have written them.
+        where: What they were found as, to begin a sentence with, e.g. "The artifact of run 17".
+
+    Returns:
+        The report; `Incompatible` if another version of agent-eval wrote it; `FetchFailed` if it is no report.
+    """
+    try:
+        report = RunReport.model_validate_json(data)
+    except ValidationError as error:
+        return _refusal(data, error, where)
+    if (wrong := _wrong(report)) is not None:
+        return FetchFailed(message=f"{where} is not used: {wrong}.")
+    if report.scoring_version != SCORING_VERSION:
+        return Incompatible(
+            message=f"{where} was scored by agent-eval {_short(report.tool_version)}, whose scores mean something else "
+            f"(scoring version {report.scoring_version}; this is {SCORING_VERSION}).",
+            hint=_WAIT,
+        )
+    return report
+
+
+_WAIT = "The base branch's next run records results that can be compared."
+
+
+def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | Incompatible:
+    from pydantic_core import from_json
+
+    try:
+        content = from_json(data, allow_inf_nan=False)
+    except ValueError as problem:
+        return FetchFailed(message=f"{where} is not used: it is not JSON ({_short(str(problem), 120)}).")
+    if not isinstance(content, dict) or "schema_version" not in content:
+        return FetchFailed(message=f"{where} is not used: it is not a results.json of agent-eval.")
+    version, writer = content["schema_version"], _short(str(content.get("tool_version", "of an unknown version")))
+    if version != SCHEMA_VERSION:
+        return Incompatible(
+            message=f"{where} was written by agent-eval {writer} in version {_short(str(version))} of the results' "
+            f"schema; this is agent-eval {__version__}, which reads version {SCHEMA_VERSION}.",
+            hint=_WAIT,
+        )
+    mistakes = error.errors(include_url=False, include_context=False, include_input=False)
+    if all(mistake["type"] == "extra_forbidden" for mistake in mistakes):
+        path = _path(mistakes[0]["loc"])
+        return Incompatible(
+            message=f"{where} was written by agent-eval {writer}, which tells more than this version "
+            f"({__version__}) knows: {path}.",
+            hint="Use the same version of agent-eval on both branches.",
+        )
+    first = mistakes[0]
+    more = f", and {plural(len(mistakes) - 1, 'more mistake')}" if len(mistakes) > 1 else ""
+    what = f"{_path(first['loc'])}: {_short(first['msg'], 120)}{more}"
+    return FetchFailed(message=f"{where} is not used: it does not fit the schema of results.json ({what}).")
+
+
+def _wrong(report: RunReport) -> str | None:
+    """What the schema doesn't forbid and no run of ours writes."""
+    twice = [name for name, count in Counter(case.case_id for case in report.cases).items() if count > 1]
+    if twice:
+        return f"it has the case {_short(twice[0])} {plural(2, 'time')} or more"
+    if not all(math.isfinite(number) for number in _numbers(report)):
+        return "it has a score that is not a number"
+    return None
+
+
+def _numbers(report: RunReport) -> Iterator[float]:
+    yield report.started_at
+    yield report.duration
+    for case in report.cases:
+        for metric in case.metrics:
+            yield from (number for number in (metric.score, metric.threshold) if number is not None)
+            yield from (run.score for run in metric.runs if run.score is not None)
+            yield from (value for run in metric.runs for value in run.details.values() if isinstance(value, float))
+        yield from (run.duration for run in case.runs)
+
+
+def incomplete(report: RunReport) -> str | None:
+    """Why a run's results can't stand for its commit, as a clause; None if they can.
+
+    A run that was killed or broken off has seen only a part of the agent. Red results are as good as green ones.
+    """
+    if report.verdict == "invalid":
+        return "its eval files or settings were invalid, so nothing was run"
+    if not report.cases:
+        return "it has no cases"
+    unrun = sum(case.status == "not_run" or any(run.status == "not_run" for run in case.runs) for case in report.cases)
+    if unrun:
+        return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not run to the end, so it was broken off"
+    if not any(case.status in {"passed", "failed", "quarantined"} for case in report.cases):
+        return "errors kept all of its cases from being judged"
+    return None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return _short(".".join(str(part) for part in location), 120) or "the whole file"
+
+
+def _short(text: str, limit: int = 60) -> str:
+    """Somebody else's words in a sentence of ours."""
+    shown = " ".join(harmless(text).split())
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
