@@ -1,0 +1,110 @@
+"""Where the tables and keys of a TOML file stand, however it is written."""
+
+from __future__ import annotations
+
+import tomllib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.core.toml_lines import lines_of
+
+TEXT = '''# policy = 1
+gate = "both" # [[policy]]
+"quoted key" = 1
+paths = [
+  "a", # "]
+  "b]",
+]
+text = """
+[[policy]]
+x = "1" ""\\""" # """
+last = \'\'\'
+[x]''\'\'\'
+
+[[policy]]
+metric = "a"
+  threshold=0.5
+inline = { alpha = 1 }
+
+[ agents ]
+"evals/**" = 'x'
+a.b.c = 1
+[[ policy ]] # second
+[[policy]]
+metric = "c"
+[policy.more]
+deep = 1
+[[quarantine]]
+case = "x"'''
+
+
+def test_every_way_of_writing() -> None:
+    found = lines_of(TEXT)
+
+    assert {path: line for path, line in found.items() if path[0] != "agents"} == {
+        ("gate",): 2,
+        ("quoted key",): 3,
+        ("paths",): 4,
+        ("text",): 8,
+        ("last",): 11,
+        ("policy",): 14,
+        ("policy", 0): 14,
+        ("policy", 0, "metric"): 15,
+        ("policy", 0, "threshold"): 16,
+        ("policy", 0, "inline"): 17,
+        ("policy", 1): 22,
+        ("policy", 2): 23,
+        ("policy", 2, "metric"): 24,
+        ("policy", 2, "more"): 25,
+        ("policy", 2, "more", "deep"): 26,
+        ("quarantine",): 27,
+        ("quarantine", 0): 27,
+        ("quarantine", 0, "case"): 28,
+    }
+    assert {path[1:]: line for path, line in found.items() if path[0] == "agents"} == {
+        (): 19, ("evals/**",): 20, ("a",): 21, ("a", "b"): 21, ("a", "b", "c"): 21,
+    }  # fmt: skip
+
+
+VALUES = st.sampled_from(
+    [
+        "1",
+        "true",
+        '"# [x]"',
+        "'\\'",
+        "[1, 2]",
+        "[\n # ]\n 1,\n]",
+        '"""\n[[t]]\n"""',
+        '""""a"""""',
+        "{ a = [1], b = '}' }",
+    ]
+)
+
+
+@given(st.lists(st.one_of(st.sampled_from(["# c = 1", "", "[[t]]"]), VALUES), max_size=12), st.booleans())
+def test_each_key_is_at_the_line_where_it_was_written(parts: list[str], windows: bool) -> None:
+    lines: list[str] = []
+    expected: dict[tuple[str | int, ...], int] = {}
+    table: tuple[str | int, ...] = ()
+    tables = 0
+    for number, part in enumerate(parts):
+        line = len(lines) + 1
+        if part == "[[t]]":
+            table = ("t", tables)
+            expected.setdefault(("t",), line)
+            expected[table] = line
+            tables += 1
+        elif part and not part.startswith("# "):
+            expected[*table, f"k{number}"] = line
+            part = f"k{number} = {part}"
+        lines += part.split("\n")
+    text = ("\r\n" if windows else "\n").join(lines)
+    tomllib.loads(text)
+
+    assert lines_of(text) == expected
+
+
+def test_what_is_no_toml_ends_it() -> None:
+    assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
+    assert lines_of("") == {}
