@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, computed_field
+from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
 from agent_eval.results.report import CaseStatus
@@ -13,9 +13,10 @@ BaselineSource = Literal["artifact", "file", "rerun"]
 BaselineStatus = Literal["found", "none-yet", "fetch-failed", "incompatible"]
 """`none-yet`: nobody has recorded one. `fetch-failed`: there may be one, but it could not be had. `incompatible`: there
 is one, and nothing of it can be compared."""
-Change = Literal["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged"]
+Change = Literal["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"]
 """What became of a case since the base. `changed`: the case itself is another one, so that its scores say nothing about
-the agent. `unjudged`: one of the sides has no result to compare."""
+the agent. `unjudged`: one of the sides has no result to compare. `renamed`: the same case under another id, which
+passes as it did."""
 
 
 class BaselineStep(WireModel):
@@ -53,6 +54,11 @@ class Delta(WireModel):
     head: float | None = None
     base: float | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, value: Any) -> Any:
+        return {key: item for key, item in value.items() if key != "delta"} if isinstance(value, dict) else value
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def delta(self) -> float | None:
@@ -69,6 +75,11 @@ class MetricComparison(WireModel):
     score: Delta
     """Means over those cases."""
     threshold: float | None = None
+    """What the head asks for; None for an informational metric, and where the cases differ."""
+    base_threshold: float | None = None
+    """What the base asked for, under the same rule."""
+    not_compared: int = 0
+    """Cases with the same content whose scores of this metric can't be compared."""
     note: str | None = None
     """Why some or all cases can't be compared, e.g. that the judge is another one."""
 
@@ -79,7 +90,7 @@ class CaseMetricComparison(WireModel):
     name: str
     score: Delta
     note: str | None = None
-    """Why the two scores can't be compared; then there is no base score."""
+    """Why the two scores can't be compared, and then there is no base score; or that the threshold is another one."""
 
 
 class CaseComparison(WireModel):
@@ -97,6 +108,19 @@ class CaseComparison(WireModel):
     """The case id on the base of a case with the same content that is gone there."""
     metrics: list[CaseMetricComparison] = Field(default_factory=list)
     """Gating metrics whose score or status is not as it was."""
+    note: str | None = None
+    """Why the case is unjudged, in one sentence."""
+
+
+class Move(WireModel):
+    """A score of a case that passes on both sides."""
+
+    case_id: str
+    file: str
+    eval_id: str
+    name: str
+    """Of the metric."""
+    score: Delta
 
 
 class ComparisonReport(WireModel):
@@ -117,5 +141,7 @@ class ComparisonReport(WireModel):
     """Mean tokens of a run of the compared cases, of the agent's model calls."""
     cost: Delta = Field(default_factory=Delta)
     """US dollars for judges and simulated users, of everything."""
+    drops: list[Move] = Field(default_factory=list)
+    """The largest drops of scores that still pass, at most ten."""
     notes: list[str] = Field(default_factory=list)
     """What the reader must know to read the numbers, e.g. that the criteria of a file have changed."""

@@ -1,0 +1,312 @@
+"""Head against base: what is compared, what is listed apart, and that nothing else gives a delta."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report
+
+from agent_eval.gate.comparison import compare
+from agent_eval.results.comparison import CaseComparison, Change, ComparisonReport
+from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, ModelUsageReport, Reason, RunReport
+
+
+def known(eval_id: str, status: CaseStatus, *metrics: MetricReport, content: str = "", **more: object) -> CaseReport:
+    """A case that tells what it asks."""
+    one = case(eval_id, status, *metrics, **more)  # type: ignore[arg-type]
+    one.fingerprint = content or f"asks-{eval_id}"
+    for each in one.metrics:
+        each.fingerprint = each.fingerprint or f"measures-{each.name}"
+    return one
+
+
+def scored(eval_id: str, score: float | None, *, threshold: float = 0.8, **more: object) -> CaseReport:
+    status: CaseStatus = "errored" if score is None else "passed" if score >= threshold else "failed"
+    return known(eval_id, status, metric(RESPONSE, score, threshold=threshold), **more)  # type: ignore[arg-type]
+
+
+def run_of(*cases: CaseReport, **changes: object) -> RunReport:
+    return report("passed", list(cases)).model_copy(update=changes)
+
+
+def only(comparison: ComparisonReport) -> CaseComparison:
+    (one,) = comparison.cases
+    return one
+
+
+def test_compare__a_case_that_passed_and_fails_is_newly_failing() -> None:
+    comparison = compare(run_of(scored("a", 0.5), scored("b", 0.9)), run_of(scored("a", 1.0), scored("b", 0.9)))
+    found = only(comparison)
+    assert (found.eval_id, found.change, found.head, found.base) == ("a", "newly_failing", "failed", "passed")
+    (row,) = found.metrics
+    assert (row.name, row.score.head, row.score.base, row.score.delta) == (RESPONSE, 0.5, 1.0, -0.5)
+    assert (comparison.compared, comparison.unchanged) == (2, 1)
+    assert (comparison.pass_rate.head, comparison.pass_rate.base) == (0.5, 1.0)
+    (mean,) = comparison.metrics
+    assert (mean.cases, mean.score.head, mean.score.base) == (2, 0.7, 0.95)
+    assert mean.note is None
+
+
+def test_compare__fixed_and_still_failing() -> None:
+    head, base = run_of(scored("a", 0.9), scored("b", 0.1)), run_of(scored("a", 0.2), scored("b", 0.2))
+    comparison = compare(head, base)
+    assert [(one.eval_id, one.change) for one in comparison.cases] == [("a", "fixed"), ("b", "still_failing")]
+    assert comparison.unchanged == 0
+    assert comparison.pass_rate.delta == 0.5
+
+
+def test_compare__added_removed_and_changed_give_no_delta() -> None:
+    head = run_of(scored("new", 0.1), scored("edited", 0.2, content="other words"), scored("same", 0.9))
+    base = run_of(scored("gone", 0.1), scored("edited", 0.9), scored("same", 0.9))
+    comparison = compare(head, base)
+    told = [(one.eval_id, one.change, one.head, one.base, one.metrics) for one in comparison.cases]
+    assert told == [
+        ("new", "added", "failed", None, []),
+        ("edited", "changed", "failed", "passed", []),
+        ("gone", "removed", None, "failed", []),
+    ]
+    assert comparison.compared == comparison.unchanged == comparison.metrics[0].cases == 1
+    assert comparison.pass_rate.delta == 0
+
+
+def test_compare__a_renamed_case_is_compared_with_its_former_self() -> None:
+    head = run_of(scored("lamp_off", 0.3, content="x"), scored("fan", 0.9, content="y", file="tests/new.test.json"))
+    base = run_of(scored("lamp", 0.9, content="x"), scored("fan", 0.9, content="y", file="tests/old.test.json"))
+    comparison = compare(head, base)
+    lamp, fan = comparison.cases
+    assert (lamp.change, lamp.renamed_from) == ("newly_failing", base.cases[0].case_id)
+    assert (fan.change, fan.renamed_from) == ("renamed", "tests/old.test.json:fan")
+    assert comparison.unchanged == 1
+
+
+def test_compare__twins_are_not_taken_for_renamed_unless_their_names_tell() -> None:
+    twins = [scored(name, 0.9, content="x", file="tests/a.test.json") for name in ("one", "two")]
+    moved = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("one", "two")]
+    others = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("three", "four")]
+    assert Counter(one.change for one in compare(run_of(*moved), run_of(*twins)).cases) == {"renamed": 2}
+    apart = compare(run_of(*others), run_of(*twins))
+    assert Counter(one.change for one in apart.cases) == {"added": 2, "removed": 2}
+
+
+@pytest.mark.parametrize("other", ["errored", "not_run", "quarantined"])
+def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> None:
+    failing, odd = scored("a", 0.1), known("a", other, metric(RESPONSE, 0.4, threshold=0.8))
+    for head, base in ((failing, odd), (odd, failing), (odd, odd)):
+        comparison = compare(run_of(head), run_of(base))
+        found = only(comparison)
+        assert found.change == "unjudged"
+        assert found.note
+        assert comparison.pass_rate.head is None
+        if other != "quarantined":
+            assert comparison.metrics[0].cases == 0
+            assert comparison.metrics[0].score.delta is None
+            assert comparison.metrics[0].note == "the case could not be judged on one of the sides"
+
+
+def test_compare__an_outage_is_not_a_failure_and_a_crash_is() -> None:
+    def named(one: CaseReport, name: str) -> CaseReport:
+        one.case_id, one.eval_id, one.fingerprint = name, name, name
+        return one
+
+    head = run_of(named(outage(), "w"), named(crash(), "g"))
+    base = run_of(named(good("w"), "w"), named(good("g"), "g"))
+    assert [(one.eval_id, one.change) for one in compare(head, base).cases] == [
+        ("w", "unjudged"),
+        ("g", "newly_failing"),
+    ]
+    assert [(one.eval_id, one.change) for one in compare(base, head).cases] == [("w", "unjudged"), ("g", "fixed")]
+
+
+def with_judge(score: float, judge: str, fingerprint: str = "") -> CaseReport:
+    one = scored("a", score)
+    one.metrics[0].judge = judge
+    one.metrics[0].fingerprint = fingerprint or f"asked of {judge}"
+    return one
+
+
+def test_compare__another_judge_makes_its_criterion_incomparable() -> None:
+    comparison = compare(run_of(with_judge(0.2, "gemini-3")), run_of(with_judge(0.9, "gemini-2")))
+    found = only(comparison)
+    assert found.change == "unjudged"
+    assert found.note == f"{RESPONSE} fails, and its judge is another one than on the base"
+    (row,) = found.metrics
+    assert (row.score.head, row.score.base) == (0.2, None)
+    assert row.note == "its judge is gemini-3, on the base gemini-2"
+    assert comparison.metrics[0].note == "its judge is gemini-3, on the base gemini-2"
+    assert comparison.metrics[0].score.delta is None
+    assert comparison.pass_rate.delta is None
+
+
+def test_compare__other_options_or_rules_make_scores_incomparable() -> None:
+    options = compare(run_of(with_judge(0.9, "g", "one")), run_of(with_judge(0.8, "g", "two")))
+    assert options.cases == []
+    assert options.metrics[0].cases == 0
+    assert options.metrics[0].note == "its options, or what its judge is asked, have changed since the base"
+    rules = compare(run_of(scored("a", 0.2)), run_of(scored("a", 0.9), scoring_version=0))
+    assert only(rules).change == "unjudged"
+    assert rules.metrics[0].score.delta is None
+    assert rules.notes[0] == "The base was scored by other rules (scoring version 0, now 1): no scores are compared."
+
+
+def test_compare__a_new_criterion_makes_nothing_newly_failing_and_a_removed_one_fixes_nothing() -> None:
+    strict = known("a", "failed", metric(RESPONSE, 0.9, threshold=0.8), metric(TRAJECTORY, 0.0, threshold=1.0))
+    lax = known("a", "passed", metric(RESPONSE, 0.9, threshold=0.8))
+    added, removed = compare(run_of(strict), run_of(lax)), compare(run_of(lax), run_of(strict))
+    assert only(added).change == only(removed).change == "unjudged"
+    assert only(added).note == f"{TRAJECTORY} fails, and it is no criterion on the base"
+    assert only(removed).note == f"{TRAJECTORY} failed on the base, and it is no criterion any more"
+
+
+def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
+    without = metric(RESPONSE, None, threshold=0.8, reason=Reason(code="no-key", message="no key"))
+    head = known("a", "passed", metric(TRAJECTORY, 1.0, threshold=1.0), without)
+    base = known("a", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), metric(RESPONSE, 0.2, threshold=0.8))
+    found = only(compare(run_of(head), run_of(base)))
+    assert (found.change, found.metrics[0].note) == ("unjudged", "it was not evaluated")
+
+
+def test_compare__another_threshold_is_told() -> None:
+    head, base = scored("a", 0.85, threshold=0.9), scored("a", 0.85, threshold=0.8)
+    comparison = compare(run_of(head), run_of(base))
+    found = only(comparison)
+    assert found.change == "newly_failing"
+    assert found.metrics[0].note == "needs 0.9, on the base 0.8"
+    assert comparison.notes == [f"The threshold of {RESPONSE} was raised from 0.8 to 0.9 (1 case)."]
+    assert (comparison.metrics[0].threshold, comparison.metrics[0].base_threshold) == (0.9, 0.8)
+
+
+def test_compare__files_without_fingerprints_are_compared_by_name_with_a_note() -> None:
+    old = run_of(good("a"), good("b"))
+    comparison = compare(run_of(scored("a", 0.1), good("b")), old)
+    assert [one.change for one in comparison.cases] == ["newly_failing"]
+    assert comparison.notes == ["2 cases were compared by name alone: one of the results does not tell what was asked."]
+
+
+def test_compare__costs_tokens_and_seconds() -> None:
+    head = run_of(scored("a", 0.9, runs=2, duration=3.0), scored("new", 0.9, duration=99.0))
+    base = run_of(scored("a", 0.9, duration=1.0))
+    head.cases[0].runs[0].usage.output_tokens = 164
+    head.model_usage = [ModelUsageReport(model="m", calls=3, cost=0.25), ModelUsageReport(model="n", calls=1, cost=0.5)]
+    base.model_usage = [ModelUsageReport(model="m", calls=3, cost=None)]
+    comparison = compare(head, base)
+    assert (comparison.duration.head, comparison.duration.base) == (3.0, 1.0)
+    assert (comparison.tokens.head, comparison.tokens.base) == (926.0, 876.0)
+    assert (comparison.cost.head, comparison.cost.base) == (0.75, None)
+
+
+def test_compare__largest_drops_of_what_still_passes() -> None:
+    head = run_of(*(scored(f"c{n}", 1 - n / 100) for n in range(15)))
+    base = run_of(*(scored(f"c{n}", 1.0) for n in range(15)))
+    comparison = compare(head, base)
+    assert comparison.cases == []
+    assert [drop.eval_id for drop in comparison.drops] == [f"c{n}" for n in range(14, 4, -1)]
+    assert comparison.drops[0].score.delta == pytest.approx(-0.14)
+
+
+def test_compare__how_often_cases_ran_is_told() -> None:
+    comparison = compare(run_of(scored("a", 0.9), num_runs=3, min_pass_rate=0.5), run_of(scored("a", 0.9), num_runs=1))
+    assert comparison.notes == [
+        "Each case ran 3 times now and once on the base.",
+        "min-pass-rate is 0.5 now and was 1 on the base.",
+    ]
+
+
+def test_compare__is_fast() -> None:
+    def many(shift: int) -> RunReport:
+        return run_of(
+            *(
+                known(
+                    f"c{n}",
+                    "failed" if (n + shift) % 10 == 0 else "passed",
+                    metric(RESPONSE, 0.5 if (n + shift) % 10 == 0 else 0.9, threshold=0.8),
+                    metric(TRAJECTORY, 1.0, threshold=1.0),
+                    metric("token_usage_v1", float(n), threshold=None),
+                )
+                for n in range(10_000)
+            )
+        )
+
+    head, base = many(0), many(1)
+    start = time.process_time()
+    comparison = compare(head, base)
+    assert time.process_time() - start < 1
+    assert len(comparison.cases) == 2_000
+
+
+STATUSES: list[CaseStatus] = ["passed", "failed", "errored", "not_run", "quarantined"]
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> RunReport:
+    cases = []
+    for name in draw(st.lists(st.sampled_from("abcdef"), unique=True)):
+        content = draw(st.sampled_from(["", "x", "y", name]))
+        metrics = []
+        for metric_name in draw(st.lists(st.sampled_from(["m", "n"]), unique=True)):
+            one = metric(
+                metric_name,
+                draw(st.sampled_from([None, 0.0, 0.5, 1.0])),
+                threshold=draw(st.sampled_from([None, 0.5, 0.8])),
+            )
+            one.judge = draw(st.sampled_from([None, "g"]))
+            one.fingerprint = draw(st.sampled_from(["", "o", "p"]))
+            metrics.append(one)
+        made = case(name, draw(st.sampled_from(STATUSES)), *metrics)
+        made.fingerprint = content
+        cases.append(made)
+    return run_of(*cases, num_runs=draw(st.sampled_from([1, 3])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_compare__a_run_with_itself_has_no_change(one: RunReport) -> None:
+    comparison = compare(one, one)
+    assert {found.change for found in comparison.cases} <= {"still_failing", "unjudged"}
+    assert comparison.compared == len(one.cases)
+    assert all(row.score.delta in {None, 0.0} for row in comparison.metrics)
+    assert {comparison.pass_rate.delta, comparison.duration.delta, comparison.tokens.delta} <= {None, 0.0}
+    assert comparison.drops == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(runs(), runs())
+def test_compare__both_ways_tell_the_same(one: RunReport, other: RunReport) -> None:
+    there, back = compare(one, other), compare(other, one)
+    mirrored: dict[Change, Change] = {
+        "newly_failing": "fixed",
+        "fixed": "newly_failing",
+        "added": "removed",
+        "removed": "added",
+    }
+    forth = Counter(mirrored.get(found.change, found.change) for found in there.cases)
+    again = Counter(found.change for found in back.cases)
+    same: list[Change] = ["added", "removed", "changed", "still_failing"]
+    assert {name: forth[name] for name in same} == {name: again[name] for name in same}
+    # What counts as newly failing needs one criterion that both sides measure; fixed needs all of them.
+    flips: list[Change] = ["newly_failing", "fixed", "unjudged", "renamed"]
+    assert sum(forth[name] for name in flips) == sum(again[name] for name in flips)
+    assert there.compared == back.compared
+    assert there.unchanged == back.unchanged
+    for row in there.metrics:
+        for mirror in back.metrics:
+            if row.name == mirror.name and row.score.delta is not None and mirror.score.delta is not None:
+                assert row.score.delta == pytest.approx(-mirror.score.delta) or row.cases != mirror.cases
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs(), runs())
+def test_compare__every_case_is_in_one_place(one: RunReport, other: RunReport) -> None:
+    comparison = compare(one, other)
+    assert len({found.case_id for found in comparison.cases if found.change != "removed"}) == len(
+        [found for found in comparison.cases if found.change != "removed"]
+    )
+    fresh = sum(found.change in {"added", "changed"} for found in comparison.cases)
+    assert comparison.compared + fresh == len(one.cases)
+    for found in comparison.cases:
+        if found.change in {"added", "removed", "changed"} or {found.head, found.base} & {"errored", "not_run"}:
+            assert all(row.score.delta is None for row in found.metrics)
+    assert ComparisonReport.model_validate_json(comparison.model_dump_json()) == comparison
