@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent_eval.core.text import first_line, harmless
@@ -63,6 +63,19 @@ class GitError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remote:
+    """Where to fetch from."""
+
+    url: str = "origin"
+    """A URL, or a name of the checkout's configuration."""
+    token: str | None = field(default=None, repr=False)
+    """For an http(s) URL only. It is sent to that server and nowhere else."""
+
+
+ORIGIN = Remote()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,25 +220,32 @@ class Git:
         """The content of a file. Look at its size before."""
         return self.run("cat-file", "blob", checked(sha))
 
-    def fetch(self, sha: str, *, remote: str = "origin", token: str | None = None) -> None:
-        """Gets a commit, without its history if the clone is shallow.
+    def need(self, sha: str, remote: Remote) -> None:
+        """Sees to it that a commit is here: without its history if it has to be fetched into a shallow clone.
 
         Nothing but objects is changed: no branch, no FETCH_HEAD.
 
         Args:
             sha: The commit's full sha.
-            remote: Where from: a name of the checkout's configuration, or a URL.
-            token: For an https URL only. It is sent to that server and nowhere else.
+            remote: Where to get it from.
 
         Raises:
             GitError: It could not be had.
         """
+        if self.commit(checked(sha)) is not None:
+            return
         depth = ["--depth=1"] if self.is_shallow() else []
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         config = [("fetch.unpackLimit", "1")]
-        if token is not None:
-            config += _authorization(remote, token)
-        self.run("fetch", *quiet, *depth, "--", remote, checked(sha), config=config, timeout=5 * self.timeout)
+        if remote.token is not None:
+            config += _authorization(remote.url, remote.token)
+        try:
+            self.run("fetch", *quiet, *depth, "--", remote.url, sha, config=config, timeout=5 * self.timeout)
+        except GitError as error:
+            raise GitError(
+                f"The commit {short(sha)} is not in this clone and could not be fetched: {error.message}",
+                hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
+            ) from None
 
     def add_worktree(self, path: Path, commit: str) -> None:
         """Checks a commit out into a new directory, detached from any branch."""
@@ -233,11 +253,18 @@ class Git:
         self.run("worktree", "add", "--quiet", "--detach", "--", str(path), checked(commit), timeout=timeout)
 
     def remove_worktree(self, path: Path) -> None:
-        """Forgets a worktree, with all that was done in it. Its directory may have gone already."""
-        try:
-            self.run("worktree", "remove", "--force", "--", str(path), timeout=5 * self.timeout)
-        except GitError:
-            self.run("worktree", "prune")
+        """Removes a worktree with all that was done in it."""
+        self.run("worktree", "remove", "--force", "--", str(path), timeout=5 * self.timeout)
+
+    def prune_worktrees(self) -> None:
+        """Forgets worktrees whose directory has gone."""
+        self.run("worktree", "prune")
+
+    def files(self, worktree: Path) -> list[tuple[str, str]]:
+        """Each path of a worktree's commit with its mode, relative to its top."""
+        out = self.run("ls-files", "-z", "--stage", cwd=worktree)
+        found = [line.partition(b"\t") for line in out.split(b"\0") if line]
+        return [(os.fsdecode(name), facts[:6].decode()) for facts, _, name in found]
 
 
 def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -> Git:
@@ -280,6 +307,11 @@ def checked(sha: str) -> str:
     if not _SHA.fullmatch(sha):
         raise GitError(f"{harmless(sha)[:60]!r} is not the full sha of a commit.")
     return sha
+
+
+def short(sha: str) -> str:
+    """A commit as people read it."""
+    return harmless(sha)[:7]
 
 
 def _config_environment(config: Sequence[tuple[str, str]]) -> dict[str, str]:

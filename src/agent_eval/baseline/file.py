@@ -1,0 +1,104 @@
+"""A baseline that is committed: `file:PATH`, read from the base branch and not from the pull request's own tree."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
+from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.reading import incomplete, read_report
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.core.text import harmless
+from agent_eval.results.comparison import BaselineSource
+from agent_eval.results.report import RunReport
+
+MAX_BYTES = 64 * 1024 * 1024
+_REGULAR = {"100644", "100755"}
+_RECORD = "To record one, commit the results.json of a run of the base branch there."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource:
+    """Reads one file."""
+
+    path: str
+    """Relative to `root`, with forward slashes."""
+    root: Path
+    """The directory that agent-eval works in."""
+    git: Git | GitError
+    """The checkout around it, or why there is none."""
+    remote: Remote = ORIGIN
+    """Where to get the base's commit from when the clone is shallow."""
+    max_bytes: int = MAX_BYTES
+
+    @property
+    def source(self) -> BaselineSource:
+        """`file`."""
+        return "file"
+
+    async def find(self, wanted: Wanted) -> Baseline:
+        """Reads it from the wanted commit on a pull request, else from the working tree."""
+        return await asyncio.to_thread(self._committed if wanted.is_pull_request else self._lying_there, wanted)
+
+    def _committed(self, wanted: Wanted) -> Baseline:
+        where = f"{self.path} on {wanted.base_ref} at {short(wanted.commit)}"
+        if isinstance(self.git, GitError):
+            return FetchFailed(message=f"{where} could not be read: {self.git.message}", hint=self.git.hint)
+        try:
+            self.git.need(wanted.commit, self.remote)
+            entry = self.git.entry(wanted.commit, self.git.prefix / PurePosixPath(self.path))
+            if entry is None:
+                return NoneYet(message=f"There is no {where}.", hint=_RECORD)
+            if entry.mode not in _REGULAR or entry.size is None:
+                return FetchFailed(message=f"{where} is not used: it is not a regular file.")
+            if entry.size > self.max_bytes:
+                return self._too_large(where)
+            data = self.git.blob(entry.blob)
+        except GitError as error:
+            return FetchFailed(message=f"{where} could not be read: {error.message}", hint=error.hint)
+        return self._read(data, where)
+
+    def _lying_there(self, wanted: Wanted) -> Baseline:
+        root, path = self.root.resolve(), self.root / self.path
+        where = f"{self.path} in the checkout"
+        try:
+            resolved = path.resolve(strict=True)
+            if not resolved.is_relative_to(root) or not resolved.is_file():
+                return FetchFailed(message=f"{where} is not used: it is not a regular file of the repository.")
+            if resolved.stat().st_size > self.max_bytes:
+                return self._too_large(where)
+            return self._read(resolved.read_bytes(), where)
+        except FileNotFoundError:
+            return NoneYet(message=f"There is no {where}.", hint=_RECORD)
+        except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle, before Python 3.13
+            return FetchFailed(message=f"{where} could not be read: {harmless(str(error))}.")
+
+    def _too_large(self, where: str) -> FetchFailed:
+        return FetchFailed(message=f"{where} is not used: it is larger than {self.max_bytes // 1024 // 1024} MB.")
+
+    def _read(self, data: bytes, where: str) -> Baseline:
+        if data.startswith(b"version https://git-lfs.github.com/spec/"):
+            return FetchFailed(
+                message=f"{where} is not used: it lies in Git LFS, which is not read here.",
+                hint="Commit it as an ordinary file.",
+            )
+        report = read_report(data, where)
+        if not isinstance(report, RunReport):
+            return report
+        if (reason := incomplete(report)) is not None:
+            return FetchFailed(message=f"{where} is not used: {reason}.")
+        origin = report.origin
+        commit = origin.commit if origin is not None and origin.commit else None
+        told = f"The base's results are those of {where}"
+        return Found(
+            report=report,
+            provenance=Provenance(
+                commit=commit,
+                run_id=None if origin is None else origin.run_id,
+                run_url=None if origin is None else origin.run_url,
+                recorded_at=report.started_at,
+            ),
+            message=f"{told}, recorded for {short(commit)}." if commit else f"{told}.",
+        )
