@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from agent_eval.evalset.suite import Suite
     from agent_eval.models.check import ModelUse
     from agent_eval.models.pool import ModelPool
-    from agent_eval.models.usage import UsageEntry
-    from agent_eval.results.report import FileReport, ModelUsageReport, RunReport
+    from agent_eval.results.report import FileReport, RunReport
     from agent_eval.runner.plan import Plan, Without
     from agent_eval.settings import Settings
 
@@ -163,6 +162,7 @@ async def _run(
 ) -> Outcome:
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
+    from agent_eval.report.bill import bill, bill_line
     from agent_eval.report.digest import close_votes
     from agent_eval.runner.journal import Journal
     from agent_eval.workbench import NotIsolated, open_isolation, open_workbench
@@ -192,8 +192,8 @@ async def _run(
         report.cases = cases
         report.provenance |= bench.provenance
         if models is not None:
-            report.model_usage = [_bill(entry) for entry in models.ledger.by_model()]
-            report.notices += [bill_line(bill) for bill in report.model_usage]
+            report.model_usage = [bill(entry) for entry in models.ledger.by_model()]
+            report.notices += [bill_line(one) for one in report.model_usage]
             report.notices += close_votes(cases)
         if bench.reused:
             report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
@@ -225,35 +225,6 @@ def _load_scorers(plan: Plan) -> None:
 
     if any(criterion.name == "response_match_score" for planned in plan.cases for criterion in planned.criteria):
         warm_up()
-
-
-def _bill(entry: UsageEntry) -> ModelUsageReport:
-    from agent_eval.results.report import ModelUsageReport
-
-    return ModelUsageReport(
-        model=entry.model,
-        versions=list(entry.versions),
-        calls=entry.calls,
-        cached_replies=entry.cached_replies,
-        failures=entry.failures,
-        input_tokens=entry.usage.input_tokens,
-        output_tokens=entry.usage.output_tokens,
-        cached_tokens=entry.usage.cached_tokens,
-        thought_tokens=entry.usage.thought_tokens,
-        cost=entry.cost,
-    )
-
-
-def bill_line(bill: ModelUsageReport) -> str:
-    """`gemini-2.5-flash: 120 calls, 3 replies from the cache, 34,000 tokens in, 2,100 out, $0.0155`."""
-    parts = [plural(bill.calls, "call")]
-    if bill.cached_replies:
-        parts.append(f"{plural(bill.cached_replies, 'reply', 'replies')} from the cache")
-    if bill.input_tokens is not None:
-        parts.append(f"{bill.input_tokens:,} tokens in, {(bill.output_tokens or 0) + (bill.thought_tokens or 0):,} out")
-    if bill.calls:
-        parts.append("no price known" if bill.cost is None else f"${bill.cost:.4f}")
-    return f"{bill.model}: {', '.join(parts)}"
 
 
 def _report(
