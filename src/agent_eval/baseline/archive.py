@@ -29,6 +29,10 @@ class UnsafeArchive(Exception):
     """The archive can't be used; the message is a clause that says why, e.g. "it is not a zip archive"."""
 
 
+class NoResults(UnsafeArchive):
+    """It holds no results.json: the run ended before there were any."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ArchiveLimits:
     """What an archive may hold. The results of 10,000 cases are about a tenth of it (docs/baseline.md)."""
@@ -84,7 +88,7 @@ def _results_entry(archive: zipfile.ZipFile, limits: ArchiveLimits) -> zipfile.Z
         if PurePosixPath(entry.filename).name == RESULTS and not entry.is_dir():
             found.append(entry)
     if not found:
-        raise UnsafeArchive(f"it has no {RESULTS}")
+        raise NoResults(f"it has no {RESULTS}")
     depth = min(entry.filename.count("/") for entry in found)
     nearest = [entry for entry in found if entry.filename.count("/") == depth]
     if len(nearest) > 1:

@@ -1,0 +1,317 @@
+"""The baseline that the base branch's own run has uploaded.
+
+Everything that could lead to another run than the wanted one is checked: a workflow's file by its path and not by
+its name, the branch together with its repository (a fork's branch may be called `main`), the event, the commit, and
+what the results say of themselves. When in doubt there is no baseline; an earlier commit's serves only where nothing
+of the wanted one's could, and is told as such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
+from agent_eval.baseline.git import Git, GitError, short
+from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
+from agent_eval.baseline.reading import incomplete, read_report
+from agent_eval.baseline.recording import BASE_EVENTS
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.core.text import harmless, plural
+from agent_eval.github import runs
+from agent_eval.github.client import GitHub
+from agent_eval.github.errors import GitHubError
+from agent_eval.github.events import same_repository
+from agent_eval.github.runs import Artifact, WorkflowRun
+from agent_eval.results.comparison import BaselineSource
+from agent_eval.results.report import Origin, RunReport
+
+DEPTH = 20
+"""How many commits before the wanted one are looked at."""
+_RECENT = 300
+"""How many of the branch's latest runs are looked through for those commits."""
+_ATTEMPTS = 5
+"""How many artifacts of one run are opened; each attempt of a run may have uploaded one of the same name."""
+_AGAIN = "Run the workflow on the base branch once more to record a baseline."
+_NO_TOKEN = "Let this step have the token (`github-token`), with the permission `actions: read`."  # noqa: S105
+
+
+class _Refused(Exception):
+    """The search has to end here: to go on to an older run would hide that something is wrong."""
+
+    def __init__(self, baseline: Missing) -> None:
+        super().__init__(baseline.message)
+        self.baseline = baseline
+
+
+@dataclass(kw_only=True)
+class _Notes:
+    """Why runs that were looked at do not serve."""
+
+    passed_over: list[str]
+    """Sentences, the nearest commit's first."""
+    foreign: Counter[str]
+    """Runs that look like the base's and aren't, by what they are."""
+    lost: bool = False
+    """Something had been recorded once."""
+
+    def told(self) -> str:
+        """All of it, at a bearable length."""
+        shown = self.passed_over[:3]
+        if len(self.passed_over) > len(shown):
+            shown.append(f"{plural(len(self.passed_over) - len(shown), 'more run')} could not serve either.")
+        shown += [f"Not counted: {plural(count, 'run')} {what}." for what, count in sorted(self.foreign.items())]
+        return " ".join(shown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactSource:
+    """Asks GitHub."""
+
+    github: GitHub | None
+    """None without a token."""
+    git: Git | GitError
+    """The checkout, which knows first parents without a request."""
+    depth: int = DEPTH
+    limits: ArchiveLimits = ArchiveLimits()  # noqa: RUF009 - frozen
+
+    @property
+    def source(self) -> BaselineSource:
+        """`artifact`."""
+        return "artifact"
+
+    async def find(self, wanted: Wanted) -> Baseline:
+        """Looks for the newest complete results of the wanted commit, else of those before it."""
+        return await asyncio.to_thread(self._find, wanted)
+
+    def _find(self, wanted: Wanted) -> Baseline:
+        if not wanted.workflow or not wanted.repository:
+            return FetchFailed(message="Artifacts of earlier runs are known on GitHub Actions only.")
+        if self.github is None or not self.github.has_token:
+            return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
+        notes = _Notes(passed_over=[], foreign=Counter())
+        try:
+            for distance, commit, found in self._candidates(self.github, wanted, notes):
+                for run in found:
+                    report = self._results(self.github, run, wanted, notes)
+                    if report is not None:
+                        return _found(report, run, wanted, commit, distance, notes)
+        except _Refused as refused:
+            return refused.baseline
+        except GitHubError as error:
+            return _failed(error, wanted)
+        return self._nothing(wanted, notes)
+
+    def _candidates(
+        self, github: GitHub, wanted: Wanted, notes: _Notes
+    ) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
+        """Commits from the wanted one backwards, each with its runs that may serve, newest first."""
+        listed = runs.list_runs(github, workflow=wanted.workflow, head_sha=wanted.commit)
+        yield 0, wanted.commit, _fit(listed, wanted, notes)
+        if self.depth < 1:
+            return
+        recent = runs.list_runs(github, workflow=wanted.workflow, branch=wanted.base_ref, limit=_RECENT)
+        by_commit: dict[str, list[WorkflowRun]] = {}
+        for run in _fit([run for run in recent if run.head_sha != wanted.commit], wanted, notes):
+            by_commit.setdefault(run.head_sha, []).append(run)
+        if not by_commit:
+            return
+        for distance, commit in enumerate(self._walk(github, wanted), start=1):
+            yield distance, commit, by_commit.get(commit, ())
+
+    def _walk(self, github: GitHub, wanted: Wanted) -> Iterator[str]:
+        """The commits before the wanted one along first parents; GitHub is asked for what this clone lacks."""
+        known, is_all = _local(self.git, wanted.commit, self.depth + 1)
+        if not is_all:
+            start = known[-1] if known else wanted.commit
+            try:
+                known = known[:-1] + runs.first_parents(github, start, limit=self.depth + 2 - max(len(known), 1))
+            except GitHubError as error:
+                if error.kind != "not-found":
+                    raise
+                message = (
+                    f"GitHub does not know the commit {short(start)}, which this was tested upon or which lies before "
+                    f"that: {harmless(wanted.base_ref)} was rewritten."
+                )
+                raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
+        yield from known[1:]
+
+    def _results(self, github: GitHub, run: WorkflowRun, wanted: Wanted, notes: _Notes) -> RunReport | None:
+        """The results of a run; None, and a note, if it has none that may serve.
+
+        Raises:
+            GitHubError: GitHub could not be asked.
+            _Refused: It has some that must not be used.
+        """
+        who = f"The {_outcome_of(run)} run of {short(run.head_sha)} ({run.html_url})"
+        if run.status != "completed":
+            notes.passed_over.append(f"The run of {short(run.head_sha)} ({run.html_url}) has not ended yet.")
+            return None
+        artifacts = runs.list_artifacts(github, run.id, wanted.artifact)
+        if not artifacts:
+            notes.passed_over.append(f"{who} has no artifact {wanted.artifact}.")
+        for artifact in artifacts[:_ATTEMPTS]:
+            report = self._content(github, artifact, run, wanted, who, notes)
+            if report is not None:
+                return report
+        return None
+
+    def _content(
+        self, github: GitHub, artifact: Artifact, run: WorkflowRun, wanted: Wanted, who: str, notes: _Notes
+    ) -> RunReport | None:
+        where = f"The artifact of {_lower(who)}"
+        data = None if artifact.expired else self._download(github, artifact, where)
+        if data is None:
+            notes.lost = True
+            notes.passed_over.append(f"{where} has expired or was deleted.")
+            return None
+        try:
+            content = read_results(data, self.limits)
+        except NoResults:
+            notes.passed_over.append(f"{where} has no results.json.")
+            return None
+        except UnsafeArchive as error:
+            raise _Refused(FetchFailed(message=f"{where} is not used: {error}.", hint=_AGAIN)) from None
+        report = read_report(content, where)
+        if not isinstance(report, RunReport):
+            raise _Refused(report)
+        if (contradiction := _contradiction(report.origin, run, wanted)) is not None:
+            raise _Refused(FetchFailed(message=f"{where} is not used: {contradiction}.", hint=_AGAIN))
+        if (reason := incomplete(report)) is not None:
+            notes.passed_over.append(f"{who} does not serve: {reason}.")
+            return None
+        return report
+
+    def _download(self, github: GitHub, artifact: Artifact, where: str) -> bytes | None:
+        """The zip; None if it is gone."""
+        if artifact.size_in_bytes > self.limits.archive_bytes:
+            raise _Refused(
+                FetchFailed(message=f"{where} is not used: it is too large ({artifact.size_in_bytes:,} bytes).")
+            )
+        try:
+            data = runs.download_artifact(github, artifact.id, max_bytes=self.limits.archive_bytes)
+        except GitHubError as error:
+            if error.kind == "not-found":
+                return None
+            raise
+        algorithm, _, digest = (artifact.digest or "").partition(":")
+        if algorithm == "sha256" and hashlib.sha256(data).hexdigest() != digest.lower():
+            message = f"{where} is not used: it is not what was uploaded (its digest is another one)."
+            raise _Refused(FetchFailed(message=message))
+        return data
+
+    def _nothing(self, wanted: Wanted, notes: _Notes) -> Missing:
+        before = f" or the {plural(self.depth, 'commit')} before it" if self.depth else ""
+        message = (
+            f"No run of {harmless(wanted.workflow)} on {harmless(wanted.base_ref)} has results for "
+            f"{short(wanted.commit)}{before}."
+        )
+        message = " ".join(part for part in (message, notes.told()) if part)
+        if notes.lost:
+            return FetchFailed(message=message, hint=_AGAIN)
+        if notes.passed_over:
+            return NoneYet(message=message)
+        hint = f"It is there once the workflow has run on a push to {harmless(wanted.base_ref)}."
+        return NoneYet(message=message, hint=hint)
+
+
+def _fit(found: Sequence[WorkflowRun], wanted: Wanted, notes: _Notes) -> list[WorkflowRun]:
+    """Those that are the base branch's own, newest first."""
+    fit = []
+    for run in found:
+        what = _foreign(run, wanted)
+        if what is None:
+            fit.append(run)
+        elif what:
+            notes.foreign[what] += 1
+    return sorted(fit, key=lambda run: run.id, reverse=True)
+
+
+def _foreign(run: WorkflowRun, wanted: Wanted) -> str | None:
+    """What a run is that is not the base branch's; None if it is, "" if it isn't worth a word."""
+    if run.id == wanted.own_run:
+        return ""
+    if run.workflow_path != wanted.workflow:
+        return f"of another workflow ({harmless(run.workflow_path)})"
+    repository = run.head_repository.full_name if run.head_repository is not None else None
+    if not same_repository(repository, wanted.repository):
+        return f"of a fork whose branch is called {harmless(run.head_branch or '')} too"
+    if run.head_branch != wanted.base_ref:
+        return f"of another branch ({harmless(run.head_branch or 'none')})"
+    if run.event not in BASE_EVENTS:
+        return f"on the event {harmless(run.event)}, which records no baseline"
+    return None
+
+
+def _contradiction(origin: Origin | None, run: WorkflowRun, wanted: Wanted) -> str | None:
+    """Where results say something else of themselves than GitHub says of the run that uploaded them."""
+    if origin is None:
+        return None
+    if origin.repository and not same_repository(origin.repository, wanted.repository):
+        return f"its results are those of the repository {harmless(origin.repository)}"
+    if origin.commit and origin.commit != run.head_sha:
+        return f"its results are those of another commit ({short(origin.commit)})"
+    if origin.run_id is not None and origin.run_id != run.id:
+        return f"its results are those of another run ({origin.run_id})"
+    if origin.pull_request is not None:
+        return f"its results are those of pull request {origin.pull_request}"
+    return None
+
+
+def _found(report: RunReport, run: WorkflowRun, wanted: Wanted, commit: str, distance: int, notes: _Notes) -> Found:
+    base = harmless(wanted.base_ref)
+    message = f"The base's results are those of {base} at {short(commit)} ({run.html_url})"
+    if distance:
+        message += f", {plural(distance, 'commit')} before {short(wanted.commit)}, which this was tested upon"
+        if not notes.passed_over:
+            message += " and which has no results"
+    told = " ".join([f"{message}.", *notes.passed_over[:3]])
+    return Found(
+        report=report,
+        provenance=Provenance(
+            commit=commit,
+            distance=distance,
+            run_id=run.id,
+            run_url=run.html_url,
+            recorded_at=report.started_at,
+        ),
+        message=told,
+    )
+
+
+def _failed(error: GitHubError, wanted: Wanted) -> FetchFailed:
+    workflow = harmless(wanted.workflow)
+    if error.kind == "forbidden":
+        hint = "Add `actions: read` to the job's `permissions`."
+        return FetchFailed(message=f"The token may not read the runs of {workflow}: {error.message}", hint=hint)
+    if error.kind == "not-found":
+        hint = "That is so before its first run, and where the token lacks `actions: read`."
+        return FetchFailed(message=f"GitHub knows no runs of {workflow}: {error.message}", hint=hint)
+    return FetchFailed(message=f"The base's results could not be fetched: {error.message}", hint=error.hint or None)
+
+
+def _local(git: Git | GitError, commit: str, count: int) -> tuple[list[str], bool]:
+    """First parents as far as they are in this clone, and whether that is all of `count` or of history."""
+    if isinstance(git, GitError):
+        return [], False
+    try:
+        if git.commit(commit) is None:
+            return [], False
+        known = git.first_parents(commit, count)
+        return known, len(known) >= count or not git.parents(known[-1])
+    except GitError:  # GitHub knows it too.
+        return [], False
+
+
+def _outcome_of(run: WorkflowRun) -> str:
+    """E.g. "cancelled"; a green run needs no word, and a red one serves as well."""
+    return {"success": "green", "failure": "red"}.get(
+        run.conclusion or "", harmless(run.conclusion or "").replace("_", " ")
+    )
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
