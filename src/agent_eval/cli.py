@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
+from agent_eval.calibration.arguments import add_arguments
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless
 from agent_eval.options import BY_INPUT, SETTINGS, Setting
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _FINDING = ("include", "exclude", "config", "initial-session")
 _CHOOSING = (*_FINDING, "agent")
+_JUDGING = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
+_CALIBRATING = ("config", *_JUDGING, "run-timeout", "num-runs")
 INTERNAL_ERROR = 70
 """sysexits.h, EX_SOFTWARE: a bug of ours is none of the four verdicts."""
 
@@ -93,6 +96,13 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     plan.set_defaults(command=_plan)
 
+    calibrate = commands.add_parser(
+        "calibrate", allow_abbrev=False, help="tell how far a judge agrees with people, or suggest thresholds"
+    )
+    add_arguments(calibrate)
+    _add_settings(calibrate, [BY_INPUT[name] for name in _CALIBRATING], paths=False)
+    calibrate.set_defaults(command=_calibrate)
+
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
     )
@@ -106,8 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting]) -> None:
-    parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
+def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
+    if paths:
+        parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
     for setting in settings:
         if setting.secret is not None:
             continue
@@ -324,6 +335,22 @@ def _plan(given: argparse.Namespace) -> int:
         return 2
     print(report.model_dump_json(indent=2) if given.format == "json" else render_plan(report).rstrip())
     return 0
+
+
+def _calibrate(given: argparse.Namespace) -> int:
+    settings, problems = _settings(given)
+    if _has_error(problems):
+        _list(problems)
+        return 2
+    from agent_eval.calibration.command import execute
+    from agent_eval.evalset.render import render_text
+
+    code, text, found = execute(given, settings, os.environ, _say)
+    if told := render_text([*problems, *found]):
+        _say(told.rstrip())
+    if text:
+        _show(text.rstrip("\n"))
+    return code
 
 
 def _migrate(given: argparse.Namespace) -> int:
