@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.toml_lines import lines_of
+from agent_eval.gate.policy import Policy
 from agent_eval.models.prices import read_prices
 from agent_eval.options import BY_INPUT, SETTINGS, Setting, words
+from agent_eval.policy_file import POLICY_KEYS, read_policy
 
 CONFIG_FILE = "agent-eval.toml"
 
@@ -58,8 +61,12 @@ class Settings:
     max_cost: float | None = None
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
+    policy: Policy = field(default_factory=Policy)
+    """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
     gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = "auto"
     baseline: str = "auto"
+    base_ref: str | None = None
+    base_branches: tuple[str, ...] = ()
     baseline_evals: Literal["head", "base"] = "head"
     artifact_name: str = "agent-eval-results"
     max_extra_runs: int | None = None
@@ -102,7 +109,7 @@ def read_settings(
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {}
-    table, agents, prices = _read_file(root / CONFIG_FILE, problems)
+    table, agents, prices, policy = _read_file(root / CONFIG_FILE, problems)
     for setting in SETTINGS:
         raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, table)
         if not isinstance(raw, str):
@@ -128,7 +135,7 @@ def read_settings(
         known = name.removeprefix("INPUT_").lower()
         if name.startswith("INPUT_") and known not in BY_INPUT and (near := _near(known)):
             problems.append(_unknown(f"the input `{known}`", near, None, None))
-    return Settings(root=root, agents=agents, prices=prices, **values), problems
+    return Settings(root=root, agents=agents, prices=prices, policy=policy, **values), problems
 
 
 def _given(
@@ -152,7 +159,8 @@ def _given(
 
 
 def _near(name: str) -> str | None:
-    return next(iter(difflib.get_close_matches(name, [*BY_INPUT, "agents", "prices"], n=1, cutoff=0.7)), None)
+    known = [*BY_INPUT, "agents", "prices", *POLICY_KEYS]
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), None)
 
 
 def _unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
@@ -162,7 +170,7 @@ def _unknown(what: str, near: str | None, file: str | None, line: int | None) ->
         message=f"There is no setting for {what}.",
         hint=f"Did you mean `{near}`?"
         if near
-        else f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents] and [prices].",
+        else f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents], [prices], policy and quarantine.",
         file=file,
         line=line,
     )
@@ -170,12 +178,13 @@ def _unknown(what: str, near: str | None, file: str | None, line: int | None) ->
 
 def _read_file(
     path: Path, problems: list[Problem]
-) -> tuple[dict[str, str | list[str]], dict[str, str], dict[str, Any]]:
-    """The settings in agent-eval.toml, as text or lists of texts, its mapping of agents, and its prices."""
+) -> tuple[dict[str, str | list[str]], dict[str, str], dict[str, Any], Policy]:
+    """The settings in agent-eval.toml, as text or lists of texts, its mapping of agents, its prices, and its policy."""
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        table = tomllib.loads(text)
     except FileNotFoundError:
-        return {}, {}, {}
+        return {}, {}, {}, Policy()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         found = re.search(r"line (\d+), column (\d+)", str(error))
         problems.append(
@@ -189,7 +198,7 @@ def _read_file(
                 column=int(found[2]) if found else None,
             )
         )
-        return {}, {}, {}
+        return {}, {}, {}, Policy()
     values: dict[str, str | list[str]] = {}
     agents = table.pop("agents", {})
     if isinstance(agents, dict) and (strayed := [name for name in agents if name in BY_INPUT]):
@@ -208,7 +217,11 @@ def _read_file(
     except ValueError as error:
         problems.append(_wrong_type(str(error).rstrip("."), "", path, "prices"))
         prices = {}
+    policy, wrong = read_policy(table, lines_of(text), CONFIG_FILE)
+    problems += wrong
     for name, value in table.items():
+        if name in POLICY_KEYS:
+            continue
         if name not in BY_INPUT:
             problems.append(_unknown(f"`{name}`", _near(name), CONFIG_FILE, _line_of(path, name)))
         elif not BY_INPUT[name].in_file:
@@ -221,7 +234,7 @@ def _read_file(
             values[name] = str(value)
         else:
             problems.append(_wrong_type(f"`{name}`", "has a value of the wrong type", path, name))
-    return values, agents, prices
+    return values, agents, prices, policy
 
 
 def _not_in_file(path: Path, name: str) -> Problem:

@@ -37,7 +37,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_every_row_of_the_table_is_a_field_with_the_same_default(tmp_path: Path) -> None:
     fields = {field.name: field for field in dataclasses.fields(Settings)}
-    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices"} == set(fields)
+    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy"} == set(fields)
     for setting in SETTINGS:
         assert setting.parse(setting.default) == fields[setting.field].default, setting.input
 
@@ -197,7 +197,7 @@ def test_what_a_pull_request_must_not_set_is_refused_in_the_file(tmp_path: Path,
 def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_file() -> None:
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
-        "mode", "github-token", "allow-pull-request-target",
+        "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
     }  # fmt: skip
 
 

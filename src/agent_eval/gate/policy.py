@@ -1,0 +1,203 @@
+"""What the repository wants of the gate: the tables `[[policy]]` and `[[quarantine]]` of agent-eval.toml. Pure.
+
+This module has the shapes and says which entry holds for what; `policy_file` reads them, `policy_checks` holds them
+against the cases, `rejudging` and `evaluation` follow them. It is imported at every start, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+Gate = Literal["auto", "thresholds", "regressions", "both", "advisory"]
+Direction = Literal["higher", "lower"]
+
+PASS_METRIC = "pass"  # noqa: S105 - how an entry names the cases' pass or fail, as in gate.evidence
+DEFAULT_ALPHA = 0.05
+DEFAULT_MAX_QUARANTINED = 0.1
+NOTICE_DAYS = 14
+"""How long before a quarantine ends it is announced."""
+
+CaseMatcher = Callable[[str, str], bool]
+"""Whether a case, given by its file and its eval id, is meant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyEntry:
+    """One `[[policy]]`: for which metrics and cases, and what. What is None says nothing."""
+
+    metric: str | None = None
+    """A metric's name or a glob of names; `pass` is the cases' pass or fail; None: the cases as such."""
+    cases: tuple[str, ...] = ()
+    """Patterns of cases, see `case_matcher`; none for all."""
+    threshold: float | None = None
+    """What the mean score must reach, instead of the threshold of test_config.json."""
+    max_drop: float | None = None
+    """A drop from the base up to this size never blocks: points of the score, 0 to 1; for a metric without a
+    threshold the share of its base, e.g. 0.2 for a fifth."""
+    alpha: float | None = None
+    """How often it may fail a pull request that changed nothing, above 0 and below 1."""
+    blocking: bool | None = None
+    """False: told, never a reason to fail."""
+    direction: Direction | None = None
+    """Which way is better; for metrics without a threshold of their own."""
+    line: int | None = None
+    """Where it stands in agent-eval.toml, 1-based."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantineEntry:
+    """One `[[quarantine]]`: cases that run and are reported, and don't block for a while."""
+
+    case: str
+    """A pattern of cases, see `case_matcher`."""
+    reason: str
+    owner: str
+    """Who sees to it that the case is mended."""
+    expires: date
+    """The last day on which it holds (UTC)."""
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Everything that agent-eval.toml says about the gate, beside its settings."""
+
+    entries: tuple[PolicyEntry, ...] = ()
+    """Of several that hold for the same, the last that says something counts."""
+    quarantine: tuple[QuarantineEntry, ...] = ()
+    max_quarantined: float = DEFAULT_MAX_QUARANTINED
+    """The share of the cases that may be quarantined, 0 to 1."""
+
+    @property
+    def alpha(self) -> float:
+        """The error rate of everything together: of the last entry that gives one for all metrics and cases."""
+        given = (one.alpha for one in reversed(self.entries) if one.metric is None and not one.cases)
+        return next((alpha for alpha in given if alpha is not None), DEFAULT_ALPHA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricPolicy:
+    """What holds for one metric of one case. What is None was not said."""
+
+    threshold: float | None = None
+    max_drop: float | None = None
+    alpha: float | None = None
+    blocking: bool = True
+    """Whether the metric may fail the case."""
+    direction: Direction | None = None
+    named: bool = False
+    """Whether an entry wants the metric tested against the base."""
+
+
+class PolicyReader:
+    """Answers what holds for which case; remembers what it has compared."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._matchers = [tuple(case_matcher(pattern) for pattern in entry.cases) for entry in policy.entries]
+        self._metrics: dict[tuple[str, tuple[int, ...]], MetricPolicy] = {}
+
+    def of_case(self, file: str, eval_id: str) -> tuple[int, ...]:
+        """The numbers of the entries that hold for a case, to be given to the other methods."""
+        return tuple(
+            number
+            for number, matchers in enumerate(self._matchers)
+            if not matchers or any(matcher(file, eval_id) for matcher in matchers)
+        )
+
+    def metric(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
+        """What holds for a metric of a case for which these entries hold."""
+        if (known := self._metrics.get((name, entries))) is None:
+            known = self._metrics[name, entries] = self._folded(name, entries)
+        return known
+
+    def blocks(self, entries: tuple[int, ...]) -> bool:
+        """Whether a case may fail the gate at all."""
+        return self.metric(PASS_METRIC, entries).blocking
+
+    def _folded(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
+        said: dict[str, Any] = {}
+        named = False
+        for number in entries:
+            entry = self._policy.entries[number]
+            own = entry.metric is not None
+            if not names_metric(entry.metric, name):
+                continue
+            if entry.max_drop is not None:
+                said["max_drop"] = entry.max_drop
+            # For all metrics and cases it is the rate of everything together; and cases that don't block still show
+            # which of their metrics failed them.
+            if entry.alpha is not None and (own or entry.cases):
+                said["alpha"] = entry.alpha
+            if entry.blocking is not None and (own or name == PASS_METRIC):
+                said["blocking"] = entry.blocking
+            if entry.threshold is not None:
+                said["threshold"] = entry.threshold
+            if entry.direction is not None:
+                said["direction"] = entry.direction
+            asked = (entry.max_drop, entry.alpha, entry.blocking, entry.direction)
+            named = named or (own and any(value is not None for value in asked))
+        return MetricPolicy(**said, named=named)
+
+
+def names_metric(pattern: str | None, name: str) -> bool:
+    """Whether an entry's `metric` means this one. A glob means metrics only, never `pass`."""
+    if pattern is None or pattern == name:
+        return True
+    return name != PASS_METRIC and fnmatchcase(name, pattern)
+
+
+def case_matcher(pattern: str) -> CaseMatcher:
+    """Makes a matcher of what a user wrote: `FILES` or `FILES:CASES`.
+
+    `FILES` is a pattern as in .gitignore, relative to the root, `CASES` an eval id or a glob of them; a case's whole id
+    always means that case. Without `FILES` any file is meant.
+
+    Raises:
+        ValueError: It can't be read.
+    """
+    from pathspec import PathSpec
+
+    from agent_eval.evalset.selectors import matches
+
+    colons = [at for at, character in enumerate(pattern) if character == ":"]
+    # Both parts may hold colons; without any, all cases of the files are meant.
+    splits = [(pattern[:at], pattern[at + 1 :]) for at in colons] or [(pattern, "*")]
+    specs = [(PathSpec.from_lines("gitignore", [files]) if files else None, ids) for files, ids in splits]
+    known: dict[tuple[int, str], bool] = {}
+
+    def in_file(number: int, file: str) -> bool:
+        if (found := known.get((number, file))) is None:
+            spec = specs[number][0]
+            found = known[number, file] = spec is None or spec.match_file(file)
+        return found
+
+    def matcher(file: str, eval_id: str) -> bool:
+        if pattern == f"{file}:{eval_id}":
+            return True
+        return any(in_file(number, file) and matches(ids, eval_id) for number, (_, ids) in enumerate(specs))
+
+    return matcher
+
+
+def quarantined(entries: Iterable[QuarantineEntry], cases: Iterable[tuple[str, str]]) -> Mapping[int, list[int]]:
+    """Which entries mean which cases.
+
+    Args:
+        entries: Of agent-eval.toml.
+        cases: Files and eval ids.
+
+    Returns:
+        By the case's number, the numbers of the entries that mean it; cases that none means are left out.
+    """
+    matchers = [case_matcher(entry.case) for entry in entries]
+    found: dict[int, list[int]] = {}
+    if matchers:
+        for number, (file, eval_id) in enumerate(cases):
+            if meant := [at for at, matcher in enumerate(matchers) if matcher(file, eval_id)]:
+                found[number] = meant
+    return found

@@ -1,0 +1,198 @@
+"""Holds the policy against the cases: entries that mean nothing, ranges, end and number of quarantines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import plural
+from agent_eval.evalset.metrics import INFORMATIONAL_METRICS, METRICS
+from agent_eval.evalset.selectors import nearby
+from agent_eval.evalset.suite import Suite
+from agent_eval.gate.policy import (
+    NOTICE_DAYS,
+    PASS_METRIC,
+    Policy,
+    PolicyEntry,
+    QuarantineEntry,
+    case_matcher,
+    names_metric,
+    quarantined,
+)
+
+_EPSILON = 1e-9
+"""Three of thirty are 0.1, whatever binary fractions say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownCase:
+    """What an entry can mean."""
+
+    file: str
+    eval_id: str
+    metrics: frozenset[str]
+    """Names of the configured metrics; the informational ones every case has."""
+
+
+def known_cases(suite: Suite) -> list[KnownCase]:
+    """The cases of a suite."""
+    found = []
+    for file in suite.files:
+        metrics = frozenset(criterion.metric for criterion in file.config.criteria)
+        found += [KnownCase(file=file.path, eval_id=one.case.eval_id, metrics=metrics) for one in file.cases]
+    return found
+
+
+def check_policy(
+    policy: Policy,
+    cases: Sequence[KnownCase],
+    *,
+    today: date,
+    everything: Callable[[], Sequence[KnownCase]] | None = None,
+    file: str = "agent-eval.toml",
+) -> list[Problem]:
+    """Finds what is wrong with a policy for these cases.
+
+    Args:
+        policy: As the file says.
+        cases: Those of this run.
+        today: In UTC.
+        everything: Gives all cases of the repository, if the run has only some. Asked only when an entry means none of
+            the run's cases, or too many of those are quarantined.
+        file: Where the policy stands.
+
+    Returns:
+        Errors and warnings, by line.
+    """
+    found = _Findings(file)
+    for entry in policy.entries:
+        found.ranges(entry, cases)
+    for held in policy.quarantine:
+        found.expiry(held, today)
+    # Of a run of some cases nothing can be said by them alone; all the others are read only if it matters.
+    suspects = [*_unused(policy, cases), *_too_many(policy, cases)]
+    if suspects and everything is not None and len(whole := everything()) > len(cases):
+        suspects = [*_unused(policy, whole), *_too_many(policy, whole)]
+    for code, message, hint, line in suspects:
+        found.add(Severity.ERROR, code, message, hint, line)
+    return sorted(found.problems, key=lambda problem: problem.line or 0)
+
+
+Suspect = tuple[str, str, str, int | None]
+"""Code, message, hint, line."""
+
+
+def _unused(policy: Policy, cases: Sequence[KnownCase]) -> list[Suspect]:
+    """The patterns that mean no case, and the metrics that none of their cases has."""
+    found: list[Suspect] = []
+    patterns = [(pattern, entry.line) for entry in policy.entries for pattern in entry.cases]
+    patterns += [(entry.case, entry.line) for entry in policy.quarantine]
+    empty = set()
+    for pattern, line in patterns:
+        if not any(map(_meant_by(pattern), cases)):
+            empty.add(pattern)
+            found.append(("policy-matches-nothing", f"`{pattern}` means no case.", _near_cases(pattern, cases), line))
+    for entry in policy.entries:
+        if entry.metric in {None, PASS_METRIC} or empty.intersection(entry.cases):
+            continue
+        here = _meant(entry, cases)
+        if not any(names_metric(entry.metric, name) for name in _metrics(here)):
+            configured = sorted({name for case in here for name in case.metrics})
+            near = nearby(entry.metric or "", [*configured, *INFORMATIONAL_METRICS, PASS_METRIC], count=1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"They have: {', '.join(configured) or 'none'}."
+            message = f"No case that this [[policy]] holds for has a metric `{entry.metric}`."
+            found.append(("policy-matches-nothing", message, hint, entry.line))
+    return found
+
+
+def _too_many(policy: Policy, cases: Sequence[KnownCase]) -> list[Suspect]:
+    held = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
+    if not cases or len(held) <= policy.max_quarantined * len(cases) + _EPSILON:
+        return []
+    message = (
+        f"{len(held):,} of {plural(len(cases), 'case')} are quarantined; "
+        f"max-quarantined allows {policy.max_quarantined:.1%}, which is {_allowed(policy, len(cases)):,}."
+    )
+    hint = "A gate that looks away from more than that says little. Mend cases, remove them, or raise max-quarantined."
+    return [("quarantine-too-many", message, hint, policy.quarantine[0].line)]
+
+
+def _allowed(policy: Policy, cases: int) -> int:
+    return int(policy.max_quarantined * cases + _EPSILON)
+
+
+class _Findings:
+    """Collects problems of one file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.problems: list[Problem] = []
+
+    def add(self, severity: Severity, code: str, message: str, hint: str, line: int | None) -> None:
+        self.problems.append(
+            Problem(severity=severity, code=code, message=message, hint=hint, file=self._file, line=line)
+        )
+
+    def error(self, code: str, message: str, hint: str, line: int | None) -> None:
+        self.add(Severity.ERROR, code, message, hint, line)
+
+    def warning(self, code: str, message: str, hint: str, line: int | None) -> None:
+        self.add(Severity.WARNING, code, message, hint, line)
+
+    def ranges(self, entry: PolicyEntry, cases: Sequence[KnownCase]) -> None:
+        """A threshold that no score, or every score, reaches; a direction of a metric that has one."""
+        if entry.threshold is None and entry.direction is None:
+            return
+        for name in sorted(_metrics(_meant(entry, cases))):
+            spec = METRICS.get(name)
+            if spec is None or not names_metric(entry.metric, name):
+                continue
+            if entry.threshold is not None and not spec.low <= entry.threshold <= spec.high:
+                wanted = f"from {spec.low:g} to {spec.high:g}" if spec.high < 1e308 else f"at least {spec.low:g}"
+                message = f"`threshold` of {name} must be {wanted}, not {entry.threshold:g}."
+                self.error("policy-invalid", message, "No score would reach it, or every score would.", entry.line)
+            if entry.direction == "lower" and name not in INFORMATIONAL_METRICS:
+                message = f"`direction` can't be lower for {name}: its scores are better when they are higher."
+                hint = f"It is for metrics without a threshold: {', '.join(INFORMATIONAL_METRICS)}."
+                self.error("policy-invalid", message, hint, entry.line)
+
+    def expiry(self, entry: QuarantineEntry, today: date) -> None:
+        """A quarantine that has ended, or soon will."""
+        left = (entry.expires - today).days
+        what = f"The quarantine of `{entry.case}` ({entry.owner}: {entry.reason})"
+        if left < 0:
+            message = f"{what} ended on {entry.expires.isoformat()}."
+            hint = "Mend the case and remove the entry, or give it a new end that its owner stands for."
+            self.error("quarantine-expired", message, hint, entry.line)
+        elif entry.expires <= today + timedelta(days=NOTICE_DAYS):
+            when = f"in {plural(left, 'day')}" if left else "today"
+            message = f"{what} ends {when}, on {entry.expires.isoformat()}."
+            hint = "From the next day on it is an error. Mend the case and remove the entry."
+            self.warning("quarantine-ends-soon", message, hint, entry.line)
+
+
+def _meant_by(pattern: str) -> Callable[[KnownCase], bool]:
+    matcher = case_matcher(pattern)
+    return lambda case: matcher(case.file, case.eval_id)
+
+
+def _meant(entry: PolicyEntry, cases: Sequence[KnownCase]) -> list[KnownCase]:
+    if not entry.cases:
+        return list(cases)
+    matchers = [_meant_by(pattern) for pattern in entry.cases]
+    return [case for case in cases if any(matcher(case) for matcher in matchers)]
+
+
+def _metrics(cases: Iterable[KnownCase]) -> set[str]:
+    return {name for case in cases for name in case.metrics} | set(INFORMATIONAL_METRICS)
+
+
+def _near_cases(pattern: str, cases: Sequence[KnownCase]) -> str:
+    near = nearby(pattern, dict.fromkeys(name for case in cases for name in (f"{case.file}:{case.eval_id}", case.file)))
+    if any(case.eval_id == pattern for case in cases):
+        near = [f":{pattern}"]  # An id alone would be the pattern of a file.
+    if near:
+        return f"Did you mean `{near[0]}`?"
+    return "Patterns work as in .gitignore and start at the root; `FILES:CASES` means some of their cases."

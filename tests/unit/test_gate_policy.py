@@ -1,0 +1,192 @@
+"""Which entry of a policy holds for which metric of which case, and what doesn't fit the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+import pytest
+
+from agent_eval.core.problem import Severity
+from agent_eval.gate.policy import MetricPolicy, PolicyReader, case_matcher, quarantined
+from agent_eval.gate.policy_checks import KnownCase, check_policy
+from agent_eval.policy_file import policy_of
+
+TODAY = date(2026, 11, 21)
+MATCH, SAFETY, TOKENS = "response_match_score", "safety_v1", "token_usage_v1"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "eval_id", "meant"),
+    [
+        ("evals/home.test.json", "evals/home.test.json", "x", True),
+        ("evals/home.test.json", "more/evals/home.test.json", "x", False),
+        ("evals/", "evals/deep/home.test.json", "x", True),
+        ("evals/**", "evals/deep/home.test.json", "x", True),
+        ("*.test.json", "evals/deep/home.test.json", "x", True),
+        ("evals/home.test.json:lamp_*", "evals/home.test.json", "lamp_on", True),
+        ("evals/home.test.json:lamp_*", "evals/home.test.json", "fan_on", False),
+        ("evals/**:lamp_on", "evals/deep/home.test.json", "lamp_on", True),
+        ("evals/**:lamp_on", "other/home.test.json", "lamp_on", False),
+        (":lamp_on", "anywhere/home.test.json", "lamp_on", True),
+        ("lamp_on", "anywhere/home.test.json", "lamp_on", False),
+        ("a.test.json:what: now?", "a.test.json", "what: now?", True),
+        ("a[1].test.json:x", "a[1].test.json", "x", True),
+        ("a.test.json:[x]", "a.test.json", "[x]", True),
+        ("a.test.json:[x]", "a.test.json", "x", True),
+        ("a.test.json:X", "a.test.json", "x", False),
+    ],
+)
+def test_a_pattern_of_cases(pattern: str, file: str, eval_id: str, meant: bool) -> None:
+    assert case_matcher(pattern)(file, eval_id) is meant
+
+
+def held(text: str, metric: str, file: str = "evals/a.test.json", eval_id: str = "lamp_on") -> MetricPolicy:
+    policy, problems = policy_of(text)
+    assert problems == []
+    reader = PolicyReader(policy)
+    return reader.metric(metric, reader.of_case(file, eval_id))
+
+
+ORDER = f"""
+[[policy]]
+max-drop = 0.01
+[[policy]]
+metric = "*_score"
+max-drop = 0.05
+threshold = 0.5
+[[policy]]
+metric = "{MATCH}"
+cases = ["evals/**", "never/**"]
+threshold = 0.7
+[[policy]]
+cases = "drafts/**"
+blocking = false
+"""
+
+
+def test_the_last_entry_that_says_something_counts__key_by_key() -> None:
+    assert held(ORDER, MATCH) == MetricPolicy(threshold=0.7, max_drop=0.05, named=True)
+    assert held(ORDER, MATCH, file="other/a.test.json") == MetricPolicy(threshold=0.5, max_drop=0.05, named=True)
+    assert held(ORDER, SAFETY) == MetricPolicy(max_drop=0.01)
+
+
+def test_a_glob_of_metrics_never_means_pass() -> None:
+    text = '[[policy]]\nmetric = "*"\nmax-drop = 0.3\nblocking = false'
+    assert held(text, "pass") == MetricPolicy()
+    assert held(text, SAFETY) == MetricPolicy(max_drop=0.3, blocking=False, named=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("", True),
+        ('[[policy]]\ncases = "evals/"\nblocking = false', False),
+        ('[[policy]]\nmetric = "pass"\nblocking = false', False),
+        (f'[[policy]]\nmetric = "{SAFETY}"\nblocking = false', True),
+        ('[[policy]]\nblocking = false\n[[policy]]\ncases = "evals/"\nblocking = true', True),
+    ],
+)
+def test_whether_a_case_may_block(text: str, blocks: bool) -> None:
+    reader = PolicyReader(policy_of(text)[0])
+    assert reader.blocks(reader.of_case("evals/a.test.json", "x")) is blocks
+
+
+def test_a_case_that_does_not_block_still_fails_by_its_metrics() -> None:
+    assert held('[[policy]]\ncases = "evals/"\nblocking = false', SAFETY).blocking is True
+
+
+def test_a_rate_for_everything_is_nobodys_own() -> None:
+    assert held("[[policy]]\nalpha = 0.2", SAFETY).alpha is None
+    assert held(f'[[policy]]\nmetric = "{SAFETY}"\nalpha = 0.2', SAFETY).alpha == 0.2
+    assert held('[[policy]]\ncases = "evals/"\nalpha = 0.2', "pass").alpha == 0.2
+
+
+def test_a_metric_is_tested_when_an_entry_asks_for_it() -> None:
+    assert not held(f'[[policy]]\nmetric = "{SAFETY}"\nthreshold = 0.2', SAFETY).named
+    assert held(f'[[policy]]\nmetric = "{SAFETY}"\nblocking = true', SAFETY).named
+    assert not held("[[policy]]\nblocking = true", SAFETY).named
+
+
+def test_which_entries_quarantine_a_case() -> None:
+    entry = '[[quarantine]]\nreason = "r"\nowner = "o"\nexpires = 2027-01-31\ncase = '
+    policy = policy_of(f'{entry}"a.test.json:x"\n{entry}"a.test.json"\n{entry}":z"')[0]
+    cases = [("a.test.json", "x"), ("a.test.json", "y"), ("b.test.json", "y"), ("b.test.json", "z")]
+    assert quarantined(policy.quarantine, cases) == {0: [0, 1], 1: [1], 3: [2]}
+    assert quarantined((), cases) == {}
+
+
+NOTHING = "policy-matches-nothing"
+CASES = [
+    KnownCase(file=f"evals/{name}.test.json", eval_id=f"{name}_{number}", metrics=frozenset({MATCH, SAFETY}))
+    for name in ("home", "shop")
+    for number in range(10)
+]
+
+
+def wrong(
+    text: str, *, cases: Sequence[KnownCase] = CASES, everything: Sequence[KnownCase] | None = None
+) -> list[tuple[int | None, str, str]]:
+    policy, problems = policy_of(text)
+    assert problems == []
+    more = None if everything is None else lambda: everything
+    found = check_policy(policy, cases, today=TODAY, everything=more)
+    assert all(one.file == "agent-eval.toml" for one in found)
+    return [(one.line, one.code, f"{one.severity}: {one.message} {one.hint}") for one in found]
+
+
+def quarantine(case: str, expires: str = "2027-01-31") -> str:
+    return f'[[quarantine]]\ncase = "{case}"\nreason = "slow clock"\nowner = "@alice"\nexpires = {expires}\n'
+
+
+def test_a_policy_that_fits() -> None:
+    text = f"{ORDER.replace('drafts', 'evals').replace('never', 'evals')}{quarantine(':home_1')}"
+    text += f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = 2000\ndirection = "lower"\n'
+    text += '[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n'
+    assert wrong(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code", "told"),
+    [
+        ('[[policy]]\ncases = "evals/hom.test.json"\nalpha = 0.1', 1, NOTHING, "`evals/home.test.json`"),
+        ('\n[[policy]]\ncases = ["evals/**", "x/**"]\nalpha = 0.1', 2, NOTHING, "`x/**` means no case"),
+        (quarantine("evals/home.test.json:home_11"), 1, NOTHING, "`evals/home.test.json:home_1`"),
+        (quarantine("home_1"), 1, NOTHING, "Did you mean `:home_1`?"),
+        ('[[policy]]\nmetric = "saftey_v1"\nalpha = 0.1', 1, NOTHING, "Did you mean `safety_v1`?"),
+        ('[[policy]]\nmetric = "hallu*"\nalpha = 0.1', 1, NOTHING, "They have: response_match_score"),
+        (f'[[policy]]\nmetric = "{MATCH}"\nthreshold = 80', 1, "policy-invalid", "from 0 to 1, not 80"),
+        (f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = -1', 1, "policy-invalid", "at least 0, not -1"),
+        (f'[[policy]]\nmetric = "{MATCH}"\ndirection = "lower"', 1, "policy-invalid", "better when they are higher"),
+        (quarantine(":home_[1-3]"), 1, "quarantine-too-many", "3 of 20 cases are quarantined; max-"),
+        (f"max-quarantined = 0\n{quarantine(':home_1')}", 2, "quarantine-too-many", "which is 0"),
+        (quarantine(":home_1", "2026-11-20"), 1, "quarantine-expired", "(@alice: slow clock) ended on 2026-11-20."),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_an_error(text: str, line: int, code: str, told: str) -> None:
+    [(found_line, found_code, message)] = wrong(text)
+    assert (found_line, found_code) == (line, code)
+    assert message.startswith(Severity.ERROR)
+    assert told in message
+
+
+def test_the_end_of_a_quarantine_is_announced() -> None:
+    [(line, code, message)] = wrong(quarantine(":home_1", "2026-12-05"))
+    assert (line, code) == (1, "quarantine-ends-soon")
+    assert message.startswith("warning: The quarantine of `:home_1` (@alice: slow clock) ends in 14 days")
+    assert "ends today" in wrong(quarantine(":home_1", "2026-11-21"))[0][2]
+    assert wrong(quarantine(":home_1", "2026-12-06")) == []
+
+
+def test_two_of_twenty_are_ten_percent() -> None:
+    assert wrong(quarantine(":home_1") + quarantine(":home_2")) == []
+    # An entry that means a case that another means too takes no more of the share.
+    assert wrong(quarantine(":home_1") + quarantine(":home_2") + quarantine("evals/home.test.json:home_2")) == []
+
+
+def test_a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
+    text = quarantine(":home_1") + '[[policy]]\ncases = "evals/shop.test.json"\nalpha = 0.1'
+    some = CASES[:2]
+    assert {code for _, code, _ in wrong(text, cases=some)} == {NOTHING, "quarantine-too-many"}
+    assert wrong(text, cases=some, everything=CASES) == []
+    assert {code for _, code, _ in wrong(quarantine("x"), cases=some, everything=CASES)} == {"policy-matches-nothing"}
