@@ -228,6 +228,8 @@ class RerunSource:
     run: Callable[[BaseCheckout], Awaitable[RunReport]]
     """Runs the evals with the base's agent. Raises NotOnBase if that can't be done."""
     remote: Remote = ORIGIN
+    checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseCheckout]] = opened_base
+    """Checks the commit out, as `opened_base` does; another one may keep it for later."""
 
     @property
     def source(self) -> BaselineSource:
@@ -240,7 +242,7 @@ class RerunSource:
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be run again: {self.git.message}", hint=self.git.hint)
         try:
-            async with opened_base(self.git, wanted.commit, remote=self.remote) as checkout:
+            async with self.checkout(self.git, wanted.commit, remote=self.remote) as checkout:
                 report = await self.run(checkout)
         except NotOnBase as reason:
             return NoneYet(message=str(reason))

@@ -26,7 +26,7 @@ def results_json(report: RunReport) -> str:
     return "".join(results_pieces(report))
 
 
-_BEHIND_CASES = '\n "problems": '
+_BEHIND_CASES = '\n "gate": '
 """The key after `cases`. Nothing else has this indentation, and no line break stands inside a JSON string."""
 
 

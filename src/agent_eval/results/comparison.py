@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
-from agent_eval.results.report import CaseStatus
+from agent_eval.results.status import CaseStatus
 
 BaselineSource = Literal["artifact", "file", "rerun"]
 BaselineStatus = Literal["found", "none-yet", "fetch-failed", "incompatible"]

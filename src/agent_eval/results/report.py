@@ -11,15 +11,17 @@ from typing import Any, Literal
 from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
+from agent_eval.results.comparison import BaselineReport, ComparisonReport
+from agent_eval.results.decision import DecisionReport
 from agent_eval.results.recording import RunError, Usage
+from agent_eval.results.status import CaseStatus as CaseStatus
+from agent_eval.results.status import GateMode
+from agent_eval.results.status import MetricStatus as MetricStatus
+from agent_eval.results.status import VerdictValue as VerdictValue
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
 """Rises whenever the same recording and config would get another score."""
-
-MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
-CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
-VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 
 
 _UNUSED: set[str] = set()
@@ -243,6 +245,17 @@ class RunReport(_Report):
     files: list[FileReport] = Field(default_factory=list)
     cases: list[CaseReport] = Field(default_factory=list)
     """In file order, then case order, whatever finished first."""
+    gate: GateMode = "thresholds"
+    """What decided."""
+    baseline: BaselineReport | None = None
+    """Where the base's results come from, or why there are none; None when nobody asked for a comparison."""
+    comparison: ComparisonReport | None = None
+    decision: DecisionReport | None = None
+    """What of the comparison is more than noise; None when nothing was compared."""
+    confirmations: list[CaseReport] = Field(default_factory=list)
+    """Runs that were added to see whether a case got worse. `cases` don't count them."""
+    base_runs: list[CaseReport] = Field(default_factory=list)
+    """The base's runs of today."""
     problems: list[ProblemReport] = Field(default_factory=list)
     model_usage: list[ModelUsageReport] = Field(default_factory=list)
     """By model, sorted by name; empty when nothing was judged by one."""

@@ -1,0 +1,164 @@
+"""The base branch's own agent, put up when it is first asked for runs and taken down at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_eval import __version__
+from agent_eval.baseline.git import Git, GitError
+from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, agents_on_base, opened_base
+from agent_eval.clients import Clients
+from agent_eval.workbench import NotIsolated, Workbench, open_isolation, open_workbench
+
+if TYPE_CHECKING:
+    from agent_eval.agents.locate import AgentChoices
+    from agent_eval.baseline.git import Remote
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.models.pool import ModelPool
+    from agent_eval.results.report import CaseReport, RunReport
+    from agent_eval.runner.plan import Plan
+    from agent_eval.settings import Settings
+
+_FOLDER = "base"
+"""Below the output directory: the logs of the base's agents."""
+
+
+@dataclass(kw_only=True)
+class BaseSide:
+    """Runs cases with the agent of one commit. Use as `async with side.closing():`."""
+
+    settings: Settings
+    """The head's."""
+    clients: Clients
+    plan: Plan
+    """The head's."""
+    choices: AgentChoices
+    """The head's."""
+    git: Git | GitError
+    commit: str
+    remote: Remote
+    limiter: Limiter
+    models: ModelPool | None
+    until: float
+    """`time.monotonic()` at which everything must have ended."""
+    own_plan: Callable[[Settings], tuple[Plan, AgentChoices]] | None = None
+    """Plans the base's own eval files; None: the head's are run."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Agents that the base doesn't have, each with a sentence why."""
+    _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+    _checkout: BaseCheckout | None = None
+    _bench: Workbench | None = None
+    _plan: Plan | None = None
+
+    @contextlib.asynccontextmanager
+    async def closing(self) -> AsyncIterator[BaseSide]:
+        """Takes everything down at the end."""
+        async with self._stack:
+            yield self
+
+    @contextlib.asynccontextmanager
+    async def checkout(self, git: Git, commit: str, *, remote: Remote | None = None) -> AsyncIterator[BaseCheckout]:
+        """The checkout, which stays until the end: for `baseline.rerun.RerunSource`.
+
+        Raises:
+            GitError, NotOnBase: As `opened_base` does.
+        """
+        if self._checkout is None:
+            self._checkout = await self._stack.enter_async_context(opened_base(git, commit, remote=remote))
+        yield self._checkout
+
+    async def execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
+        """Runs some cases on the base.
+
+        Args:
+            case_ids: Which; None for all. Those that the base can't run are left out.
+            num_runs: How often each.
+            first_run: The number of the first of these runs.
+
+        Raises:
+            GitError: The base can't be checked out, or its agent can't be kept apart from us.
+            NotOnBase: There is nothing to run.
+        """
+        bench, plan = await self._open()
+        wanted = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
+        return await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
+
+    async def report(self, num_runs: int) -> RunReport:
+        """Runs everything on the base.
+
+        Raises:
+            GitError, NotOnBase: As for `execute`.
+        """
+        from agent_eval.gate.verdict import decide
+        from agent_eval.results.report import Origin, RunReport
+
+        begun = time.time()
+        cases = await self.execute(None, num_runs, first_run=0)
+        verdict = decide(cases)
+        return RunReport(
+            tool_version=__version__,
+            verdict=verdict.value,
+            reasons=list(verdict.reasons),
+            started_at=round(begun, 3),
+            duration=round(time.time() - begun, 3),
+            num_runs=num_runs,
+            min_pass_rate=self.settings.min_pass_rate,
+            provenance=self._bench.provenance if self._bench is not None else {},
+            origin=Origin(commit=self.commit),
+            cases=cases,
+        )
+
+    async def _open(self) -> tuple[Workbench, Plan]:
+        if self._bench is not None and self._plan is not None:
+            return self._bench, self._plan
+        if isinstance(self.git, GitError):
+            raise self.git
+        from agent_eval.runner.journal import Journal
+
+        async with self.checkout(self.git, self.commit, remote=self.remote) as checkout:
+            settings = dataclasses.replace(
+                self.settings,
+                root=checkout.root,
+                output_dir=self.settings.output / _FOLDER,
+                cache_dir=None if self.settings.cache_dir is None else self.settings.root / self.settings.cache_dir,
+                resume=False,
+            )
+            clients = dataclasses.replace(
+                self.clients, environ=checkout.environment(self.clients.environ), progress=lambda _: None
+            )
+            plan, choices = self._planned(settings, checkout)
+        if not plan.cases:
+            raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
+        try:
+            isolation = self._stack.enter_context(open_isolation(settings, clients, choices))
+        except NotIsolated as refused:
+            raise GitError(str(refused)) from None
+        journal = Journal(settings.output / "journal.jsonl", resume=False)
+        self._stack.callback(journal.close, remove=True)
+        self._bench = await self._stack.enter_async_context(
+            open_workbench(
+                settings,
+                clients,
+                choices,
+                isolation,
+                journal=journal,
+                limiter=self.limiter,
+                models=self.models,
+                until=self.until,
+            )
+        )
+        self._plan = plan
+        return self._bench, plan
+
+    def _planned(self, settings: Settings, checkout: BaseCheckout) -> tuple[Plan, AgentChoices]:
+        if self.own_plan is not None:
+            return self.own_plan(settings)
+        agents = agents_on_base(self.choices, checkout, self.settings.root)
+        self.missing = dict(agents.missing)
+        there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
+        return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices

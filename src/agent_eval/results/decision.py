@@ -1,0 +1,72 @@
+"""What the statistical gate found: the part of `results.json` that says which changes are more than noise."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent_eval.core.wire import WireModel
+from agent_eval.results.status import CaseWord
+
+
+class DecisionReasonReport(WireModel):
+    """Why the outcome is what it is."""
+
+    code: str
+    message: str
+    metric: str = "pass"
+    case_ids: list[str] = Field(default_factory=list)
+    blocking: bool = True
+
+
+class CaseDecisionReport(WireModel):
+    """A case and metric of which there is something to tell."""
+
+    case_id: str
+    metric: str
+    """`pass` is the case's own pass or fail."""
+    word: CaseWord
+    blocking: bool = False
+    """Whether it fails the gate by itself."""
+    evidence: str
+    """E.g. "0 of 5 now, 10 of 10 on base"."""
+    head_mean: float | None = None
+    base_mean: float | None = None
+    p_value: float | None = None
+    """One-sided: how likely a drop like this is if nothing changed."""
+    p_adjusted: float | None = None
+    """The same, after allowing for all that was tested."""
+    would_decide: str | None = None
+    """What is missing where data is too thin."""
+
+
+class SuiteTestReport(WireModel):
+    """All cases of one metric together."""
+
+    metric: str
+    cases: int
+    drop: float | None = None
+    """Mean over the cases of base minus head."""
+    interval: tuple[float, float] | None = None
+    """95%, clustered by case."""
+    p_value: float | None = None
+    p_confirm: float | None = None
+    p_adjusted: float | None = None
+    minimum_detectable_drop: float | None = None
+    """The smallest drop of all cases that this run would have seen four times out of five."""
+    blocking: bool = False
+
+
+class DecisionReport(WireModel):
+    """What is significant, by docs/statistics.md."""
+
+    outcome: Literal["passed", "failed", "inconclusive"]
+    reasons: list[DecisionReasonReport] = Field(default_factory=list)
+    cases: list[CaseDecisionReport] = Field(default_factory=list)
+    """Those that are not `unchanged`."""
+    suites: list[SuiteTestReport] = Field(default_factory=list)
+    alpha: float
+    """How often a pull request that changed nothing may fail."""
+    extra_runs: int = 0
+    """Confirmation runs, of both sides together."""

@@ -1,0 +1,82 @@
+"""What earlier runs of the base branch gave, case by case: the part of `results.json` that the next gate learns from.
+
+Ten runs of ten thousand cases must not outgrow the report itself, so a case's runs are short texts of one column each:
+
+    {"case_id": "evals/home.test.json:lamp_on", "fingerprint": "…", "outcomes": "1101", "records": "0 1 2 3",
+     "scores": {"0": "1 1 .5 1"}}
+
+The key of `scores` is a number in `metrics`, the numbers in `records` are those in the report's `records`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent_eval.core.wire import WireModel
+
+PASSED, FAILED, BROKE, UNKNOWN = "1", "0", "x", "?"
+"""What a run came to: it passed; its scores were too low; the agent broke; it was not judged by all criteria."""
+NO_SCORE = "-"
+
+
+class HistoryRecord(WireModel):
+    """One run of the gate on the base branch."""
+
+    commit: str = ""
+    run_id: int | None = None
+    run_attempt: int | None = None
+    run_url: str | None = None
+    recorded_at: float
+    """When it started; Unix time in seconds."""
+    tool_version: str = ""
+
+
+class HistoryMetric(WireModel):
+    """What the scores of one column measure."""
+
+    name: str
+    fingerprint: str = ""
+    """See `MetricReport.fingerprint`."""
+
+
+class HistoryRule(WireModel):
+    """What a metric must reach for a run to pass."""
+
+    metric: int
+    """Its number in `metrics`."""
+    threshold: float
+    direction: Literal["higher", "lower"] = "higher"
+
+
+class CaseHistory(WireModel):
+    """The last runs of one case, oldest first."""
+
+    case_id: str
+    fingerprint: str = ""
+    """See `CaseReport.fingerprint`; runs of a case with another content are not kept."""
+    outcomes: str = ""
+    """A character a run: `1` passed, `0` failed, `x` the agent broke, `?` not judged by all criteria."""
+    records: str = ""
+    """The number of each run's record, separated by blanks."""
+    rules: int | None = None
+    """Number of the set of rules by which `outcomes` was judged."""
+    scores: dict[str, str] = Field(default_factory=dict)
+    """By the number of a metric a score for each run, rounded down to 4 digits, `-` where there is none."""
+
+
+class HistoryReport(WireModel):
+    """What a baseline knows of the runs before it, its own included."""
+
+    scoring_version: int
+    """Scores of another version are not kept."""
+    keep: int
+    """The most runs that are kept of a case."""
+    records: list[HistoryRecord] = Field(default_factory=list)
+    """Oldest first; each is the source of at least one run below."""
+    metrics: list[HistoryMetric] = Field(default_factory=list)
+    rules: list[list[HistoryRule]] = Field(default_factory=list)
+    """Sets of rules; most cases share one."""
+    cases: list[CaseHistory] = Field(default_factory=list)
+    """In the order of the report."""

@@ -1,0 +1,316 @@
+"""What a run is about: the event that started it, the checkout, and the commit that it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git, short
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.github.activity import Activity, activity
+from agent_eval.github.errors import GitHubError
+from agent_eval.github.events import Event, EventError, read_event
+from agent_eval.results.report import Origin
+
+if TYPE_CHECKING:
+    from agent_eval.github.client import GitHub
+    from agent_eval.settings import Settings
+
+_SMALL = 1_000_000
+"""Bytes of agent-eval.toml that are read from another commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """Everything that is known before anything is looked for."""
+
+    event: Event
+    activity: Activity
+    origin: Origin
+    git: Git | GitError
+    """The checkout, or why there is none."""
+    github: GitHub | None
+    """None outside of GitHub."""
+    remote: Remote = ORIGIN
+    """Where to get commits from that are not in the checkout."""
+    wanted: Wanted | None = None
+    """What to compare with; for a run that records, whose history to go on with."""
+    unwanted: str = ""
+    """Why there is nothing to compare with, as a sentence; "" when nobody would expect a comparison."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether there should be a comparison."""
+        return self.activity.kind == "compare" or (self.wanted is not None and self.wanted.is_pull_request)
+
+    @property
+    def source_url(self) -> str | None:
+        """Where the tested files can be browsed."""
+        commit = self.origin.head_commit or self.origin.commit
+        if not (self.event.name and self.event.repository and commit):
+            return None
+        return f"{self.event.server_url}/{self.event.repository}/blob/{commit}"
+
+
+NOWHERE = Situation(
+    event=Event(),
+    activity=Activity(kind="gate", explanation="Nothing is known of the run."),
+    origin=Origin(),
+    git=GitError("Nobody looked for a checkout."),
+    github=None,
+)
+"""For callers that have no event and compare with nothing."""
+
+
+def survey(
+    settings: Settings, environ: Mapping[str, str], log: Callable[[str], None] = lambda _: None
+) -> tuple[Situation, list[Problem]]:
+    """Finds out what a run is about. Asks git, and GitHub where git can't know.
+
+    Args:
+        settings: As given; none of those that are looked at can stand in agent-eval.toml.
+        environ: Where GitHub's variables are.
+        log: Told about long waits.
+
+    Returns:
+        The situation, and what forbids the run.
+    """
+    try:
+        event = read_event(environ)
+    except EventError as error:
+        return NOWHERE, [
+            _error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")
+        ]
+    found = activity(
+        event,
+        mode=settings.mode,
+        allow_unsafe_pull_request_target=settings.allow_pull_request_target,
+        base_branches=settings.base_branches,
+    )
+    git: Git | GitError
+    try:
+        git = open_git(settings.root, environ)
+    except GitError as error:
+        git = error
+    situation = Situation(
+        event=event, activity=found, origin=_origin(event, found, git), git=git, github=_github(settings, event, log)
+    )
+    if found.kind == "refuse":
+        return situation, [_error("event-refused", found.explanation, None)]
+    situation = replace(situation, remote=_remote(settings, event))
+    return _with_wanted(situation, settings), []
+
+
+def _error(code: str, message: str, hint: str | None) -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
+
+
+def _github(settings: Settings, event: Event, log: Callable[[str], None]) -> GitHub | None:
+    if not event.name or event.repository is None:
+        return None
+    from agent_eval.github.client import GitHub
+
+    token = settings.github_token or ""
+    return GitHub(api_url=event.api_url, repository=event.repository, token=token, log=log)
+
+
+def _remote(settings: Settings, event: Event) -> Remote:
+    if not event.name or event.repository is None or settings.github_token is None:
+        return ORIGIN
+    return Remote(url=f"{event.server_url}/{event.repository}", token=settings.github_token)
+
+
+def _origin(event: Event, found: Activity, git: Git | GitError) -> Origin:
+    pull_request = found.pull_request
+    commit = (git.commit("HEAD") if isinstance(git, Git) else None) or found.commit or ""
+    return Origin(
+        repository=event.repository or "",
+        commit=commit,
+        ref=event.ref or "",
+        event=event.name,
+        base_commit=found.base_commit,
+        pull_request=None if pull_request is None else pull_request.number,
+        head_commit=None if pull_request is None else pull_request.head_sha,
+        workflow=event.workflow_path or "",
+        run_id=event.run_id,
+        run_attempt=event.run_attempt,
+        run_url=event.run_url,
+    )
+
+
+def _with_wanted(situation: Situation, settings: Settings) -> Situation:
+    event, found = situation.event, situation.activity
+    try:
+        if found.kind == "compare":
+            commit, how = _tested_on(situation)
+        elif found.kind == "record":
+            commit, how = _before(situation)
+        elif settings.base_ref is not None:
+            commit, how = _parted_from(situation, settings.base_ref)
+        else:
+            return situation
+    except (GitError, GitHubError) as error:
+        hint = f" {error.hint}" if error.hint else ""
+        return replace(situation, unwanted=f"It is not known which commit to compare with: {error.message}{hint}")
+    if commit is None:
+        return replace(situation, unwanted=how)
+    wanted = Wanted(
+        repository=event.repository or "",
+        base_ref=found.base_ref or settings.base_ref or "",
+        commit=commit,
+        how=how,
+        is_pull_request=found.kind != "record",
+        workflow=event.workflow_path or "",
+        artifact=settings.artifact_name,
+        own_run=event.run_id,
+    )
+    origin = situation.origin.model_copy(update={"base_commit": commit})
+    return replace(situation, wanted=wanted, origin=origin)
+
+
+def _tested_on(situation: Situation) -> tuple[str | None, str]:
+    """The commit that a pull request or a merge group was tested on top of, and how it was found."""
+    found, git = situation.activity, situation.git
+    pull_request = found.pull_request
+    if pull_request is None:
+        return found.base_commit, "what the merge group lies on top of"
+    head = git.commit("HEAD") if isinstance(git, Git) else None
+    if isinstance(git, Git) and head is not None:
+        parents = git.parents(head)
+        if len(parents) == 2 and pull_request.head_sha in parents[1:]:
+            return parents[0], "the first parent of the merge commit that was tested"
+        # The pull request's own commit, or whatever a step before has checked out.
+        return _merge_base(situation, git, pull_request.base_sha, head)
+    if situation.github is not None and found.commit is not None:
+        from agent_eval.github.runs import commit_parents
+
+        parents = commit_parents(situation.github, found.commit)
+        if len(parents) == 2:
+            return parents[0], "the first parent of GitHub's merge commit"
+    return None, "There is no git checkout, so that nobody knows which commit to compare with."
+
+
+def _merge_base(situation: Situation, git: Git, base: str, head: str) -> tuple[str | None, str]:
+    how = "where the tested commit and the base branch have parted"
+    if not git.is_shallow() and git.commit(base) is not None:
+        return git.merge_base(base, head), how
+    if situation.github is not None:
+        from agent_eval.github.runs import merge_base
+
+        return merge_base(situation.github, base, head), how
+    raise GitError(
+        f"The history of {short(head)} and {short(base)} is not in this clone.", hint="Check out with `fetch-depth: 0`."
+    )
+
+
+def _before(situation: Situation) -> tuple[str | None, str]:
+    """The commit whose history a run on the base branch goes on with."""
+    git, commit = situation.git, situation.origin.commit
+    parents: tuple[str, ...] = ()
+    if isinstance(git, Git) and commit and git.commit(commit) is not None:
+        parents = git.parents(commit)
+    elif situation.github is not None and commit:
+        from agent_eval.github.runs import commit_parents
+
+        parents = commit_parents(situation.github, commit)
+    return (parents[0], "the commit before this one") if parents else (None, "")
+
+
+def _parted_from(situation: Situation, ref: str) -> tuple[str | None, str]:
+    git = situation.git
+    if isinstance(git, GitError):
+        raise git
+    head = git.commit("HEAD")
+    base = git.commit(f"refs/remotes/origin/{ref}") or git.commit(ref)
+    if head is None or base is None:
+        raise GitError(
+            f"There is no branch or commit {ref} in this clone.", hint="Fetch it, or name another `base-ref`."
+        )
+    return _merge_base(situation, git, base, head)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The text of `agent-eval.toml` that holds for this run."""
+
+    text: str | None
+    """None: there is no such file."""
+    notice: str = ""
+    """What the reader of the comment must know about it; "" if nothing."""
+
+
+def rules(situation: Situation, root: Path, name: str) -> Rules:
+    """The rules of the base branch on a pull request, else those of the checkout: no proposal judges itself.
+
+    Args:
+        situation: What the run is about.
+        root: The directory that agent-eval works in.
+        name: The file's name.
+
+    Raises:
+        OSError: The checkout's own file can't be read.
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    path = root / name
+    own = path.read_text("utf-8") if path.is_file() else None
+    wanted = situation.wanted
+    if situation.activity.kind != "compare":
+        return Rules(text=own)
+    try:
+        if wanted is None:
+            raise GitError("the base's commit is not known.")
+        data = _file_at(situation, wanted.commit, name)
+        text = None if data is None else data.decode("utf-8")
+    except (GitError, GitHubError, UnicodeDecodeError) as error:
+        if own is None:
+            return Rules(text=None)
+        said = getattr(error, "message", "it is not UTF-8.")
+        return Rules(
+            text=own, notice=f"{name} of this pull request itself was applied, since the base's can't be read: {said}"
+        )
+    if text == own:
+        return Rules(text=own)
+    what = "adds" if text is None else "removes" if own is None else "changes"
+    held = "the defaults" if text is None else "those of the base branch"
+    return Rules(text=text, notice=f"This pull request {what} {name}, the gate's own rules. Applied were {held}.")
+
+
+def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
+    git = situation.git
+    if isinstance(git, Git):
+        try:
+            git.need(commit, situation.remote)
+            entry = git.entry(commit, git.prefix / PurePosixPath(name))
+            if entry is None:
+                return None
+            if entry.size is None or entry.size > _SMALL or not entry.mode.startswith("100"):
+                raise GitError(f"{name} is not a small regular file there.")
+            return git.blob(entry.blob)
+        except GitError:
+            if situation.github is None:
+                raise
+    if situation.github is None:
+        raise GitError("there is no git checkout.")
+    from agent_eval.github.runs import file_at
+
+    prefix = git.prefix if isinstance(git, Git) else PurePosixPath()
+    return file_at(situation.github, (prefix / name).as_posix(), commit)
+
+
+def gating_files_changed(situation: Situation) -> list[str]:
+    """Which files that decide about the verdict a pull request changes: criteria and eval files, by path, sorted.
+
+    Empty also when nobody can tell.
+    """
+    git, wanted = situation.git, situation.wanted
+    if not isinstance(git, Git) or wanted is None or situation.activity.kind != "compare":
+        return []
+    try:
+        changed = git.changed_files(wanted.commit, situation.origin.commit)
+    except GitError:
+        return []
+    configs = {"test_config.json", "eval_config.json"}
+    return sorted(path for path in changed if PurePosixPath(path).name in configs)
