@@ -11,13 +11,12 @@ from judged_samples import ScriptedModel, conversation, judged, refused, rubric,
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
 from agent_eval.criteria.judged.quality import YARDSTICKS
-from agent_eval.criteria.registry import build, supported, why_not
+from agent_eval.criteria.registry import build, supported
 from agent_eval.evalset.criterion_models import CRITERION_MODELS
 from agent_eval.evalset.criterion_reading import criterion
 from agent_eval.evalset.metrics import METRICS, Family
 from agent_eval.evalset.personas import PERSONAS
 from agent_eval.evalset.schema import PERSONA_IDS, ConversationScenario
-from agent_eval.evalset.suite import CriterionConfig
 from agent_eval.models.protocol import ModelRequest
 
 MATCH = "final_response_match_v2"
@@ -480,18 +479,6 @@ def test_vertex_metrics__the_middle_vote_counts() -> None:
 def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:
     for metric, yardstick in YARDSTICKS.items():
         assert yardstick.span == (METRICS[metric].low, METRICS[metric].high)
-
-
-def test_vertex_metrics__the_vertex_backend_is_refused_before_the_run_and_never_scored() -> None:
-    form = {"threshold": 0.5, "backend": "vertex"}
-    config = criterion("safety_v1", CRITERION_MODELS["safety_v1"].model_validate(form))
-
-    assert "vertex" in (why_not(config) or "")
-    assert refused(judged("safety_v1", always(None), backend="vertex"), conversation([turn()])).code == (
-        "backend-unavailable"
-    )
-    assert why_not(CriterionConfig(metric="safety_v1", threshold=0.5)) is None
-    assert why_not(CriterionConfig(metric="response_match_score", threshold=0.5)) is None
 
 
 @pytest.mark.parametrize(

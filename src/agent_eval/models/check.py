@@ -11,9 +11,10 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.models.endpoint import Endpoint, key_owner, provider_of, resolve
 from agent_eval.models.generation import sort_config
 from agent_eval.models.names import parse_model
-from agent_eval.models.pool import no_price
+from agent_eval.models.pool import no_price, price_of
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
+from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"
 """The code of the problem that a model can't be asked for want of credentials."""
@@ -61,6 +62,16 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         except ValueError as error:
             found.add(_Finding(code="judge-model-unknown", message=f"{error}."), use)
             continue
+        if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
+            found.add(
+                _Finding(
+                    code="judge-model-unknown",
+                    message=f"`{use.model}` is no model: Vertex AI's evaluation service judges nothing but "
+                    f"{', '.join(JUDGED_BY_SERVICE)}.",
+                ),
+                use,
+            )
+            continue
         for finding in _config_findings(use, protocol):
             found.add(finding, use)
         if settings.replay is not None:
@@ -70,7 +81,7 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
         except ModelFailure as missing:
             found.add(_Finding(code=NO_KEY, message=missing.message, hint=missing.hint), use)
             continue
-        if settings.budget.max_cost is not None and endpoint.name.price_key not in settings.prices:
+        if settings.budget.max_cost is not None and price_of(endpoint, settings) is None:
             unknown = no_price(endpoint)
             found.add(_Finding(code="judge-price-missing", message=unknown.message, hint=unknown.hint), use)
     return CheckedModels(problems=tuple(found.problems()), endpoints=endpoints)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.models.names import PROVIDERS, ModelName, Provider, parse_model
+from agent_eval.models.names import EVALUATION, PROVIDERS, ModelName, Provider, parse_model
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
 
 KEY_INPUT = "judge-api-key"
+_LOCATION = "GOOGLE_CLOUD_LOCATION"
 _ADC_FILE = "gcloud/application_default_credentials.json"
 
 
@@ -36,6 +38,8 @@ class Endpoint:
     """Of Google's application default credentials, if a file holds them."""
     api_version: str | None = None
     """Azure's, if it is asked in the dated way."""
+    storage_url: str | None = None
+    """Where Cloud Storage is instead, for the evaluation service's definitions; None: where it is for everybody."""
 
     @property
     def identity(self) -> str:
@@ -69,7 +73,8 @@ def key_owner(settings: ModelSettings, models: Iterable[str], environ: Mapping[s
         return None
     if settings.judge_model is not None:
         return provider_of(parse_model(settings.judge_model), environ).name
-    providers = sorted({provider_of(parse_model(model), environ).name for model in models})
+    # The evaluation service takes no key.
+    providers = sorted({provider_of(parse_model(model), environ).name for model in models} - {EVALUATION.name})
     if len(providers) > 1:
         raise ValueError(
             f"`{KEY_INPUT}` can't be for all of {', '.join(providers)}: set `judge-model`, whose provider gets it, and "
@@ -96,6 +101,8 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     except ValueError as error:
         raise ModelFailure("invalid-request", f"{error}.") from error
     provider = provider_of(name, environ)
+    if provider is EVALUATION:
+        return _evaluation(name, _base_url(provider, ModelSettings(), environ), environ)
     explicit = settings if provider.name == owner else ModelSettings()
     if provider.protocol != "gemini" and importlib.util.find_spec("openai") is None:
         raise ModelFailure(
@@ -167,6 +174,40 @@ def _vertex(
         project=project,
         location=location,
         credentials_file=file,
+    )
+
+
+def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str]) -> Endpoint:
+    """As ADK asks it: with application default credentials, in a project and a location that the environment names.
+
+    The client that ADK uses reads a GOOGLE_API_KEY too, and then asks for application default credentials all the same
+    (google-cloud-aiplatform 2.7.0, measured).
+    """
+    found = {variable: environ.get(variable, "").strip() for variable in ("GOOGLE_CLOUD_PROJECT", _LOCATION)}
+    missing = [variable for variable, value in found.items() if not value]
+    if missing:
+        raise ModelFailure(
+            "no-credentials",
+            f"Vertex AI's evaluation service is asked in a project and a location: {' and '.join(missing)} not set.",
+            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with google-github-actions/auth before this step; or "
+            'take `"backend": "vertex"` out of the criterion, and your judge is asked instead.',
+        )
+    for variable, value in found.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*" if variable != _LOCATION else r"[a-z0-9-]+", value):
+            raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is no name of one.")
+    file = _credentials_file(environ)
+    storage = environ.get("STORAGE_EMULATOR_HOST", "").strip().rstrip("/")
+    return Endpoint(
+        name=name,
+        provider=EVALUATION,
+        base_url=base_url,
+        api_key=None,
+        credential=f"application default credentials ({'a file' if file else 'the machine'})",
+        key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
+        project=found["GOOGLE_CLOUD_PROJECT"],
+        location=found[_LOCATION],
+        credentials_file=file,
+        storage_url=storage if storage.startswith(("http://", "https://")) else None,
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import first_line, shorten
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.generation import split_system
 from agent_eval.models.protocol import ModelFailure, ModelUsage
-from agent_eval.models.provider import Ask, Told, Trouble, status_trouble
+from agent_eval.models.provider import Ask, Told, Trouble, said, status_trouble, told_delay
 
 if TYPE_CHECKING:
     from google.genai import Client, errors, types
@@ -60,12 +59,12 @@ class GeminiClient:
         except TimeoutError as error:
             raise Trouble(f"no answer within {ask.timeout:g} s", kind="deadline", again=True) from error
         except httpx2.ConnectError as error:
-            raise Trouble(f"no connection: {_said(error)}", again=True, sent=False) from error
+            raise Trouble(f"no connection: {said(error)}", again=True, sent=False) from error
         except httpx2.TransportError as error:
-            raise Trouble(f"the connection broke: {_said(error)}", again=True) from error
+            raise Trouble(f"the connection broke: {said(error)}", again=True) from error
         except GoogleAuthError as error:
             raise Trouble(
-                f"Google's credentials did not work: {_said(error)}",
+                f"Google's credentials did not work: {said(error)}",
                 kind="no-credentials",
                 again=bool(getattr(error, "retryable", False)),
                 hopeless=not getattr(error, "retryable", False),
@@ -73,7 +72,7 @@ class GeminiClient:
                 sent=False,
             ) from error
         except ValueError as error:  # An answer that is no JSON, or no such message.
-            raise Trouble(f"the answer makes no sense: {_said(error)}", again=True) from error
+            raise Trouble(f"the answer makes no sense: {said(error)}", again=True) from error
         return _told(response)
 
     async def close(self) -> None:
@@ -134,22 +133,7 @@ def _word(value: Any) -> str:
 def _api_trouble(error: errors.APIError) -> Trouble:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     message = shorten(first_line(str(error.message or "")), 300)
-    return status_trouble(error.code or 0, message, headers, wait=_told_delay(error.details))
-
-
-def _told_delay(details: Any) -> float | None:
-    """Seconds in a `google.rpc.RetryInfo` of the error's body, how Gemini says when a quota is free again."""
-    found = details.get("error", details) if isinstance(details, dict) else {}
-    entries = found.get("details") if isinstance(found, dict) else None
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and str(entry.get("@type", "")).endswith("google.rpc.RetryInfo"):
-            match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(entry.get("retryDelay", "")))
-            return float(match[1]) if match else None
-    return None
-
-
-def _said(error: BaseException) -> str:
-    return shorten(first_line(str(error)) or type(error).__name__, 300)
+    return status_trouble(error.code or 0, message, headers, wait=told_delay(error.details))
 
 
 def _first_error(error: Any) -> str:
@@ -177,7 +161,7 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
         return GeminiClient(genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options))
     if endpoint.api_key is not None:
         return GeminiClient(genai.Client(vertexai=True, api_key=endpoint.api_key, http_options=options))
-    credentials, project = _google_credentials(endpoint)
+    credentials, project = google_credentials(endpoint)
     client = genai.Client(
         vertexai=True,
         credentials=credentials,
@@ -188,10 +172,16 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
     return GeminiClient(client)
 
 
-def _google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
+def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
+    """Application default credentials, and the project. May ask the machine for them: run it in a thread.
+
+    Raises:
+        ModelFailure: `no-credentials`.
+    """
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
+    only = endpoint.provider.protocol == "vertex-eval"
     try:
         # It reads the process's own environment and the machine's metadata server; there is no way to hand it others
         # that works for every kind of credentials.
@@ -199,8 +189,9 @@ def _google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
     except (GoogleAuthError, OSError, ValueError) as error:
         raise ModelFailure(
             "no-credentials",
-            f"`{endpoint.name.given}` is asked through Vertex AI, and there are no credentials: {_said(error)}",
-            "Use google-github-actions/auth before this step, or give an API key as `judge-api-key`.",
+            f"`{endpoint.name.given}` is asked through Vertex AI, and there are no credentials: {said(error)}",
+            "Use google-github-actions/auth before this step"
+            + ("." if only else ", or give an API key as `judge-api-key`."),
         ) from error
     if not (endpoint.project or project):
         raise ModelFailure(

@@ -13,7 +13,11 @@ from typing import Literal
 DEFAULT_JUDGE = "gemini-2.5-flash"
 """ADK's default judge (google-adk 2.13.0)."""
 
-Protocol = Literal["gemini", "openai", "azure"]
+VERTEX_EVAL = "vertex-eval"
+"""What Vertex AI's evaluation service is called among the models: it judges a few metrics by itself, and is no model
+that could be asked anything else (vertex_eval.py)."""
+
+Protocol = Literal["gemini", "openai", "azure", "vertex-eval"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,14 @@ PROVIDERS: Mapping[str, Provider] = {
 """By the prefix of a model's name. Names of variables and prefixes: docs.litellm.ai/docs/providers; addresses: the
 providers' own documentation."""
 
+EVALUATION = Provider(
+    name="vertex_ai_evaluation",
+    protocol="vertex-eval",
+    base_url_variables=("GOOGLE_VERTEX_BASE_URL",),
+    needs_key=False,
+)
+"""Not among PROVIDERS: it has no models to name."""
+
 _OTHER_SPELLINGS = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
 
 _VERTEX_PATH = re.compile(
@@ -140,7 +152,7 @@ class ModelName:
     def price_key(self) -> str:
         """What the price table calls it: the bare name of Google's and OpenAI's own models, else `provider/model`."""
         bare = self.model.rpartition("/")[2]
-        if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai"}:
+        if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai", EVALUATION.name}:
             return bare
         return f"{self.provider.name}/{self.model}"
 
@@ -152,6 +164,8 @@ def parse_model(name: str) -> ModelName:
         ValueError: No provider of ours has models of such a name; the message says which forms there are.
     """
     text = name.strip()
+    if text == VERTEX_EVAL:
+        return ModelName(given=name, provider=EVALUATION, model=text)
     if match := _VERTEX_PATH.fullmatch(text):
         if match["publisher"] not in {None, "google"}:
             raise ValueError(f"`{name}`: of the models on Vertex AI only Google's own can be asked")

@@ -12,6 +12,7 @@ from agent_eval.models.cache import CachedReply, ReplyCache, key_of
 from agent_eval.models.endpoint import Endpoint, key_owner, resolve
 from agent_eval.models.generation import sort_config
 from agent_eval.models.lane import Lane, Question
+from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
 from agent_eval.models.provider import Ask, Client, Told
 from agent_eval.models.settings import ModelSettings
@@ -168,7 +169,7 @@ class ModelPool:
         except ValueError as error:
             raise ModelFailure("invalid-request", f"{error}.") from error
         endpoint = resolve(model, self._settings, self._environ, owner=owner)
-        price = self._settings.prices.get(endpoint.name.price_key)
+        price = price_of(endpoint, self._settings)
         if price is None and self._settings.budget.max_cost is not None:
             raise no_price(endpoint)
         client = self._clients.get(endpoint.client_key)
@@ -190,9 +191,22 @@ async def open_models(
         await pool.close()
 
 
+def price_of(endpoint: Endpoint, settings: ModelSettings) -> Price | None:
+    """What a model's tokens cost, if that is known and if it tells how many it used."""
+    if endpoint.provider.protocol == "vertex-eval":
+        return None
+    return settings.prices.get(endpoint.name.price_key)
+
+
 def no_price(endpoint: Endpoint) -> ModelFailure:
     """A limit in money means nothing where nobody knows the price."""
     key = endpoint.name.price_key
+    if endpoint.provider.protocol == "vertex-eval":
+        return ModelFailure(
+            "budget",
+            "`max-cost` is set, but Vertex AI's evaluation service doesn't tell how much of it a call used.",
+            "Use `max-judge-calls`.",
+        )
     return ModelFailure(
         "budget",
         f"`max-cost` is set, but there is no price for `{key}`.",
@@ -210,6 +224,10 @@ def _open_client(endpoint: Endpoint, connections: int) -> Client:
         from agent_eval.models.gemini import open_gemini
 
         return open_gemini(endpoint, connections=connections)
+    if endpoint.provider.protocol == "vertex-eval":
+        from agent_eval.models.vertex_eval import open_vertex_eval
+
+        return open_vertex_eval(endpoint, connections=connections)
     from agent_eval.models.openai_chat import open_openai
 
     return open_openai(endpoint, connections=connections)

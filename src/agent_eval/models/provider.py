@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from agent_eval.core.text import first_line, shorten
 from agent_eval.models.protocol import FailureKind, ModelUsage
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
@@ -167,3 +169,19 @@ def status_trouble(status: int, message: str, headers: Mapping[str, str], *, wai
             sent=False,
         )
     return Trouble(f"the provider refused the request ({said})", kind="invalid-request", sent=False)
+
+
+def told_delay(details: Any) -> float | None:
+    """Seconds in a `google.rpc.RetryInfo` of the error's body, how Gemini says when a quota is free again."""
+    found = details.get("error", details) if isinstance(details, dict) else {}
+    entries = found.get("details") if isinstance(found, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and str(entry.get("@type", "")).endswith("google.rpc.RetryInfo"):
+            match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(entry.get("retryDelay", "")))
+            return float(match[1]) if match else None
+    return None
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, in one line of bounded length."""
+    return shorten(first_line(str(error)) or type(error).__name__, 300)

@@ -8,12 +8,15 @@ from dataclasses import replace
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.final_response import FinalResponseMatch
 from agent_eval.criteria.judged.hallucinations import Hallucinations
-from agent_eval.criteria.judged.judge import Judge
+from agent_eval.criteria.judged.judge import Judge, judge_options
 from agent_eval.criteria.judged.quality import YARDSTICKS, Quality
 from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES, RubricCriterion
 from agent_eval.criteria.judged.rubrics import Weights
 from agent_eval.criteria.judged.simulator import SimulatorQuality
+from agent_eval.criteria.judged.vertex import VertexQuality
 from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.models.names import VERTEX_EVAL
+from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 
 def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
@@ -56,13 +59,9 @@ def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
 
 
 def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
-    return Quality(
-        name=config.metric,
-        threshold=config.threshold,
-        judge=judge,
-        options=judge.options(config),
-        backend=config.options.get("backend", "judge"),
-    )
+    options = judge.options(config)
+    made = VertexQuality if options.model == VERTEX_EVAL else Quality
+    return made(name=config.metric, threshold=config.threshold, judge=judge, options=options)
 
 
 JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
@@ -77,9 +76,8 @@ JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
 
 def refusal(config: CriterionConfig) -> str | None:
     """Why a judged criterion can't be scored as configured; None: it can."""
-    if config.options.get("backend") == "vertex":
+    if judge_options(config).model == VERTEX_EVAL and config.metric not in JUDGED_BY_SERVICE:
         return (
-            f'`{config.metric}` asks for Vertex AI\'s evaluation service (`"backend": "vertex"`), which this version '
-            "can't call"
+            f"`{config.metric}` names `{VERTEX_EVAL}` as its judge, and Vertex AI's evaluation service can't judge it"
         )
     return None

@@ -12,6 +12,7 @@ from agent_eval.criteria.judged.ballot import lower_median, needed
 from agent_eval.criteria.judged.fence import Draft, Render, fenced
 from agent_eval.evalset.criterion_models import JudgeModelOptions
 from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.models.names import VERTEX_EVAL
 from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest
 
 DEFAULT_JUDGE = "gemini-2.5-flash"
@@ -59,10 +60,15 @@ class Options:
 def judge_options(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options:
     """How a configured criterion is judged: its own `judge_model` wins over the default.
 
-    `parallelism_limit` is not among it: how many calls are under way is decided for the whole run.
+    `parallelism_limit` is not among it: how many calls are under way is decided for the whole run. With
+    `"backend": "vertex"` Vertex AI's evaluation service is asked, and once, as it takes its votes by itself.
     """
+    if config.options.get("backend") == "vertex":
+        return Options(model=VERTEX_EVAL, samples=1)
     options = config.options.get("judge_model_options") or JudgeModelOptions()
     model = options.judge_model if "judge_model" in options.model_fields_set else default_model
+    if model == VERTEX_EVAL:
+        return Options(model=VERTEX_EVAL, samples=1)
     return Options(model=model, samples=options.num_samples, config=options.judge_model_config or {})
 
 

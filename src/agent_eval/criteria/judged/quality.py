@@ -1,5 +1,7 @@
 """The five metrics that ADK sends to Vertex AI's evaluation service, judged here by the configured judge.
 
+`"backend": "vertex"` has the service judge them (vertex.py).
+
 Vertex AI's prompts and rubrics stay on its servers, so scores of the two can't be compared one by one. What is the same
 is how turns become a case: the single-turn metrics are means over turns, the others judge the conversation once.
 """
@@ -138,15 +140,9 @@ class Quality:
     threshold: float
     judge: Judge
     options: Options
-    backend: str = "judge"
-    """`vertex` is refused before anything runs; should it come here all the same, there is no score."""
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run."""
-        if self.backend != "judge":
-            return NotEvaluated(
-                code="backend-unavailable", message=f"this version can't ask the backend {self.backend!r}"
-            )
         yardstick, turns = YARDSTICKS[self.name], conversation.actual
         if yardstick.needs_reference or conversation.expected is not None:
             pairs = paired(conversation)
