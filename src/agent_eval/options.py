@@ -337,6 +337,20 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="WHERE",
     ),
     Setting(
+        input="base-ref",
+        help="The branch or commit to compare with where no pull request says it: on a laptop, in GitLab, in Jenkins.",
+        parse=_text,
+        in_file=False,
+        metavar="REF",
+    ),
+    Setting(
+        input="base-branches",
+        help="Names or globs of branches besides the default one whose runs record baselines, e.g. release/*.",
+        parse=words,
+        in_file=False,
+        metavar="PATTERN",
+    ),
+    Setting(
         input="baseline-evals",
         help="Whose eval files and criteria `rerun` and confirmations on the base use: head, so that only the agent "
         "differs, or base.",
