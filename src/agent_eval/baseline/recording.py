@@ -44,7 +44,7 @@ def may_record(origin: Origin | None, *, branches: Collection[str]) -> Permissio
     if not origin.ref.startswith("refs/heads/") or branch not in branches:
         return Permission(
             allowed=False,
-            why=f"Only {' and '.join(sorted(branches)) or 'the base branch'} records baselines; "
+            why=f"Baselines are recorded on {' and '.join(sorted(branches)) or 'the base branch'} only; "
             f"this is {harmless(branch) or 'no branch'}.",
         )
     return Permission(allowed=True, why=f"A run of {branch} records the baseline for pull requests to it.")

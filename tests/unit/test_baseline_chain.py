@@ -1,0 +1,197 @@
+"""The order of sources, what came of them, and who may record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from baseline_samples import REPOSITORY, WORKFLOW, results, sha
+
+from agent_eval.baseline.chain import AUTO, Choice, parse_order, resolve
+from agent_eval.baseline.outcome import (
+    Baseline,
+    FetchFailed,
+    Found,
+    Incompatible,
+    NoneYet,
+    Provenance,
+    Step,
+    outcome_of,
+    to_report,
+)
+from agent_eval.baseline.recording import may_record
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
+from agent_eval.results.report import Origin
+
+WANTED = Wanted(
+    repository=REPOSITORY,
+    base_ref="main",
+    commit=sha(9),
+    how="the first parent of the merge commit that was tested",
+    is_pull_request=True,
+    workflow=WORKFLOW,
+)
+FOUND = Found(
+    report=results(),
+    provenance=Provenance(
+        commit=sha(7), distance=2, run_id=5, run_url="https://github.com/octo/bots/actions/runs/5", recorded_at=1.79e9
+    ),
+    message="The base's results are those of main.",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "choices"),
+    [
+        ("auto", AUTO),
+        ("none", ()),
+        (" artifact ", (Choice(source="artifact"),)),
+        ("rerun,artifact", (Choice(source="rerun"), Choice(source="artifact"))),
+        (
+            "artifact, file: evals/base line.json ,rerun",
+            (Choice(source="artifact"), Choice(source="file", path="evals/base line.json"), Choice(source="rerun")),
+        ),
+        (
+            "file:a.json,file:./b//c.json",
+            (Choice(source="file", path="a.json"), Choice(source="file", path="b/c.json")),
+        ),
+    ],
+)
+def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
+    assert parse_order(text) == choices
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", "must be auto, none, or sources in order"),
+        ("artefact", "must be auto, none, or sources in order"),
+        ("auto,rerun", "must be auto, none, or sources in order"),
+        ("artifact,none", "must be auto, none, or sources in order"),
+        ("artifact,,rerun", "must be auto, none, or sources in order"),
+        ("rerun,artifact,rerun", "must name each source once"),
+        ("file:a.json,file:./a.json", "must name each source once"),
+        ("file:", "with a path inside the repository"),
+        ("file:.", "with a path inside the repository"),
+        ("file:/etc/passwd", "with a path inside the repository"),
+        ("file:../other/results.json", "with a path inside the repository"),
+        ("file:a/../../results.json", "with a path inside the repository"),
+    ],
+)
+def test_what_is_no_order(text: str, wanted: str) -> None:
+    with pytest.raises(ValueError, match=wanted):
+        parse_order(text)
+
+
+@dataclass
+class Source:
+    source: BaselineSource
+    answer: Baseline
+    asked: list[Wanted] = field(default_factory=list)
+
+    async def find(self, wanted: Wanted) -> Baseline:
+        self.asked.append(wanted)
+        return self.answer
+
+
+async def test_the_first_that_has_one_wins_and_the_rest_is_not_asked() -> None:
+    artifact, file, rerun = (
+        Source("artifact", FetchFailed(message="The artifact has expired.")),
+        Source("file", FOUND),
+        Source("rerun", FOUND),
+    )
+
+    outcome = await resolve([artifact, file, rerun], WANTED)
+
+    assert outcome.report is FOUND.report
+    assert [step.source for step in outcome.steps] == ["artifact", "file"]
+    assert (artifact.asked, file.asked, rerun.asked) == ([WANTED], [WANTED], [])
+
+
+async def test_the_order_is_the_callers() -> None:
+    sources = [Source("rerun", FOUND), Source("artifact", FOUND)]
+
+    outcome = await resolve(sources, WANTED)
+
+    assert [step.source for step in outcome.steps] == ["rerun"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "message"),
+    [
+        ([NoneYet(message="None."), NoneYet(message="Nor here.")], "none-yet", "None."),
+        ([NoneYet(message="None."), FetchFailed(message="403.", hint="Permit it.")], "fetch-failed", "403. Permit it."),
+        ([FetchFailed(message="403."), FetchFailed(message="Too late.")], "fetch-failed", "403."),
+        ([FetchFailed(message="403."), Incompatible(message="Other judge.")], "incompatible", "Other judge."),
+        ([], "none-yet", "No baseline was asked for (`baseline: none`)."),
+    ],
+)
+async def test_the_weightiest_reason_is_the_reason_and_all_are_told(
+    answers: list[Baseline], status: str, message: str
+) -> None:
+    sources: list[BaselineSource] = ["artifact", "file"]
+    outcome = await resolve([Source(name, one) for name, one in zip(sources, answers, strict=False)], WANTED)
+
+    report = to_report(outcome, WANTED)
+
+    assert (report.status, report.message) == (status, message)
+    assert (report.source, report.commit, report.distance) == (None, None, None)
+    assert report.wanted_commit == sha(9)
+    assert len(report.steps) == len(answers)
+
+
+def test_what_was_found_is_told_with_its_provenance() -> None:
+    before = NoneYet(message="There is no file.", hint="Commit one.")
+    outcome = outcome_of([Step(source="file", baseline=before), Step(source="artifact", baseline=FOUND)])
+
+    assert to_report(outcome, WANTED) == BaselineReport(
+        status="found",
+        source="artifact",
+        commit=sha(7),
+        wanted_commit=sha(9),
+        distance=2,
+        run_url="https://github.com/octo/bots/actions/runs/5",
+        recorded_at=1.79e9,
+        message="The base's results are those of main.",
+        steps=[
+            BaselineStep(source="file", status="none-yet", message="There is no file. Commit one."),
+            BaselineStep(source="artifact", status="found", message="The base's results are those of main."),
+        ],
+    )
+
+
+def _origin(**changes: object) -> Origin:
+    facts = {"repository": REPOSITORY, "commit": sha(1), "ref": "refs/heads/main", "event": "push"}
+    return Origin.model_validate(facts | changes)
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed", "why"),
+    [
+        (_origin(), True, "A run of main records the baseline"),
+        (_origin(event="schedule"), True, "A run of main"),
+        (_origin(event="workflow_dispatch"), True, "A run of main"),
+        (_origin(ref="refs/heads/release/2"), True, "A run of release/2"),
+        (
+            _origin(ref="refs/heads/feature"),
+            False,
+            "Baselines are recorded on main and release/2 only; this is feature.",
+        ),
+        (_origin(ref="refs/tags/main"), False, "this is refs/tags/main"),
+        (_origin(ref=""), False, "this is no branch"),
+        (_origin(event="pull_request", pull_request=3), False, "this is pull_request"),
+        (_origin(event="push", pull_request=3), False, "Only a push, a schedule or a dispatch"),
+        (_origin(event="pull_request_target"), False, "this is pull_request_target"),
+        (_origin(event="merge_group"), False, "this is merge_group"),
+        (_origin(event="workflow_run"), False, "this is workflow_run"),
+        (_origin(event=""), False, "this is a run outside of CI"),
+        (Origin(), False, "Nobody knows which branch was tested"),
+        (None, False, "Nobody knows which branch was tested"),
+    ],
+)
+def test_only_runs_of_the_base_branch_record(origin: Origin | None, allowed: bool, why: str) -> None:
+    permission = may_record(origin, branches=["release/2", "main"])
+
+    assert permission.allowed is allowed
+    assert why in permission.why

@@ -1,0 +1,104 @@
+"""When nothing at all can be compared, in words; as long as one case can be, the comparison says the rest."""
+
+from __future__ import annotations
+
+import pytest
+from baseline_samples import case, measured, results
+
+from agent_eval.baseline.compatibility import incomparable, with_head
+from agent_eval.baseline.outcome import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
+from agent_eval.results.report import RunReport
+
+HEAD = results()
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        results(),
+        results(case("one"), case("two", fingerprint="other")),
+        results(case("one"), case("three")),
+        results(case("one", fingerprint=""), case("three")),
+        results(case("one", "failed")),
+        results(case("one", "passed", measured(1.0, fingerprint="")), case("two", "passed", measured(1.0, judge="a"))),
+        results(case("one", "passed", measured(1.0), measured(1.0, name="safety_v1", judge="other"))),
+        results(case("one", "errored")),
+    ],
+)
+def test_one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
+    assert incomparable(HEAD, base) is None
+
+
+def test_cases_without_gating_criteria_on_either_side() -> None:
+    bare = case("one")
+    bare.metrics = []
+
+    assert incomparable(results(bare), results(bare)) is None
+
+
+GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gpt-5", fingerprint="g")
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "message"),
+    [
+        (
+            HEAD,
+            results(scoring_version=7),
+            "The base's scores mean something else: they were made by scoring version 7, these by 1.",
+        ),
+        (
+            HEAD,
+            results(case("other")),
+            "None of the 2 cases of this run is among the 1 case of the base's results.",
+        ),
+        (
+            HEAD,
+            results(case("one", fingerprint="x"), case("two", fingerprint="y")),
+            "All 2 cases that both sides have are changed: they ask or expect something else now.",
+        ),
+        (
+            results(case("one", "passed", GEMINI)),
+            results(case("one", "passed", OTHER)),
+            "The judge is another one (gpt-5 on the base, gemini-2.5-flash now), so that no score can be compared.",
+        ),
+        (
+            results(case("one", "passed", GEMINI)),
+            results(case("one", "passed", measured(1.0))),
+            "The judge is another one (no model on the base, gemini-2.5-flash now), so that no score can be compared.",
+        ),
+        (
+            HEAD,
+            results(case("one", "passed", measured(1.0, fingerprint="stricter"))),
+            "The criteria measure something else now (response_match_score), so that no score can be compared.",
+        ),
+        (
+            HEAD,
+            results(case("one", "passed", measured(1.0, name="safety_v1"))),
+            "No criterion of this run was measured on the base.",
+        ),
+    ],
+)
+def test_why_nothing_can_be_compared(head: RunReport, base: RunReport, message: str) -> None:
+    assert incomparable(head, base) == Incompatible(message=message)
+
+
+def test_what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
+    found = Found(report=results(case("other")), provenance=Provenance(commit="a" * 40), message="Found.")
+    before = NoneYet(message="No artifact.")
+    outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=found)])
+
+    checked = with_head(outcome, HEAD)
+
+    assert isinstance(checked.baseline, Incompatible)
+    assert checked.report is None
+    assert [step.baseline for step in checked.steps] == [before, checked.baseline]
+
+
+def test_a_baseline_that_fits_stays_as_it_is() -> None:
+    found = Found(report=results(), provenance=Provenance(commit="a" * 40), message="Found.")
+    outcome = outcome_of([Step(source="artifact", baseline=found)])
+
+    assert with_head(outcome, HEAD) is outcome
+    missing = outcome_of([Step(source="artifact", baseline=NoneYet(message="No artifact."))])
+    assert with_head(missing, HEAD) is missing

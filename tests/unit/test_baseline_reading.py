@@ -1,0 +1,109 @@
+"""Somebody else's results.json: what is read, what is another version's, what is not to be trusted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from baseline_samples import case, measured, results, wire
+
+from agent_eval import __version__
+from agent_eval.baseline.outcome import FetchFailed, Incompatible
+from agent_eval.baseline.reading import incomplete, read_report
+from agent_eval.results.report import SCORING_VERSION, RunReport, RunResult
+
+WHERE = "The artifact of run 7"
+
+
+def _changed(**changes: Any) -> bytes:
+    content = json.loads(wire(results()))
+    return json.dumps(content | changes).encode()
+
+
+def test_what_we_write_is_read() -> None:
+    report = results(case("one"), case("two", "failed"))
+
+    assert read_report(wire(report), WHERE) == report
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"schema_version": "1"', "it is not JSON"),
+        (b"[]", "it is not a results.json of agent-eval"),
+        (b'{"coverage": 17}', "it is not a results.json of agent-eval"),
+        (b"[" * 100_000, "it is not JSON"),
+        (_changed(verdict="fine"), "it does not fit the schema of results.json (verdict: "),
+        (_changed(cases="none", num_runs="x"), "and 1 more mistake)"),
+        (wire(results(case("one"), case("one"))), "it has the case evals/a.test.json:one 2 times or more"),
+        (wire(results()).replace(b'"score":1.0', b'"score":NaN', 1), "it has a score that is not a number"),
+        (wire(results()).replace(b'"score":1.0', b'"score":1e999', 1), "it has a score that is not a number"),
+        (wire(results()).replace(b'"duration":0.5', b'"duration":-Infinity', 1), "it has a score that is not a number"),
+    ],
+)
+def test_what_is_no_report_is_not_used(data: bytes, told: str) -> None:
+    found = read_report(data, WHERE)
+
+    assert isinstance(found, FetchFailed)
+    assert found.message.startswith(f"{WHERE} is not used: ")
+    assert told in found.message
+
+
+def test_another_version_of_the_schema_is_told_by_both_versions() -> None:
+    found = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
+
+    assert found == Incompatible(
+        message=f"{WHERE} was written by agent-eval 3.1.0 in version 2 of the results' schema; "
+        f"this is agent-eval {__version__}, which reads version 1.",
+        hint="The base branch's next run records results that can be compared.",
+    )
+
+
+def test_a_newer_version_that_tells_more() -> None:
+    found = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
+
+    assert isinstance(found, Incompatible)
+    assert "written by agent-eval 1.9.0, which tells more than this version" in found.message
+    assert "weather" in found.message
+
+
+def test_scores_that_mean_something_else() -> None:
+    found = read_report(_changed(scoring_version=SCORING_VERSION + 1), WHERE)
+
+    assert isinstance(found, Incompatible)
+    assert f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})" in found.message
+
+
+def test_hostile_words_stay_words() -> None:
+    found = read_report(_changed(schema_version="2", tool_version="\x1b[31m1\n::error::x" + "y" * 500), WHERE)
+
+    assert isinstance(found, Incompatible)
+    assert "\x1b" not in found.message
+    assert "\n" not in found.message
+    assert len(found.message) < 400
+
+
+def _cut_off() -> RunReport:
+    half = case("two", "failed")
+    half.runs.append(RunResult(run_id="two#2", run=1, status="not_run"))
+    return results(case("one"), half)
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (results(), None),
+        (results(case("one", "failed"), case("two", "failed")), None),
+        (results(case("one"), case("two", "errored")), None),
+        (results(case("one", "quarantined")), None),
+        (results(verdict="invalid", cases=[]), "its eval files or settings were invalid, so nothing was run"),
+        (results(cases=[]), "it has no cases"),
+        (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not run to the end, so it was broken off"),
+        (_cut_off(), "1 of its 2 cases did not run to the end, so it was broken off"),
+        (results(case("one", "errored", measured(None))), "errors kept all of its cases from being judged"),
+    ],
+)
+def test_red_results_serve_and_partial_ones_do_not(report: RunReport, reason: str | None) -> None:
+    assert incomplete(report) == reason
