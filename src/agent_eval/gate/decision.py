@@ -45,8 +45,8 @@ class Rules:
     """By metric. A metric that isn't here is not tested; `{}` means the cases' pass or fail alone."""
     cases: Mapping[str, Mapping[str, MetricRule]] = field(default_factory=dict)
     """Exceptions, by case id and metric."""
-    confirm_runs: int = 16
-    """The most confirmation runs of one suspicious case, per side."""
+    confirm_runs: int = 15
+    """How many confirmation runs of the head a suspicious case has at most. More see smaller drops and cost more."""
     seed: int = 0
 
 
@@ -77,7 +77,7 @@ class DecisionReason:
     """Why the outcome is what it is."""
 
     code: str
-    """`case-worse`, `cases-worse-together`, `suite-worse`, `case-broken-thin-base`, `thin-base`, `budget`."""
+    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`."""
     message: str
     """One sentence for people, with the numbers."""
     metric: str = "pass"
@@ -102,6 +102,10 @@ class CaseDecision:
     """One-sided: how likely a drop like this is if nothing changed; of the runs that count, before Holm."""
     p_adjusted: float | None
     """The same, after allowing for all that was tested."""
+    by: Literal["comparison", "threshold"] = "comparison"
+    """`threshold`: the base has too few runs to compare with, so the case is judged by its own runs."""
+    undecided: bool = False
+    """It fails more often than not, and neither history nor budget allow to say whether that is new."""
     would_decide: str | None = None
     """What is missing where data is too thin, e.g. "2 more runs of the base would decide"."""
 
@@ -120,7 +124,7 @@ class SuiteTest:
     p_value: float | None
     """Screening runs of all cases against the base."""
     p_confirm: float | None
-    """Confirmation runs of the suspicious cases against the base, all together."""
+    """Confirmation runs of the suspicious cases against the base, all together; None when there are none."""
     p_adjusted: float | None
     """Both in one, after Holm over the metrics: blocks when it is at most alpha."""
     minimum_detectable_drop: float | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-PASS = "pass"
+PASS = "pass"  # noqa: S105 - the name of a series
 """The name of the series that says whether the case passed: 1.0 or 0.0 a run. All others are scores of metrics."""
 
 
@@ -19,13 +19,15 @@ class Series:
     """What one case gave for one metric, one value per judged run. Runs that errored have no value and are left out."""
 
     head_screen: tuple[float, ...] = ()
-    """The head's ordinary runs (`num_runs`), 0 to 1, higher is better."""
+    """The head's ordinary runs (`num_runs`). Higher is better: whoever has a cost turns its sign."""
     head_confirm: tuple[float, ...] = ()
     """The head's extra runs, in the order in which they were made."""
     base: tuple[float, ...] = ()
     """The base's stored runs, newest last."""
+    base_screen: tuple[float, ...] = ()
+    """The base's runs of today of every case, made beside `head_screen` (`baseline: rerun`)."""
     base_confirm: tuple[float, ...] = ()
-    """The base's runs of today, made in its worktree, in the order in which they were made."""
+    """The base's runs of today of suspicious cases, made in its worktree beside `head_confirm`."""
     base_days: tuple[str, ...] | None = None
     """Which record (commit or run id) each value of `base` is from; as long as `base`. None when nobody knows."""
     threshold: float | None = None
@@ -35,13 +37,10 @@ class Series:
         """Checks what would make every later number wrong.
 
         Raises:
-            ValueError: A value is not within 0..1, or `base_days` is not as long as `base`.
+            ValueError: `base_days` is not as long as `base`.
         """
         if self.base_days is not None and len(self.base_days) != len(self.base):
             raise ValueError(f"base_days has {len(self.base_days)} entries for {len(self.base)} runs")
-        for value in (*self.head_screen, *self.head_confirm, *self.base, *self.base_confirm):
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"a score must be within 0 and 1, not {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

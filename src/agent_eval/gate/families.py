@@ -1,0 +1,281 @@
+"""One metric over all cases: who is suspicious, which runs it still needs, and its p-values. Pure.
+
+A *family* is what shares an error rate: all cases of one metric under the same rule. Its p-value joins two tests that
+look at different things, each with its share of the error rate: the screening runs of all cases (the suite), which see
+many small drops at once, and the confirmation runs of the suspicious cases, which see few large ones.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import comb, fsum
+from typing import TYPE_CHECKING
+
+from agent_eval.gate.confirmation import Trial, pooled_p, promise
+from agent_eval.gate.decision import Budget, MetricRule, Rules
+from agent_eval.gate.evidence import Series
+from agent_eval.gate.screening import Table, suite_p, suite_scores_p
+from agent_eval.gate.statistics import exact_p, permutation_p
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SUITE_SHARE = 0.6
+"""Of a family's error rate; the suspicious cases have the rest. Chosen with benchmarks/gate_error_rates.py: more makes
+drops of everything, less makes drops of a few cases easier to see."""
+ROUND = 3
+"""Confirmation runs of a case between two looks."""
+THIN_BASE = 5
+"""With fewer runs of the base, and a worktree to run it in, the suspicious cases get fresh ones."""
+FULL_BASE = 10
+"""How many runs of the base they have then."""
+THRESHOLD_RUNS = 6
+"""A case that fails that often in a row, after it failed in the screening, while all of its few runs on the base passed,
+is broken. Of the cases that pass every other time 1 in 256 looks like this, with one run on the base."""
+LOOKS = {1: 0.2, 2: 0.3, 5: 0.5}
+"""For scores, after which rounds the confirmation runs are tested, and with which share of the error rate."""
+_FUTILE = 0.3
+"""A case whose scores look as innocent as this p-value gets no more runs."""
+_MARGIN = 0.02
+"""A score within its usual range but for this much is not suspicious."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspect:
+    """A case whose screening runs look worse."""
+
+    index: int
+    """Of the case in the family."""
+    trial: Trial
+    """For scores only its numbers of runs mean something."""
+    promise: float
+    """Above 1: worth more runs."""
+    red: bool
+    """No run of the base passed, and there were some."""
+    counted: bool
+    """Its failures are counted: it is a series of zeros and ones."""
+    thin: bool
+    """Whatever further runs say, a comparison with the base can't show anything."""
+    p_value: float
+    """Of its confirmation runs alone, valid whenever it is looked at."""
+    weight: float
+    """Its share of the error rate of all suspicious cases together."""
+
+    @property
+    def active(self) -> bool:
+        """Whether more runs could tell something."""
+        trial = self.trial
+        if self.dead:
+            return False
+        if self.thin:
+            return self.counted and trial.made < THRESHOLD_RUNS and 2 * trial.failures >= trial.made
+        return self.promise >= 1.0 and (trial.made < trial.planned or trial.base_made < trial.base_planned)
+
+    @property
+    def dead(self) -> bool:
+        """Whether it fails so often in a row that it must not pass for want of history."""
+        trial = self.trial
+        if not self.counted or self.red or trial.base_planned >= THIN_BASE or 2 * trial.base_failures > trial.base_made:
+            return False
+        enough = trial.planned if trial.base_failures else THRESHOLD_RUNS
+        return trial.failures == trial.made >= enough
+
+
+@dataclass(kw_only=True)
+class Family:
+    """All cases of one metric under one rule."""
+
+    metric: str
+    rule: MetricRule
+    """Its `max_drop` is not used: each case has its own."""
+    rules: Rules
+    budget: Budget
+    case_ids: list[str] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+    drops: list[float] = field(default_factory=list)
+    """The tolerance of each case."""
+    binary: bool = True
+    """All values are zeros and ones."""
+
+    def add(self, case_id: str, series: Series, max_drop: float) -> None:
+        """Adds a case."""
+        self.case_ids.append(case_id)
+        self.series.append(series)
+        self.drops.append(max_drop)
+        if self.binary and not is_binary(series):
+            self.binary = False
+
+    @cached_property
+    def fresh_only(self) -> bool:
+        """Whether only runs of the same day are compared."""
+        return self.rules.confirm_on_base == "always" and self.budget.can_run_base
+
+    @cached_property
+    def suite_p(self) -> float | None:
+        """The screening runs of all cases against the base's; None when no case has both."""
+        rng = self._rng("")
+        if self.binary:
+            tables: Counter[Table] = Counter()
+            for series in self.series:
+                head, base = series.head_screen, self.screen_base(series)
+                if head and base:
+                    tables[Table(failed(head), len(head), failed(base), len(base))] += 1
+            return suite_p(tables, rng) if tables else None
+        pairs = [
+            ([value + drop for value in series.head_screen], self.screen_base(series))
+            for series, drop in zip(self.series, self.drops, strict=True)
+        ]
+        pairs = [pair for pair in pairs if pair[0] and pair[1]]
+        return suite_scores_p(pairs, rng) if pairs else None
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """The suspicious cases, in the order of the family."""
+        found = [index for index, series in enumerate(self.series) if self._suspicious(index, series)]
+        first = sum(self._below(self.series[index]) for index in found)
+        return [self._suspect(index, len(found), first) for index in found]
+
+    @cached_property
+    def confirm_p(self) -> float | None:
+        """The confirmation runs of all suspicious cases together; None when there are none."""
+        tested = [suspect for suspect in self.suspects if suspect.trial.base_planned]
+        if not any(suspect.trial.made for suspect in tested):
+            return None
+        if self.binary:
+            return pooled_p(suspect.trial for suspect in tested)
+        return min(1.0, *(suspect.p_value / suspect.weight for suspect in tested))
+
+    @property
+    def p_value(self) -> float:
+        """Both tests in one."""
+        suite, confirm = self.suite_p, self.confirm_p
+        share = SUITE_SHARE if suite is not None else 0.0
+        parts = [1.0]
+        if suite is not None:
+            parts.append(suite / SUITE_SHARE)
+        if confirm is not None:
+            parts.append(confirm / (1 - share))
+        return min(parts)
+
+    def base_of(self, series: Series) -> tuple[float, ...]:
+        """The base's runs with which confirmation runs are compared, as far as they were made."""
+        if self.fresh_only:
+            return (*series.base_screen, *series.base_confirm)
+        return (*series.base, *series.base_screen, *series.base_confirm)
+
+    def screen_base(self, series: Series) -> tuple[float, ...]:
+        """The base's runs with which screening runs are compared."""
+        return series.base_screen if self.fresh_only else (*series.base, *series.base_screen)
+
+    def _below(self, series: Series) -> bool:
+        """Whether a screening run failed: the one suspicion that owes nothing to the base."""
+        if self.binary:
+            return failed(series.head_screen) > 0
+        return series.threshold is not None and any(value < series.threshold for value in series.head_screen)
+
+    def _suspicious(self, index: int, series: Series) -> bool:
+        if not series.head_screen:
+            return False
+        if self._below(series):
+            # Where the stored base doesn't count in the test it may say whom to look at.
+            stored = promise(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
+            return not (self.fresh_only and self.binary and series.base and stored < 1.0)
+        if self.binary:
+            return False
+        base = (*series.base, *series.base_screen)
+        mean = fsum(series.head_screen) / len(series.head_screen)
+        return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
+
+    def _promise(self, series: Series) -> float:
+        base = (*series.base, *series.base_screen, *series.base_confirm)
+        confirm = series.head_confirm
+        return promise(failed(series.head_screen), failed(confirm), len(confirm), failed(base), len(base))
+
+    def _base_planned(self, series: Series) -> int:
+        have = len(series.base_screen) if self.fresh_only else len(series.base) + len(series.base_screen)
+        fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
+        if not fresh or (not self.fresh_only and have >= THIN_BASE):
+            return have
+        return max(have, FULL_BASE)
+
+    def _suspect(self, index: int, count: int, first: int) -> Suspect:
+        series = self.series[index]
+        planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
+        head, base = series.head_confirm[:planned], self.base_of(series)[:base_planned]
+        if self.binary:
+            trial = Trial(failed(head), len(head), planned, failed(base), len(base), base_planned)
+            thin = exact_p(planned, planned, 0, base_planned) > self.level
+            hopeless = not thin and trial.best_p_value > self.rules.alpha
+            return Suspect(
+                index=index,
+                trial=trial,
+                red=is_red(self.base_of(series) or series.base),
+                counted=True,
+                promise=0.0 if hopeless else self._promise(series),
+                thin=thin,
+                p_value=trial.p_value,
+                weight=1 / count,
+            )
+        trial = Trial(0, len(head), planned, 0, len(base), base_planned)
+        shifted = [value + self.drops[index] for value in head]
+        rounds, odd = divmod(len(head), ROUND)
+        share = 0.0 if odd or len(base) < base_planned or not base else LOOKS.get(rounds, 0.0)
+        raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
+        return Suspect(
+            index=index,
+            trial=trial,
+            red=False,
+            counted=False,
+            promise=0.0 if share and raw > _FUTILE else 2.0,
+            thin=1 / comb(planned + base_planned, planned) > self.level,
+            p_value=min(1.0, raw / share) if share else 1.0,
+            weight=self._weight(series, count, first),
+        )
+
+    def _weight(self, series: Series, count: int, first: int) -> float:
+        """Half of the error rate is for cases that failed their threshold; the others were chosen by their base runs.
+
+        Such a choice favours bases that were lucky. That is allowed for by counting all cases, not the chosen ones.
+        """
+        if self.fresh_only:
+            return 1 / count
+        if not first:
+            return 1 / len(self.series)
+        return 0.5 / len(self.series) + (0.5 / first if self._below(series) else 0.0)
+
+    @cached_property
+    def level(self) -> float:
+        """The error rate of its suspicious cases if there is no other family."""
+        alpha = self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
+        return alpha * (1 - SUITE_SHARE)
+
+    def _rng(self, name: str) -> np.random.Generator:
+        import numpy as np
+
+        return np.random.default_rng(
+            [self.rules.seed, zlib.crc32(self.metric.encode()), zlib.crc32(name.encode()), len(name)]
+        )
+
+
+def failed(values: Sequence[float]) -> int:
+    """How many runs of a series of zeros and ones failed."""
+    return len(values) - int(sum(values))
+
+
+def is_red(base: Sequence[float]) -> bool:
+    """Whether no run of the base passed, and there were some."""
+    return bool(base) and not any(base)
+
+
+def is_binary(series: Series) -> bool:
+    """Whether all values are zeros and ones."""
+    return _BINARY.issuperset(
+        (*series.head_screen, *series.head_confirm, *series.base, *series.base_screen, *series.base_confirm)
+    )
+
+
+_BINARY = frozenset((0.0, 1.0))

@@ -1,0 +1,342 @@
+"""Exact tests and intervals for small samples of runs. Pure; nothing here knows what an agent is.
+
+The tests rest on one assumption, *exchangeability*: when nothing changed, the runs of one case on head and base come
+from one source, so every way to deal them to the two sides is equally likely. Whatever the case's rate or score is, and
+whether or not it is the same as another case's, doesn't matter. What breaks it is a day on which every run is worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NORMAL = NormalDist()
+_SAME = 1e-12
+"""Sums of the same scores in another order differ by this much; they count as equal, which errs to the safe side."""
+
+
+@lru_cache(maxsize=16384)
+def dealt(failures: int, head: int, base: int) -> tuple[int, tuple[float, ...]]:
+    """How many of a case's failures fall on the head when all its runs are dealt anew: the hypergeometric distribution.
+
+    Args:
+        failures: Failed runs on both sides together.
+        head: Runs of the head.
+        base: Runs of the base.
+
+    Returns:
+        The smallest possible number, and the probabilities of it and its successors.
+    """
+    low = max(0, failures - base)
+    ways = math.comb(head + base, failures)
+    return low, tuple(
+        math.comb(head, k) * math.comb(base, failures - k) / ways for k in range(low, min(failures, head) + 1)
+    )
+
+
+@lru_cache(maxsize=65536)
+def exact_p(head_failures: int, head: int, base_failures: int, base: int) -> float:
+    """One-sided exact p-value that the head fails more often: Fisher's exact test of one case.
+
+    R. A. Fisher, The logic of inductive inference (1935). `scipy.stats.fisher_exact(..., alternative="greater")` and
+    `scipy.stats.hypergeom.sf` give the same.
+
+    Returns:
+        How likely at least so many of the failures are on the head's side when nothing changed, 0 to 1; 1.0 when one of
+        the sides has no runs.
+    """
+    low, chances = dealt(head_failures + base_failures, head, base)
+    return min(1.0, math.fsum(chances[head_failures - low :]))
+
+
+def permutation_p(
+    head: Sequence[float], base: Sequence[float], rng: np.random.Generator, *, exact: int = 20_000, draws: int = 9_999
+) -> float:
+    """One-sided permutation p-value that the head's mean is lower than the base's.
+
+    All ways to deal the values are counted when there are at most `exact` of them. Otherwise it is estimated by at most
+    `draws` random ones and never by less than the data can claim: with exceedances e among n draws it is (e+1)/(n+1)
+    (B. Phipson, G. Smyth, Permutation p-values should never be zero, 2010), and the draws end at 20 exceedances with
+    p = 20/n (J. Besag, P. Clifford, Sequential Monte Carlo p-values, 1991). Both are valid: P(p <= a) <= a.
+    `scipy.stats.permutation_test` with the mean's difference gives the same where all are counted.
+    """
+    if not head or not base:
+        return 1.0
+    pool = sorted((*head, *base))
+    bound = math.fsum(head) + _SAME
+    # The side with fewer runs is dealt; a low sum of the head is a high sum of the base.
+    if math.comb(len(pool), len(head)) <= exact:
+        sums = [math.fsum(chosen) for chosen in combinations(pool, len(head))]
+        return sum(value <= bound for value in sums) / len(sums)
+    import numpy as np
+
+    values = np.array(pool)
+
+    def exceed(count: int) -> NDArray[np.bool_]:
+        order = rng.random((count, len(pool))).argsort(axis=1)[:, : len(head)]
+        return np.asarray(values[order].sum(axis=1) <= bound)
+
+    return sequential_p(exceed, draws=draws, width=len(pool))
+
+
+def sequential_p(exceed: _Exceed, *, draws: int, width: int, enough: int = 20) -> float:
+    """A Monte Carlo p-value that stops early where it is large (Besag and Clifford 1991).
+
+    Args:
+        exceed: Makes that many draws under "nothing changed" and says which are at least as extreme as what was seen.
+        draws: The most draws; with fewer than `enough` exceedances p = (exceedances + 1) / (draws + 1).
+        width: Numbers that a draw takes; bounds the memory.
+        enough: Exceedances at which to stop with p = enough / draws made.
+    """
+    made = seen = 0
+    block = 64
+    most = max(1, 2_000_000 // max(1, width))
+    while made < draws:
+        count = min(block, most, draws - made)
+        hits = exceed(count)
+        found = int(hits.sum())
+        if seen + found >= enough:
+            position = [index for index, hit in enumerate(hits) if hit][enough - seen - 1]
+            return enough / (made + position + 1)
+        seen, made, block = seen + found, made + count, block * 4
+    return (seen + 1) / (made + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusts p-values for having tested them all (S. Holm, A simple sequentially rejective procedure, 1979).
+
+    Returns:
+        In the same order; those at most alpha may all be called significant, with at most alpha risk that one of them
+        is a false alarm, whatever their dependence.
+    """
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def wilson(successes: int, runs: int, confidence: float = 0.95) -> tuple[float, float]:
+    """An interval for a rate that behaves at 0 and 1 too (E. B. Wilson, Probable inference, 1927).
+
+    Returns:
+        Low and high, 0 to 1; (0, 1) without runs.
+    """
+    if not runs:
+        return 0.0, 1.0
+    z = _NORMAL.inv_cdf((1 + confidence) / 2)
+    rate = successes / runs
+    scale = 1 + z * z / runs
+    centre = (rate + z * z / (2 * runs)) / scale
+    half = z / scale * math.sqrt(rate * (1 - rate) / runs + z * z / (4 * runs * runs))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean with what is known of its precision."""
+
+    mean: float
+    error: float | None
+    """Standard error; None with fewer than two cases."""
+    low: float
+    high: float
+
+
+def clustered_mean(cases: Iterable[Sequence[float]], confidence: float = 0.95) -> Estimate | None:
+    """The mean over all runs, with an interval that knows that runs of one case are alike.
+
+    The standard error is the cluster-robust one (K.-Y. Liang, S. Zeger, 1986) of a regression on a constant, with the
+    factor G/(G-1) for G cases (`cov_type="cluster"` of statsmodels, but for its (N-1)/(N-K), which is 1 here); the
+    interval takes the t distribution with G-1 degrees of freedom.
+
+    Args:
+        cases: The values of each case; cases without any are left out.
+        confidence: Of the interval, 0 to 1.
+
+    Returns:
+        None when there is no value.
+    """
+    groups = [tuple(values) for values in cases if values]
+    total = sum(len(values) for values in groups)
+    if not total:
+        return None
+    mean = math.fsum(value for values in groups for value in values) / total
+    if len(groups) < 2:
+        return Estimate(mean=mean, error=None, low=-math.inf, high=math.inf)
+    residuals = (math.fsum(value - mean for value in values) for values in groups)
+    meat = math.fsum(residual * residual for residual in residuals)
+    error = math.sqrt(meat * len(groups) / (len(groups) - 1)) / total
+    reach = t_quantile((1 + confidence) / 2, len(groups) - 1) * error
+    return Estimate(mean=mean, error=error, low=mean - reach, high=mean + reach)
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """A quantile of Student's t distribution.
+
+    Closed forms for one and two degrees of freedom; from three on G. W. Hill's approximation (Algorithm 396, 1970),
+    whose error is below 0.0001 for the usual probabilities.
+
+    Args:
+        probability: Above 0.5.
+        freedom: Degrees of freedom, at least 1.
+    """
+    if freedom == 1:
+        return math.tan(math.pi * (probability - 0.5))
+    tail = 2 * (1 - probability)
+    if freedom == 2:
+        return math.sqrt(2 / (tail * (2 - tail)) - 2)
+    a = 1 / (freedom - 0.5)
+    b = 48 / (a * a)
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * freedom
+    y = (d * tail) ** (2 / freedom)
+    if y > 0.05 + a:
+        x = _NORMAL.inv_cdf(tail / 2)
+        y = x * x
+        if freedom < 5:
+            c += 0.3 * (freedom - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = (
+            (1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3) + 0.5 / (freedom + 4)) * y
+            - 1
+        ) * (freedom + 1) / (freedom + 2) + 1 / y
+    return math.sqrt(freedom * y)
+
+
+def pass_at_k(passed: int, runs: int, k: int) -> float:
+    """The chance that at least one of k runs passes, without bias from n >= k runs: 1 - C(n-c, k) / C(n, k).
+
+    M. Chen et al., Evaluating large language models trained on code (2021), section 2.1.
+
+    Raises:
+        ValueError: k is not within 1..runs.
+    """
+    _check_k(k, runs)
+    return 1 - math.comb(runs - passed, k) / math.comb(runs, k)
+
+
+def pass_hat_k(passed: int, runs: int, k: int) -> float:
+    """The chance that all of k runs pass (pass^k), without bias from n >= k runs: C(c, k) / C(n, k).
+
+    S. Yao et al., tau-bench: a benchmark for tool-agent-user interaction (2024), section 4.
+
+    Raises:
+        ValueError: k is not within 1..runs.
+    """
+    _check_k(k, runs)
+    return math.comb(passed, k) / math.comb(runs, k)
+
+
+def _check_k(k: int, runs: int) -> None:
+    if not 1 <= k <= runs:
+        raise ValueError(f"k must be within 1 and the {runs} runs, not {k}")
+
+
+def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power: float = 0.8) -> float | None:
+    """The smallest drop of all cases alike that a test of their mean would see with that power.
+
+    A normal approximation: the d with d - z(alpha) * s(0) = z(power) * s(d), where s(d) is the standard error of the
+    difference of the means when every case's variance is what it is with its mean lower by d (variances of passing and
+    failing runs; for scores, whose variance doesn't follow from the mean, use `detectable_shift`).
+
+    Args:
+        cases: For each its failure rate, and its runs on head and base.
+        alpha: One-sided error rate, 0 to 0.5.
+        power: 0.5 to 1.
+
+    Returns:
+        0 to 1; None when not even a drop of everything would be seen.
+    """
+    if not cases:
+        return None
+    groups: dict[tuple[float, int, int], int] = {}
+    for case in cases:
+        groups[case] = groups.get(case, 0) + 1
+
+    def spread(drop: float) -> float:
+        variance = 0.0
+        for (rate, head, base), count in groups.items():
+            now = min(1.0, rate + drop)
+            variance += count * (now * (1 - now) / head + rate * (1 - rate) / base)
+        return math.sqrt(variance) / len(cases)
+
+    def reached(drop: float) -> float:
+        return math.fsum(count * min(drop, 1 - rate) for (rate, _, _), count in groups.items()) / len(cases)
+
+    bar = _NORMAL.inv_cdf(1 - alpha) * spread(0.0)
+    z = _NORMAL.inv_cdf(power)
+    low, high = 0.0, 1.0
+    if reached(high) < bar + z * spread(high):
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        if reached(middle) >= bar + z * spread(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def detectable_shift(error: float, alpha: float, power: float = 0.8) -> float:
+    """The smallest shift of a mean with this standard error that a one-sided test at alpha sees with that power."""
+    return (_NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)) * error
+
+
+def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int, Sequence[float]]:
+    """The exact distribution of a sum of independent whole numbers, by convolution.
+
+    Args:
+        parts: How often each summand occurs; a summand is its smallest value and the probabilities of that and its
+            successors.
+
+    Returns:
+        The sum's smallest value, and P(sum >= value) for it and its successors.
+    """
+    import numpy as np
+
+    low = 0
+    sums = np.ones(1)
+    for (start, chances), count in sorted(parts.items()):
+        low += start * count
+        sums = _convolved(sums, _power(np.array(chances), count))
+    return low, np.minimum(1.0, np.cumsum(sums[::-1])[::-1]).tolist()
+
+
+def _power(chances: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    result = None
+    while count:
+        if count & 1:
+            result = chances if result is None else _convolved(result, chances)
+        count >>= 1
+        if count:
+            chances = _convolved(chances, chances)
+    assert result is not None
+    return result
+
+
+def _convolved(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.convolve(one, two)
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Exceed(Protocol):
+        def __call__(self, count: int, /) -> NDArray[np.bool_]: ...

@@ -1,0 +1,256 @@
+"""What is significant, told: one word and one line of evidence for each case, reasons for the verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum, inf, sqrt
+
+from agent_eval.core.text import plural
+from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Outcome, SuiteTest, Word
+from agent_eval.gate.evidence import PASS, CaseEvidence
+from agent_eval.gate.families import SUITE_SHARE, Family, Suspect, failed, is_red
+from agent_eval.gate.judgement import Judged, drop_of
+from agent_eval.gate.statistics import clustered_mean, detectable_drop, detectable_shift, exact_p, holm
+
+_MOST_NAMES = 5
+
+
+def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
+    """Puts a decision into words.
+
+    Args:
+        evidence: All cases.
+        judged: All families.
+        out_of_budget: Ids of cases that should have had more runs.
+    """
+    cases: dict[tuple[str, str], CaseDecision] = {}
+    reasons: list[DecisionReason] = []
+    for one in judged:
+        decisions = _cases(one, out_of_budget)
+        reasons += _reasons(one, decisions)
+        cases.update(((case.case_id, case.metric), case) for case in decisions)
+    reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
+    outcome: Outcome = "passed"
+    if any(reason.blocking and reason.code not in _UNDECIDED for reason in reasons):
+        outcome = "failed"
+    elif any(reason.blocking for reason in reasons):
+        outcome = "inconclusive"
+    return Decision(
+        outcome=outcome,
+        reasons=tuple(reasons),
+        cases=tuple(
+            cases[case.case_id, metric]
+            for case in evidence
+            for metric in case.metrics
+            if (case.case_id, metric) in cases
+        ),
+        suites=tuple(_suite(one) for one in judged),
+        extra_runs=sum(
+            max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
+            for case in evidence
+        ),
+    )
+
+
+_WEIGHT = {
+    "case-worse": 0,
+    "broken-case": 1,
+    "cases-worse-together": 2,
+    "suite-worse": 3,
+    "thin-base": 4,
+    "budget": 5,
+}
+_UNDECIDED = {"thin-base", "budget"}
+
+
+def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
+    family = judged.family
+    suspects = {suspect.index: suspect for suspect in family.suspects}
+    better = _better(judged, suspects)
+    named = set(judged.named) if judged.rejected else set()
+    result = []
+    for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
+        suspect = suspects.get(index)
+        head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
+        threshold = suspect is not None and suspect.dead and index not in named
+        undecided = _undecided(family, suspect, case_id in out_of_budget) if index not in named else None
+        word: Word
+        if threshold or index in named:
+            word = "broken" if family.binary and not any(head) else "worse"
+        elif suspect is not None:
+            word = _suspect_word(family, suspect, undecided)
+        elif index in better:
+            word = "fixed" if is_red(base) and all(head) else "better"
+        elif family.binary and is_red(base) and head and all(head):
+            word = "fixed"
+        elif family.binary and any(base) and not all(base) and head and not all(head):
+            word = "flaky as before"
+        else:
+            word = "unchanged"
+        result.append(
+            CaseDecision(
+                case_id=case_id,
+                metric=family.metric,
+                word=word,
+                blocking=family.rule.blocking and (threshold or index in named),
+                evidence=_evidence(family, head, base),
+                head_mean=_mean(head),
+                base_mean=_mean(base),
+                p_value=suspect.p_value if suspect is not None and index in judged.case_p else better.get(index),
+                p_adjusted=judged.case_p.get(index),
+                by="threshold" if threshold else "comparison",
+                undecided=undecided is not None,
+                would_decide=undecided,
+            )
+        )
+    return result
+
+
+def _suspect_word(family: Family, suspect: Suspect, undecided: str | None) -> Word:
+    if suspect.red:
+        return "unchanged"
+    if undecided is not None or (suspect.promise >= 1.0 and not suspect.thin):
+        return "suspicious"
+    return "flaky as before" if family.binary else "unchanged"
+
+
+def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | None:
+    """What would decide, in words, where a case fails more often than not and can't be judged."""
+    if suspect is None or suspect.red or not suspect.counted:
+        return None
+    trial = suspect.trial
+    if unpaid and suspect.active:
+        return "More confirmation runs would decide; the budget for extra runs allows none"
+    if suspect.thin and not suspect.dead and 3 * trial.failures >= 2 * trial.made:
+        level = family.level
+        need = next(runs for runs in range(1, 1000) if exact_p(trial.planned, trial.planned, 0, runs) <= level)
+        return f"{plural(need - trial.base_planned, 'more run')} of the base would decide"
+    return None
+
+
+def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
+    """P-values of the cases that are significantly better now, in a series of zeros and ones."""
+    family = judged.family
+    if not family.binary:
+        return {}
+    found: dict[int, float] = {}
+    for index, series in enumerate(family.series):
+        base = family.base_of(series)
+        if index not in suspects and not all(base) and series.head_screen:
+            head = (*series.head_screen, *series.head_confirm)
+            found[index] = exact_p(failed(base), len(base), failed(head), len(head))
+    adjusted = holm(list(found.values()))
+    return {
+        index: value for (index, value), p_value in zip(found.items(), adjusted, strict=True) if p_value <= judged.alpha
+    }
+
+
+def _evidence(family: Family, head: Sequence[float], base: Sequence[float]) -> str:
+    if family.binary:
+        now = f"{len(head) - failed(head)} of {len(head)} now"
+        return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
+    now = f"{_mean(head) or 0:.2f} now ({plural(len(head), 'run')})"
+    return f"{now}, {_mean(base):.2f} on base ({plural(len(base), 'run')})" if base else f"{now}, no run on base"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
+    family, blocking = judged.family, judged.family.rule.blocking
+    reasons: list[DecisionReason] = []
+
+    def add(code: str, message: str, found: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
+        ids = tuple(case.case_id for case in found)
+        reasons.append(DecisionReason(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks))
+
+    of = "" if family.metric == PASS else f" in {family.metric}"
+    named = [cases[index] for index in judged.named] if judged.rejected else []
+    if named:
+        verb = "is" if len(named) == 1 else "are"
+        add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on the base{of}: {_names(named)}", named)
+    thin = [case for case in cases if case.by == "threshold"]
+    if thin:
+        message = f"{plural(len(thin), 'case')} with too few runs on the base failed every run: {_names(thin)}"
+        add("broken-case", message, thin)
+    if judged.rejected and not named:
+        made = [suspect for suspect in family.suspects if suspect.trial.made]
+        made = [suspect for suspect in made if suspect.promise >= 1.0] or made
+        together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
+        confirm = family.confirm_p
+        share = SUITE_SHARE if family.suite_p is not None else 0.0
+        if together and confirm is not None and confirm / (1 - share) <= judged.level:
+            message = f"{plural(len(together), 'case')} got worse when taken together{of}: {_names(together)}"
+            add("cases-worse-together", message, together)
+        suite = _suite(judged)
+        if suite.p_value is not None and suite.p_value / SUITE_SHARE <= judged.level and _beyond(judged, suite):
+            low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
+            add("suite-worse", f"The suite as a whole got worse{of}: {suite_words(suite)}", low)
+    undecided = [case for case in cases if case.undecided]
+    short = [case for case in undecided if "budget" in (case.would_decide or "")]
+    history = [case for case in undecided if case not in short]
+    if history:
+        message = (
+            f"{plural(len(history), 'case')} failed and can't be compared: {_names(history)}. {history[0].would_decide}"
+        )
+        add("thin-base", message, history)
+    if short:
+        message = (
+            f"{plural(len(short), 'suspicious case')} could not be run again: {_names(short)}. {short[0].would_decide}"
+        )
+        add("budget", message, short)
+    return reasons
+
+
+def _beyond(judged: Judged, suite: SuiteTest) -> bool:
+    drops = judged.family.drops
+    return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
+
+
+def suite_words(suite: SuiteTest) -> str:
+    """E.g. "7.3 points lower over 30 cases (p = 0.004)"."""
+    points = 100 * (suite.drop or 0.0)
+    return f"{points:.1f} points lower over {plural(suite.cases, 'case')} (p = {suite.p_value or 0.0:.2g})"
+
+
+def _names(cases: Sequence[CaseDecision]) -> str:
+    listed = ", ".join(f"{case.case_id} ({case.evidence})" for case in cases[:_MOST_NAMES])
+    return listed if len(cases) <= _MOST_NAMES else f"{listed} and {len(cases) - _MOST_NAMES:,} more"
+
+
+def _suite(judged: Judged) -> SuiteTest:
+    family = judged.family
+    pairs = [(series.head_screen, family.screen_base(series)) for series in family.series]
+    pairs = [(head, base) for head, base in pairs if head and base]
+    drops = clustered_mean([(fsum(base) / len(base) - fsum(head) / len(head),) for head, base in pairs])
+    known = drops is not None and drops.low > -inf
+    return SuiteTest(
+        metric=family.metric,
+        cases=len(pairs),
+        drop=None if drops is None else drops.mean,
+        interval=(drops.low, drops.high) if drops is not None and known else None,
+        p_value=family.suite_p,
+        p_confirm=family.confirm_p,
+        p_adjusted=judged.adjusted,
+        minimum_detectable_drop=_detectable(judged, pairs),
+        blocking=family.rule.blocking,
+    )
+
+
+def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
+    level = judged.level * SUITE_SHARE
+    if not pairs:
+        return None
+    if judged.family.binary:
+        groups = []
+        for head, base in pairs:
+            rate = (failed(head) + failed(base) + 0.3) / (len(head) + len(base) + 0.6)
+            groups.append((rate, len(head), len(base)))
+        return detectable_drop(groups, level)
+    variance = 0.0
+    for head, base in pairs:
+        pool = (*head, *base)
+        mean = fsum(pool) / len(pool)
+        variance += fsum((value - mean) ** 2 for value in pool) / (len(pool) - 1) * (1 / len(head) + 1 / len(base))
+    return detectable_shift(sqrt(variance) / len(pairs), level)
