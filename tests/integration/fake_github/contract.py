@@ -1,0 +1,129 @@
+"""Whether a request and its answer are what GitHub's own OpenAPI description says."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from openapi_core import OpenAPI
+from openapi_core.datatypes import RequestParameters
+from werkzeug.datastructures import Headers, ImmutableMultiDict
+
+_DESCRIPTION = Path(__file__).parents[2] / "data" / "github" / "api.github.com.json"
+_ALWAYS = {401, 403, 404, 429}
+"""GitHub may answer every request so; the description lists these for some operations only."""
+
+
+@dataclass
+class _Request:
+    method: str
+    path: str
+    parameters: RequestParameters
+    body: bytes | None
+    content_type: str
+    host_url: str = "https://api.github.com"
+
+
+@dataclass
+class _Response:
+    status_code: int
+    data: bytes
+    headers: Headers = field(default_factory=Headers)
+    content_type: str = "application/json"
+
+
+@functools.cache
+def _description() -> tuple[OpenAPI, dict[str, Any]]:
+    described = json.loads(_DESCRIPTION.read_text(encoding="utf-8"))
+    return OpenAPI.from_dict(described), described
+
+
+@functools.cache
+def _templates() -> list[tuple[re.Pattern[str], str]]:
+    """Patterns of the paths; the last part of `contents/{path}` may have slashes."""
+    found = []
+    for template in _description()[1]["paths"]:
+        pattern = re.sub(r"\\\{path\\\}", ".+", re.escape(template))
+        found.append((re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)), template))
+    return found
+
+
+def template_of(path: str) -> str | None:
+    """The description's path, e.g. `/repos/{owner}/{repo}/pulls/{pull_number}`; None for one that isn't there."""
+    return next((template for pattern, template in _templates() if pattern.fullmatch(path)), None)
+
+
+def _resolved(parameter: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = parameter.get("$ref")
+    if not isinstance(reference, str):
+        return parameter
+    found: Mapping[str, Any] = _description()[1]["components"]["parameters"][reference.rpartition("/")[2]]
+    return found
+
+
+def _request(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> _Request:
+    # Slashes in the last part would end it, for the validator.
+    if "/contents/" in path:
+        before, _, after = path.partition("/contents/")
+        path = f"{before}/contents/{after.replace('/', '%2F')}"
+    parameters = RequestParameters(
+        query=ImmutableMultiDict(parse_qsl(query, keep_blank_values=True)), header=Headers(dict(headers))
+    )
+    kind = headers.get("content-type", "").partition(";")[0]
+    return _Request(method.lower(), path, parameters, body or None, kind)
+
+
+def request_violations(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> list[str]:
+    """What is wrong with a request; empty if nothing.
+
+    Args:
+        method: In upper case.
+        path: As it was sent, still percent-encoded.
+        query: As it was sent.
+        headers: Names in lower case.
+        body: Empty for none.
+    """
+    openapi, described = _description()
+    template = template_of(path)
+    if template is None or method.lower() not in described["paths"][template]:
+        return [f"{method} {path} is not in GitHub's description"]
+    operation = described["paths"][template][method.lower()]
+    declared = {one["name"] for one in map(_resolved, operation.get("parameters", [])) if one["in"] == "query"}
+    unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in declared]
+    found = [f"{method} {path}: GitHub knows no parameter {name}" for name in unknown]
+    request = _request(method, path, query, headers, body)
+    found += [f"{method} {path}: {_told(error)}" for error in openapi.iter_request_errors(request)]
+    if not headers.get("user-agent"):
+        found.append(f"{method} {path}: GitHub refuses requests without a User-Agent")
+    return found
+
+
+def response_violations(
+    method: str, path: str, query: str, headers: Mapping[str, str], body: bytes, *, status: int, data: bytes
+) -> list[str]:
+    """What is wrong with an answer; empty if nothing. The other arguments are those of its request."""
+    openapi, described = _description()
+    template = template_of(path)
+    if template is None:
+        return []
+    documented = described["paths"][template][method.lower()]["responses"]
+    if str(status) not in documented and status in _ALWAYS:
+        return [] if "message" in json.loads(data) else [f"{method} {path}: an error of GitHub's has a message"]
+    if str(status) == "302":
+        return []
+    request = _request(method, path, query, headers, body)
+    errors = openapi.iter_response_errors(request, _Response(status, data))
+    return [f"{method} {path} -> {status}: {_told(error)}" for error in errors]
+
+
+def _told(error: BaseException) -> str:
+    """With what caused it: openapi-core's own words leave out which property it was."""
+    causes = getattr(error.__cause__ or error, "schema_errors", None) or []
+    details = "; ".join(f"{'/'.join(map(str, one.path))}: {one.message[:200]}" for one in causes)
+    return f"{type(error).__name__}: {details or error.__cause__ or error}"[:1000]

@@ -1,0 +1,199 @@
+"""What the stand-in knows: plain records, to be read and changed by tests."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(kw_only=True)
+class Commit:
+    sha: str
+    parents: tuple[str, ...] = ()
+    message: str = "A change"
+
+
+@dataclass(kw_only=True)
+class Pull:
+    number: int
+    head_sha: str
+    head_ref: str
+    head_repository: str | None
+    """None: the fork was deleted."""
+    base_ref: str
+    base_sha: str
+    author: str = "octocat"
+    state: str = "open"
+    draft: bool = False
+
+
+@dataclass(kw_only=True)
+class Run:
+    id: int
+    path: str
+    event: str
+    branch: str
+    sha: str
+    status: str = "completed"
+    conclusion: str | None = "success"
+    head_repository: str | None
+    attempt: int = 1
+    pulls: tuple[int, ...] = ()
+    """Numbers; GitHub lists none for forks."""
+
+
+@dataclass(kw_only=True)
+class Artifact:
+    id: int
+    run_id: int
+    name: str
+    data: bytes
+    """The zip."""
+    expired: bool = False
+
+
+@dataclass(kw_only=True)
+class Comment:
+    id: int
+    number: int
+    """Of the pull request."""
+    body: str
+    login: str
+    kind: str = "User"
+    """`User` or `Bot`."""
+    edits: int = 0
+
+
+@dataclass(kw_only=True)
+class State:
+    """One repository. `fake.state` may be changed while the server runs."""
+
+    repository: str = "octo/shop"
+    default_branch: str = "main"
+    commits: dict[str, Commit] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    files: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    """By (commit or branch, path)."""
+    pulls: dict[int, Pull] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
+    artifacts: dict[int, Artifact] = field(default_factory=dict)
+    comments: dict[int, Comment] = field(default_factory=dict)
+    locked: set[int] = field(default_factory=set)
+    """Pull requests whose conversation is locked."""
+    git: Path | None = None
+    _next: int = 1000
+
+    def new_id(self) -> int:
+        """Ids grow, as GitHub's do."""
+        self._next += 1
+        return self._next
+
+    def commit(self, *parents: str, sha: str = "", branch: str | None = None, message: str = "A change") -> str:
+        """Adds a commit, and moves a branch onto it. Gives its hash."""
+        sha = sha or hashlib.sha1(f"{self.new_id()}".encode()).hexdigest()
+        self.commits[sha] = Commit(sha=sha, parents=parents, message=message)
+        if branch is not None:
+            self.branches[branch] = sha
+        return sha
+
+    def history(self, length: int, branch: str | None = None) -> list[str]:
+        """Adds a line of commits on a branch (the default one); oldest first."""
+        branch = branch or self.default_branch
+        made: list[str] = []
+        for _ in range(length):
+            before = self.branches.get(branch)
+            made.append(self.commit(*([before] if before else []), branch=branch))
+        return made
+
+    def take_git(self, directory: Path) -> None:
+        """Commits, branches and files of a real repository, as they are now; call it again after a push."""
+        self.git = directory
+        for line in _git(directory, "log", "--all", "--format=%H %P").splitlines():
+            sha, *parents = line.split()
+            self.commits.setdefault(sha, Commit(sha=sha, parents=tuple(parents)))
+        listed = _git(directory, "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads")
+        for line in listed.splitlines():
+            name, _, sha = line.rpartition(" ")
+            self.branches[name] = sha
+
+    def pull(self, number: int, *, head_sha: str = "", head_ref: str = "feature", **more: Any) -> Pull:
+        """Adds a pull request into the default branch, from this repository unless `head_repository` is given."""
+        base_ref = more.pop("base_ref", self.default_branch)
+        base_sha = more.pop("base_sha", None) or self.branches.get(base_ref) or self.commit(branch=base_ref)
+        head_sha = head_sha or self.commit(base_sha)
+        repository = more.pop("head_repository", self.repository)
+        made = Pull(
+            number=number,
+            head_sha=head_sha,
+            head_ref=head_ref,
+            head_repository=repository,
+            base_ref=base_ref,
+            base_sha=base_sha,
+            **more,
+        )
+        self.pulls[number] = made
+        return made
+
+    def run(self, sha: str, *, path: str = ".github/workflows/evals.yml", event: str = "push", **more: Any) -> Run:
+        """Adds a run, by default a green one of a push to the default branch."""
+        branch, repository = more.pop("branch", self.default_branch), more.pop("head_repository", self.repository)
+        run_id = more.pop("id", None) or self.new_id()
+        made = Run(id=run_id, path=path, event=event, branch=branch, sha=sha, head_repository=repository, **more)
+        self.runs[made.id] = made
+        return made
+
+    def artifact(self, run: Run, data: bytes, *, name: str = "agent-eval-results", expired: bool = False) -> Artifact:
+        """Adds an artifact; `data` is its zip."""
+        made = Artifact(id=self.new_id(), run_id=run.id, name=name, data=data, expired=expired)
+        self.artifacts[made.id] = made
+        return made
+
+    def comment(self, number: int, body: str, *, login: str = "hubot", kind: str = "User") -> Comment:
+        """Adds a comment."""
+        made = Comment(id=self.new_id(), number=number, body=body, login=login, kind=kind)
+        self.comments[made.id] = made
+        return made
+
+    def comments_of(self, number: int) -> list[Comment]:
+        """Of a pull request, as GitHub lists them: oldest first."""
+        return sorted((one for one in self.comments.values() if one.number == number), key=lambda one: one.id)
+
+    def resolve(self, ref: str) -> str | None:
+        """The commit that a hash or a branch stands for."""
+        ref = ref.removeprefix("refs/heads/")
+        return ref if ref in self.commits else self.branches.get(ref)
+
+    def ancestors(self, sha: str) -> list[str]:
+        """The commit and all before it, children before parents."""
+        order: list[str] = []
+        seen: set[str] = set()
+        stack: list[tuple[str, bool]] = [(sha, False)]
+        while stack:
+            one, done = stack.pop()
+            if done:
+                order.append(one)
+            elif one not in seen and one in self.commits:
+                seen.add(one)
+                stack.append((one, True))
+                stack += [(parent, False) for parent in self.commits[one].parents]
+        return order[::-1]
+
+    def content(self, ref: str, path: str) -> bytes | None:
+        """A file at a commit or branch."""
+        sha = self.resolve(ref)
+        for key in ((ref, path), (sha or "", path)):
+            if key in self.files:
+                return self.files[key]
+        if self.git is None or sha is None:
+            return None
+        shown = subprocess.run(
+            ["git", "-C", str(self.git), "cat-file", "blob", f"{sha}:{path}"], capture_output=True, check=False
+        )
+        return shown.stdout if shown.returncode == 0 else None
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, check=True, text=True).stdout
