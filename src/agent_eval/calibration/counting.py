@@ -92,6 +92,7 @@ def make_report(
         kappa_if_unjudged_agree=best,
         kappa_if_unjudged_disagree=worst,
         agreement=_share([one.distance == 0 for one in judged]),
+        weighted_agreement=found.observed,
         expected_agreement=found.expected,
         table=TableReport(categories=list(table.categories), counts=[list(row) for row in table.counts]),
         rubrics=_by_rubric(opinions) if labels.by_rubric else [],
@@ -225,7 +226,7 @@ def _notices(report: CalibrationReport, judged: Sequence[Opinion]) -> Iterator[s
         if rarer < _FEW:
             yield (
                 f"Only {rarer} of {plural(len(judged), 'label')} say {word}: kappa hangs on those, and its interval is "
-                f"less sure than it says. Label more that {word}."
+                f"less sure than it says. Label more responses that {word}."
             )
     if judged and len({one.value for one in judged}) == 1 and report.kappa is not None:
         yield "The judge said the same of everything; kappa is 0 then, whatever people say."

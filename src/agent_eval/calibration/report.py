@@ -114,8 +114,11 @@ class CalibrationReport(WireModel):
     kappa_if_unjudged_disagree: float | None = None
     """What kappa would be, had the judge said what people say, or what is farthest from it, where it said nothing."""
     agreement: ShareReport
+    """The share of labels on which the two say the same."""
+    weighted_agreement: float | None = None
+    """The same with near misses counted by `weights`: what kappa is made of."""
     expected_agreement: float | None = None
-    """What chance alone would give; weighted as kappa is."""
+    """What chance alone would give instead."""
     wrongly_passed: ShareReport | None = None
     """Of what people fail, what the judge passes: such answers would get through the gate."""
     wrongly_failed: ShareReport | None = None

@@ -15,7 +15,7 @@ from agent_eval.calibration.report import (
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.bill import bill_line
 from agent_eval.report.escape import folded
-from agent_eval.report.numbers import percent_text, score_text
+from agent_eval.report.numbers import percent_text
 
 _WIDEST_TABLE = 7
 """Categories that a table shows; a criterion with a score of its own for almost every response needs none."""
@@ -60,8 +60,7 @@ def _head(report: CalibrationReport) -> Iterator[str]:
 def _numbers(report: CalibrationReport) -> Iterator[str]:
     weighted = f", {report.weights} weights" if report.weights != "none" else ""
     yield f"kappa          {_kappa(report.kappa, report.interval)}{weighted}"
-    chance = "" if report.expected_agreement is None else f"; chance alone would give {_percent(report)}"
-    yield f"agreement      {_share(report.agreement)}{chance}"
+    yield f"agreement      {_share(report.agreement)}{_by_chance(report)}"
     if report.wrongly_passed is not None and report.wrongly_failed is not None:
         yield f"wrongly passed {_share(report.wrongly_passed)} of what people fail"
         yield f"wrongly failed {_share(report.wrongly_failed)} of what people pass"
@@ -72,9 +71,13 @@ def _numbers(report: CalibrationReport) -> Iterator[str]:
         yield f"               interval of kappa: {report.interval.method}"
 
 
-def _percent(report: CalibrationReport) -> str:
-    weighted = "" if report.weights == "none" else ", near misses counted in part"
-    return f"{percent_text(report.expected_agreement)}{weighted}"
+def _by_chance(report: CalibrationReport) -> str:
+    if report.expected_agreement is None:
+        return ""
+    chance = percent_text(report.expected_agreement)
+    if report.weights == "none":
+        return f"; chance alone would give {chance}"
+    return f"; near misses counted in part {percent_text(report.weighted_agreement)}, chance alone {chance}"
 
 
 def _kappa(kappa: float | None, interval: IntervalReport | None) -> str:
@@ -109,7 +112,7 @@ def _table(table: TableReport, kind: str) -> Iterator[str]:
 def _name(value: float | None, kind: str) -> str:
     if kind == "verdict":
         return "pass" if value == 1 else "fail"
-    return score_text(value)
+    return "nothing" if value is None else f"{value:.4g}"
 
 
 def _rubric(rubric: RubricReport) -> Iterator[str]:

@@ -1,0 +1,207 @@
+"""Kappa and its interval, against other people's software, against definitions by brute force, and by simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.calibration.agreement import (
+    Pair,
+    Weights,
+    agreement,
+    kappa_interval,
+    kappa_of,
+    share_interval,
+    tabulate,
+)
+
+WEIGHTS: tuple[Weights, ...] = ("none", "linear", "quadratic")
+REFERENCE = [
+    # counts, then kappa and its standard error by weights: statsmodels 0.15.0, inter_rater.cohens_kappa. The kappas
+    # are scikit-learn 1.9.1's as well. The first table is the worked example of Fleiss, Levin and Paik (2003), 18.1.
+    (
+        [[75, 1, 4], [5, 4, 1], [0, 0, 10]],
+        [
+            (0.676470588235294, 0.08770295347521254),
+            (0.7222222222222223, 0.08430095392318866),
+            (0.7553191489361702, 0.08670713249380735),
+        ],
+    ),
+    ([[20, 5], [10, 15]], [(0.4, 0.12699606293110036)] * 3),
+    (
+        [[44, 2, 0, 0], [3, 21, 6, 1], [0, 4, 17, 5], [0, 0, 3, 30]],
+        [
+            (0.7605809432993471, 0.04345783223644398),
+            (0.86106570774763, 0.027266875760648682),
+            (0.9301423027166882, 0.016266399745446025),
+        ],
+    ),
+    ([[1, 9], [8, 2]], [(-0.7, 0.15888675212238476)] * 3),
+]
+
+
+def pairs_of(counts: Sequence[Sequence[int]]) -> list[Pair]:
+    return [(float(i), float(j)) for i, row in enumerate(counts) for j, count in enumerate(row) for _ in range(count)]
+
+
+def worth(one: float, other: float, span: float, weights: Weights) -> float:
+    if weights == "none":
+        return float(one == other)
+    return 1 - (abs(one - other) / span) ** (1 if weights == "linear" else 2)
+
+
+@pytest.mark.parametrize(("counts", "expected"), REFERENCE)
+def test_as_other_software_computes_it(counts: list[list[int]], expected: list[tuple[float, float]]) -> None:
+    pairs = pairs_of(counts)
+    for weights, (kappa, error) in zip(WEIGHTS, expected, strict=True):
+        found = agreement(tabulate(pairs), weights)
+        variance = sum(found.influence[pair] ** 2 for pair in pairs) / len(pairs) ** 2
+
+        assert found.kappa == pytest.approx(kappa, abs=1e-12)
+        assert math.sqrt(variance) == pytest.approx(error, abs=1e-12)
+
+
+values = st.sampled_from([0.0, 1.0, 2.0, 4.0])
+some_pairs = st.lists(st.tuples(values, values), min_size=2, max_size=25)
+
+
+@given(some_pairs, st.sampled_from(WEIGHTS))
+def test_kappa_is_what_its_definition_says(pairs: list[Pair], weights: Weights) -> None:
+    """Of all ways to deal the judge's verdicts to the responses, how much better this one is than their average."""
+    said = {value for pair in pairs for value in pair}
+    span = max(said) - min(said)
+    if not span:
+        assert kappa_of(pairs, weights) is None
+        return
+    observed = sum(worth(a, b, span, weights) for a, b in pairs) / len(pairs)
+    dealt = [worth(a, b, span, weights) for (a, _), (_, b) in itertools.product(pairs, pairs)]
+    expected = sum(dealt) / len(dealt)
+
+    assert kappa_of(pairs, weights) == pytest.approx((observed - expected) / (1 - expected), abs=1e-9)
+
+
+@given(some_pairs, st.sampled_from(WEIGHTS))
+def test_influences_are_the_slopes_of_kappa(pairs: list[Pair], weights: Weights) -> None:
+    """The derivative when a little of every pair's share is moved to one of them, by differences."""
+    table = tabulate(pairs)
+    found = agreement(table, weights)
+    if found.kappa is None:
+        return
+    total, step = len(pairs), 1e-6
+    span = table.categories[-1] - table.categories[0]
+
+    def kappa(shares: dict[Pair, float]) -> float:
+        observed = sum(worth(*pair, span, weights) * share for pair, share in shares.items())
+        people = {c: sum(share for (a, _), share in shares.items() if a == c) for c in table.categories}
+        judge = {c: sum(share for (_, b), share in shares.items() if b == c) for c in table.categories}
+        expected = sum(worth(a, b, span, weights) * people[a] * judge[b] for a in people for b in judge)
+        return (observed - expected) / (1 - expected)
+
+    shares = {pair: pairs.count(pair) / total for pair in set(pairs)}
+    for pair in set(pairs):
+        moved = {one: share * (1 - step) + (step if one == pair else 0.0) for one, share in shares.items()}
+        slope = (kappa(moved) - kappa(shares)) / step
+        assert found.influence[pair] == pytest.approx(slope, abs=1e-3 * max(1.0, abs(slope)))
+    assert math.fsum(found.influence[pair] for pair in pairs) == pytest.approx(0, abs=1e-6)
+
+
+def test_what_has_no_value() -> None:
+    assert kappa_of([]) is None
+    assert kappa_of([(1.0, 1.0)] * 9) is None, "both said one thing"
+    assert kappa_interval([[(1.0, 1.0)], [(1.0, 1.0)]]) is None
+    assert kappa_interval([[(1.0, 1.0), (0.0, 0.0)]]) is None, "one response tells nothing of the spread"
+
+
+def test_a_judge_who_always_says_the_same_agrees_by_chance_alone() -> None:
+    pairs = [(1.0, 1.0)] * 7 + [(0.0, 1.0)] * 3
+
+    assert kappa_of(pairs) == pytest.approx(0)
+    assert kappa_interval([[pair] for pair in pairs]) is None, "kappa would be 0 in every sample"
+
+
+def test_full_agreement_is_not_certainty() -> None:
+    """5 of 5 may well be luck, 500 of 500 not."""
+    found = [kappa_interval([[(float(i % 2),) * 2] for i in range(count)]) for count in (6, 50, 500)]
+
+    lows = [one.low for one in found if one is not None]
+    assert all(one is not None and one.high == 1 for one in found)
+    assert lows == pytest.approx([0.0815, 0.8577, 0.9853], abs=1e-3)
+    assert lows[1] == pytest.approx((0.025 ** (1 / 50) - 0.5) / 0.5)
+
+
+def test_labels_on_one_response_count_as_one_observation() -> None:
+    """Four copies of each label are no more to go by than one."""
+    pairs = pairs_of(REFERENCE[0][0])
+    alone = kappa_interval([[pair] for pair in pairs])
+    copied = kappa_interval([[pair] * 4 for pair in pairs])
+    naive = kappa_interval([[pair] for pair in pairs for _ in range(4)])
+
+    assert alone is not None
+    assert copied is not None
+    assert naive is not None
+    assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
+    assert naive.high - naive.low < 0.55 * (alone.high - alone.low)
+    assert "summed by response" in copied.method
+
+
+def _coverage(total: int, prevalence: float, kappa: float) -> tuple[float, float]:
+    """How probably the interval holds the truth, and how probably the plain one on kappa's own scale does.
+
+    Summed over all tables of so many labels that two equally lenient raters with such a kappa can give.
+    """
+    chance = prevalence**2 + (1 - prevalence) ** 2
+    apart = (1 - chance - kappa * (1 - chance)) / 2
+    shares = {(1.0, 1.0): prevalence - apart, (1.0, 0.0): apart, (0.0, 1.0): apart, (0.0, 0.0): 1 - prevalence - apart}
+    covered = plain = told = 0.0
+    for cut in itertools.combinations_with_replacement(range(total + 1), 3):
+        counts = (cut[0], cut[1] - cut[0], cut[2] - cut[1], total - cut[2])
+        log = math.lgamma(total + 1) - sum(math.lgamma(count + 1) for count in counts)
+        weight = math.exp(
+            log + sum(count * math.log(share) for count, share in zip(counts, shares.values(), strict=True))
+        )
+        pairs = [pair for pair, count in zip(shares, counts, strict=True) for _ in range(count)]
+        found = kappa_interval([[pair] for pair in pairs]) if weight > 1e-6 else None
+        if found is None:
+            continue
+        terms = agreement(tabulate(pairs))
+        assert terms.kappa is not None
+        reach = 1.96 * math.sqrt(sum(terms.influence.get(pair, 0.0) ** 2 for pair in pairs)) / total
+        told += weight
+        covered += weight * (found.low <= kappa <= found.high)
+        plain += weight * (abs(terms.kappa - kappa) <= reach)
+    return covered / told, plain / told
+
+
+@pytest.mark.parametrize("kappa", [0.5, 0.7, 0.9])
+@pytest.mark.parametrize(("total", "prevalence"), [(20, 0.5), (20, 0.3), (30, 0.5)])
+def test_the_interval_covers_what_it_says(total: int, prevalence: float, kappa: float) -> None:
+    covered, plain = _coverage(total, prevalence, kappa)
+
+    assert 0.935 < covered < 0.98
+    assert plain < covered
+    if kappa == 0.9:
+        assert plain < 0.82, "docs/calibration.md tells why Fisher's z is used"
+
+
+@given(st.integers(0, 60), st.integers(1, 60))
+def test_shares_lie_where_a_test_would_not_reject_them(count: int, total: int) -> None:
+    """Wilson's interval holds just those shares from which the observed one is within 1.96 standard errors."""
+    count = min(count, total)
+    found = share_interval(count, total)
+    assert found is not None
+    for share in (number / 500 for number in range(1, 500)):
+        distance = abs(count / total - share) / math.sqrt(share * (1 - share) / total)
+        if abs(distance - 1.959963984540054) > 1e-6:
+            assert (found.low <= share <= found.high) is (distance < 1.959963984540054)
+
+
+def test_a_share_of_nothing() -> None:
+    assert share_interval(0, 0) is None
+    found = share_interval(0, 10)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((0.0, 0.27753279986288926))  # statsmodels 0.15.0
