@@ -6,22 +6,17 @@ told at once.
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Literal
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.toml_lines import lines_of
 from agent_eval.gate.policy import Policy
-from agent_eval.models.prices import read_prices
-from agent_eval.options import BY_INPUT, SETTINGS, Setting, words
-from agent_eval.policy_file import POLICY_KEYS, read_policy
-
-CONFIG_FILE = "agent-eval.toml"
+from agent_eval.options import BY_INPUT, SETTINGS, Setting
+from agent_eval.settings_file import CONFIG_FILE as CONFIG_FILE
+from agent_eval.settings_file import FileSettings, nearest, read_settings_file, unknown, unreadable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +89,7 @@ def read_settings(
     flags: Mapping[str, str | Sequence[str]] | None = None,
     environ: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
+    text: str | EllipsisType | None = ...,
 ) -> tuple[Settings, list[Problem]]:
     """Reads all sources.
 
@@ -102,16 +98,18 @@ def read_settings(
         flags: Given on the command line, by input name; lists are already split.
         environ: Where to look for `INPUT_*`; None outside of the action.
         secrets: Where to look for secrets by the variables of their own.
+        text: What agent-eval.toml says, None if there is none; `...` reads the root's. On a pull request the base's
+            counts.
 
     Returns:
         The settings and all problems. If one of those is an error nothing must be run: what is wrong has its default,
         so that the rest (the output directory above all) still says where to tell it.
     """
-    problems: list[Problem] = []
     values: dict[str, Any] = {}
-    table, agents, prices, policy = _read_file(root / CONFIG_FILE, problems)
+    in_file = _read_own(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
+    problems = list(in_file.problems)
     for setting in SETTINGS:
-        raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, table)
+        raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
         if not isinstance(raw, str):
             values[setting.field] = tuple(raw)
             continue
@@ -119,23 +117,33 @@ def read_settings(
             values[setting.field] = setting.parse(raw)
         except ValueError as error:
             values[setting.field] = setting.parse(setting.default)
-            in_file = source.endswith(CONFIG_FILE)
+            told_there = source.endswith(CONFIG_FILE)
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
                     code="setting-invalid",
                     message=f"{source}: {raw!r} {error}." if str(error).startswith("must") else f"{source}: {error}.",
                     hint=setting.help,
-                    file=CONFIG_FILE if in_file else None,
-                    line=_line_of(root / CONFIG_FILE, setting.input) if in_file else None,
+                    file=CONFIG_FILE if told_there else None,
+                    line=in_file.lines.get((setting.input,)) if told_there else None,
                 )
             )
     for name in environ or {}:
         # GitHub warns about unknown inputs itself, but only in the log; a misspelt one would gate with a default.
         known = name.removeprefix("INPUT_").lower()
-        if name.startswith("INPUT_") and known not in BY_INPUT and (near := _near(known)):
-            problems.append(_unknown(f"the input `{known}`", near, None, None))
-    return Settings(root=root, agents=agents, prices=prices, policy=policy, **values), problems
+        if name.startswith("INPUT_") and known not in BY_INPUT and (near := nearest(known)):
+            problems.append(unknown(f"the input `{known}`", near, None, None))
+    settings = Settings(root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, **values)
+    return settings, problems
+
+
+def _read_own(path: Path) -> FileSettings:
+    try:
+        return read_settings_file(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return FileSettings()
+    except (OSError, UnicodeDecodeError) as error:
+        return FileSettings(problems=(unreadable(str(error)),))
 
 
 def _given(
@@ -156,113 +164,3 @@ def _given(
     if setting.input in table:
         return table[setting.input], f"{setting.input} in {CONFIG_FILE}"
     return setting.default, setting.input
-
-
-def _near(name: str) -> str | None:
-    known = [*BY_INPUT, "agents", "prices", *POLICY_KEYS]
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), None)
-
-
-def _unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
-    return Problem(
-        severity=Severity.ERROR,
-        code="setting-unknown",
-        message=f"There is no setting for {what}.",
-        hint=f"Did you mean `{near}`?"
-        if near
-        else f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents], [prices], policy and quarantine.",
-        file=file,
-        line=line,
-    )
-
-
-def _read_file(
-    path: Path, problems: list[Problem]
-) -> tuple[dict[str, str | list[str]], dict[str, str], dict[str, Any], Policy]:
-    """The settings in agent-eval.toml, as text or lists of texts, its mapping of agents, its prices, and its policy."""
-    try:
-        text = path.read_text("utf-8")
-        table = tomllib.loads(text)
-    except FileNotFoundError:
-        return {}, {}, {}, Policy()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        found = re.search(r"line (\d+), column (\d+)", str(error))
-        problems.append(
-            Problem(
-                severity=Severity.ERROR,
-                code="settings-file-unreadable",
-                message=f"{CONFIG_FILE} can't be read: {error}",
-                hint="It is TOML, e.g. `num-runs = 3`.",
-                file=CONFIG_FILE,
-                line=int(found[1]) if found else None,
-                column=int(found[2]) if found else None,
-            )
-        )
-        return {}, {}, {}, Policy()
-    values: dict[str, str | list[str]] = {}
-    agents = table.pop("agents", {})
-    if isinstance(agents, dict) and (strayed := [name for name in agents if name in BY_INPUT]):
-        # In TOML a table goes on to the end of the file; as a pattern the setting would do nothing.
-        problems += [
-            _wrong_type(f"`{name}`", "stands below [agents], so it is taken for a pattern; move it up", path, name)
-            for name in strayed
-        ]
-        agents = {name: agent for name, agent in agents.items() if name not in BY_INPUT}
-    if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
-        problems.append(_wrong_type("[agents]", 'must map patterns to agents, e.g. "evals/**" = "my_agent"', path))
-        agents = {}
-    prices = table.pop("prices", {})
-    try:
-        read_prices(prices)
-    except ValueError as error:
-        problems.append(_wrong_type(str(error).rstrip("."), "", path, "prices"))
-        prices = {}
-    policy, wrong = read_policy(table, lines_of(text), CONFIG_FILE)
-    problems += wrong
-    for name, value in table.items():
-        if name in POLICY_KEYS:
-            continue
-        if name not in BY_INPUT:
-            problems.append(_unknown(f"`{name}`", _near(name), CONFIG_FILE, _line_of(path, name)))
-        elif not BY_INPUT[name].in_file:
-            problems.append(_not_in_file(path, name))
-        elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(one, str) for one in value):
-            values[name] = value
-        elif isinstance(value, bool):
-            values[name] = str(value).lower()
-        elif isinstance(value, str | int | float):
-            values[name] = str(value)
-        else:
-            problems.append(_wrong_type(f"`{name}`", "has a value of the wrong type", path, name))
-    return values, agents, prices, policy
-
-
-def _not_in_file(path: Path, name: str) -> Problem:
-    secret = BY_INPUT[name].secret
-    elsewhere = f"the flag `--{name}`" if secret is None else f"the variable {secret}"
-    return Problem(
-        severity=Severity.ERROR,
-        code="setting-not-in-file",
-        message=f"`{name}` can't be set in {CONFIG_FILE}: a pull request could change it.",
-        hint=f"Give it in the workflow, as the input `{name}`, or as {elsewhere}.",
-        file=CONFIG_FILE,
-        line=_line_of(path, name),
-    )
-
-
-def _wrong_type(what: str, message: str, path: Path, name: str = "agents") -> Problem:
-    return Problem(
-        severity=Severity.ERROR,
-        code="setting-invalid",
-        message=f"{what} {message}".rstrip() + ".",
-        hint=BY_INPUT[name].help if name in BY_INPUT else None,
-        file=CONFIG_FILE,
-        line=_line_of(path, name),
-    )
-
-
-def _line_of(path: Path, name: str) -> int | None:
-    """Where a key of the file stands; tomllib doesn't tell."""
-    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[\]=]""")
-    lines = path.read_text("utf-8").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), None)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git, short
+from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
+from agent_eval.baseline.outcome import FetchFailed, told
+from agent_eval.baseline.pin import find_wanted
 from agent_eval.baseline.wanted import Wanted
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.github.activity import Activity, activity
@@ -44,7 +46,7 @@ class Situation:
     @property
     def compares(self) -> bool:
         """Whether there should be a comparison."""
-        return self.activity.kind == "compare" or (self.wanted is not None and self.wanted.is_pull_request)
+        return self.activity.kind == "compare" or (self.activity.kind != "record" and self.wanted is not None)
 
     @property
     def source_url(self) -> str | None:
@@ -142,94 +144,21 @@ def _origin(event: Event, found: Activity, git: Git | GitError) -> Origin:
 
 
 def _with_wanted(situation: Situation, settings: Settings) -> Situation:
-    event, found = situation.event, situation.activity
-    try:
-        if found.kind == "compare":
-            commit, how = _tested_on(situation)
-        elif found.kind == "record":
-            commit, how = _before(situation)
-        elif settings.base_ref is not None:
-            commit, how = _parted_from(situation, settings.base_ref)
-        else:
-            return situation
-    except (GitError, GitHubError) as error:
-        hint = f" {error.hint}" if error.hint else ""
-        return replace(situation, unwanted=f"It is not known which commit to compare with: {error.message}{hint}")
-    if commit is None:
-        return replace(situation, unwanted=how)
-    wanted = Wanted(
-        repository=event.repository or "",
-        base_ref=found.base_ref or settings.base_ref or "",
-        commit=commit,
-        how=how,
-        is_pull_request=found.kind != "record",
-        workflow=event.workflow_path or "",
+    asked = settings.base_ref is not None or settings.baseline not in {"auto", "none"}
+    if situation.activity.kind not in {"compare", "record"} and not asked:
+        return situation
+    found = find_wanted(
+        situation.event,
+        situation.activity,
+        git=situation.git,
+        github=situation.github,
         artifact=settings.artifact_name,
-        own_run=event.run_id,
+        base_ref=settings.base_ref if situation.activity.kind not in {"compare", "record"} else None,
     )
-    origin = situation.origin.model_copy(update={"base_commit": commit})
-    return replace(situation, wanted=wanted, origin=origin)
-
-
-def _tested_on(situation: Situation) -> tuple[str | None, str]:
-    """The commit that a pull request or a merge group was tested on top of, and how it was found."""
-    found, git = situation.activity, situation.git
-    pull_request = found.pull_request
-    if pull_request is None:
-        return found.base_commit, "what the merge group lies on top of"
-    head = git.commit("HEAD") if isinstance(git, Git) else None
-    if isinstance(git, Git) and head is not None:
-        parents = git.parents(head)
-        if len(parents) == 2 and pull_request.head_sha in parents[1:]:
-            return parents[0], "the first parent of the merge commit that was tested"
-        # The pull request's own commit, or whatever a step before has checked out.
-        return _merge_base(situation, git, pull_request.base_sha, head)
-    if situation.github is not None and found.commit is not None:
-        from agent_eval.github.runs import commit_parents
-
-        parents = commit_parents(situation.github, found.commit)
-        if len(parents) == 2:
-            return parents[0], "the first parent of GitHub's merge commit"
-    return None, "There is no git checkout, so that nobody knows which commit to compare with."
-
-
-def _merge_base(situation: Situation, git: Git, base: str, head: str) -> tuple[str | None, str]:
-    how = "where the tested commit and the base branch have parted"
-    if not git.is_shallow() and git.commit(base) is not None:
-        return git.merge_base(base, head), how
-    if situation.github is not None:
-        from agent_eval.github.runs import merge_base
-
-        return merge_base(situation.github, base, head), how
-    raise GitError(
-        f"The history of {short(head)} and {short(base)} is not in this clone.", hint="Check out with `fetch-depth: 0`."
-    )
-
-
-def _before(situation: Situation) -> tuple[str | None, str]:
-    """The commit whose history a run on the base branch goes on with."""
-    git, commit = situation.git, situation.origin.commit
-    parents: tuple[str, ...] = ()
-    if isinstance(git, Git) and commit and git.commit(commit) is not None:
-        parents = git.parents(commit)
-    elif situation.github is not None and commit:
-        from agent_eval.github.runs import commit_parents
-
-        parents = commit_parents(situation.github, commit)
-    return (parents[0], "the commit before this one") if parents else (None, "")
-
-
-def _parted_from(situation: Situation, ref: str) -> tuple[str | None, str]:
-    git = situation.git
-    if isinstance(git, GitError):
-        raise git
-    head = git.commit("HEAD")
-    base = git.commit(f"refs/remotes/origin/{ref}") or git.commit(ref)
-    if head is None or base is None:
-        raise GitError(
-            f"There is no branch or commit {ref} in this clone.", hint="Fetch it, or name another `base-ref`."
-        )
-    return _merge_base(situation, git, base, head)
+    if isinstance(found, FetchFailed):
+        return replace(situation, unwanted=told(found))
+    base = found.commit if situation.activity.kind != "record" else None
+    return replace(situation, wanted=found, origin=situation.origin.model_copy(update={"base_commit": base}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,13 @@ class _Unknown(Exception):
 
 
 def find_wanted(
-    event: Event, activity: Activity, *, git: Git | GitError, github: GitHub | None, artifact: str
+    event: Event,
+    activity: Activity,
+    *,
+    git: Git | GitError,
+    github: GitHub | None,
+    artifact: str,
+    base_ref: str | None = None,
 ) -> Wanted | FetchFailed:
     """The commit whose results are wanted.
 
@@ -38,7 +44,7 @@ def find_wanted(
     - A pull request whose own head was checked out: its merge base with the base branch.
     - A merge group: what the event says; GitHub makes the group's commit itself.
     - A run that records: the tested commit itself, whose earlier runs it goes on from.
-    - Anything else: the merge base with the default branch.
+    - Anything else: the merge base with `base_ref`, or with the default branch.
 
     Args:
         event: What started the run.
@@ -46,12 +52,13 @@ def find_wanted(
         git: The checkout, or why there is none.
         github: The repository on GitHub; None without a token.
         artifact: The setting `artifact-name`.
+        base_ref: The setting `base-ref`, for where no pull request says it.
 
     Returns:
         `FetchFailed` if nobody can tell: a wrong commit would give wrong deltas.
     """
     try:
-        base_ref, commit, how = _find(event, activity, git, github)
+        branch, commit, how = _find(event, activity, git, github, base_ref)
     except _Unknown as unknown:
         return unknown.failure
     except GitError as error:
@@ -60,22 +67,24 @@ def find_wanted(
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint or None)
     return Wanted(
         repository=event.repository or "",
-        base_ref=base_ref,
+        base_ref=branch,
         commit=commit,
         how=how,
-        is_pull_request=activity.kind == "compare",
+        is_pull_request=activity.kind == "compare" or base_ref is not None,
         workflow=event.workflow_path or "",
         artifact=artifact,
         own_run=event.run_id,
     )
 
 
-def _find(event: Event, activity: Activity, git: Git | GitError, github: GitHub | None) -> tuple[str, str, str]:
+def _find(
+    event: Event, activity: Activity, git: Git | GitError, github: GitHub | None, named: str | None
+) -> tuple[str, str, str]:
     tested = _tested(activity, git)
     if activity.kind == "record":
         return activity.base_ref or "", tested, "the tested commit itself"
     if activity.kind != "compare" or activity.base_ref is None:
-        return _beside_the_default(event, tested, git, github)
+        return _beside(named, event, tested, git, github)
     base_ref, told = activity.base_ref, activity.base_commit
     if activity.pull_request is None:
         if told is None or (activity.commit is not None and activity.commit != tested):
@@ -141,10 +150,12 @@ def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, github
     return found
 
 
-def _beside_the_default(event: Event, tested: str, git: Git | GitError, github: GitHub | None) -> tuple[str, str, str]:
-    names = [event.default_branch] if event.default_branch is not None else list(_BRANCHES)
+def _beside(
+    named: str | None, event: Event, tested: str, git: Git | GitError, github: GitHub | None
+) -> tuple[str, str, str]:
+    names = [name for name in (named or event.default_branch,) if name] or list(_BRANCHES)
     for name in names:
-        tips = (f"refs/remotes/origin/{name}", f"refs/heads/{name}")
+        tips = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] + [name] * (name == named)
         tip = next((tip for tip in tips if isinstance(git, Git) and git.commit(tip) is not None), None)
         if tip is None and (github is None or event.default_branch is None):
             continue
