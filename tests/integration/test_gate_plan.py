@@ -130,7 +130,8 @@ def test_what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
     if wrong == "file":
         (repository.root / "evals" / "broken.test.json").write_text("{", encoding="utf-8")
     elif wrong == "metric":
-        config = {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}
+        options = {"judge_model": "vertex-eval"}
+        config = {"criteria": {"final_response_match_v2": {"threshold": 1.0, "judge_model_options": options}}}
         (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
     else:
         arguments = ["--judge-model", "nobody/x"]
@@ -138,7 +139,28 @@ def test_what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
     done = repository.gate(*("plan", "evals", "--agent", "recorded:answers.json"), *arguments, python=False)
 
     assert (done.code, done.out) == (2, "")
-    assert {"file": "broken.test.json", "metric": "safety_v1", "model": "nobody/x"}[wrong] in done.err
+    assert {"file": "broken.test.json", "metric": "can't judge it", "model": "nobody/x"}[wrong] in done.err
+
+
+def test_the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
+    judged(repository, samples=5)
+    config = {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}
+    (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    command = ("evals", "--agent", "recorded:answers.json")
+    place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
+
+    told = repository.gate("plan", *command, python=False, environment={**NO_KEYS, **place})
+    refused = repository.gate(
+        "run", *command, python=False, environment={**NO_KEYS, **place, "GOOGLE_CLOUD_PROJECT": ""}
+    )
+
+    assert told.code == 0, told.err
+    assert "vertex_ai_evaluation" in told.out and "application default credentials" in told.out
+    assert "No estimate of the cost of safety_v1" in told.out
+    assert refused.code == 2
+    said = " ".join(refused.out.split())
+    assert "GOOGLE_CLOUD_PROJECT is not set" in said
+    assert "safety_v1 of evals/some.evalset.json:good" in said
 
 
 def test_a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -> None:

@@ -188,7 +188,8 @@ def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str
     if missing:
         raise ModelFailure(
             "no-credentials",
-            f"Vertex AI's evaluation service is asked in a project and a location: {' and '.join(missing)} not set.",
+            "Vertex AI's evaluation service needs a project and a location: "
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set.",
             "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with google-github-actions/auth before this step; or "
             'take `"backend": "vertex"` out of the criterion, and your judge is asked instead.',
         )
