@@ -130,7 +130,8 @@ class Git:
         done = self._done(arguments, config, stdin, timeout or self.timeout, cwd or self.top)
         if done.returncode not in ok:
             said = _mask(first_line(done.stderr.decode("utf-8", "replace"), 300), config)
-            raise GitError(f"`git {arguments[0]}` failed: {harmless(said) or f'exit code {done.returncode}'}.")
+            what = harmless(said).rstrip(".") or f"exit code {done.returncode}"
+            raise GitError(f"`git {arguments[0]}` failed: {what}.")
         return done.stdout
 
     def _done(

@@ -1,0 +1,162 @@
+"""`file:PATH`: from the base's commit on a pull request, from the working tree elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from base_repos import Repo, new_repo
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from baseline_samples import case, results, wire
+
+from agent_eval.baseline.file import FileSource
+from agent_eval.baseline.git import GitError, Remote
+from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, Incompatible, NoneYet
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.results.report import Origin
+
+PATH = "evals/baseline.json"
+GOOD = results(case("one"), origin=Origin(commit="ab" * 20, run_url="https://github.com/octo/bots/actions/runs/5"))
+WORSE = results(case("one", "failed"))
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return new_repo(tmp_path / "repo")
+
+
+async def ask(
+    repo: Repo, commit: str, *, is_pull_request: bool = True, path: str = PATH, root: str = ".", max_bytes: int = 10_000
+) -> Baseline:
+    where = repo.root / root
+    source = FileSource(path=path, root=where, git=Repo(where).opened(), max_bytes=max_bytes)
+    wanted = Wanted(
+        repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=is_pull_request
+    )
+    return await source.find(wanted)
+
+
+async def test_a_pull_request_is_compared_with_the_bases_file_and_not_with_its_own(repo: Repo) -> None:
+    base = repo.commit({PATH: wire(GOOD)})
+    repo.branch("feature")
+    repo.commit({PATH: wire(WORSE)})
+
+    found = await ask(repo, base)
+
+    assert isinstance(found, Found)
+    assert found.report == GOOD
+    assert found.message == (f"The base's results are those of {PATH} on main at {base[:7]}, recorded for abababa.")
+    assert (found.provenance.commit, found.provenance.distance) == ("ab" * 20, None)
+    assert found.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
+
+
+async def test_outside_of_a_pull_request_the_file_that_lies_there_counts(repo: Repo) -> None:
+    base = repo.commit({PATH: wire(GOOD)})
+    repo.write({PATH: wire(WORSE)})
+
+    found = await ask(repo, base, is_pull_request=False)
+
+    assert isinstance(found, Found)
+    assert found.report == WORSE
+    assert found.message == f"The base's results are those of {PATH} in the checkout."
+
+
+async def test_paths_start_where_agent_eval_works(repo: Repo) -> None:
+    base = repo.commit({f"bots/home/{PATH}": wire(GOOD), PATH: wire(WORSE)})
+
+    committed = await ask(repo, base, root="bots/home")
+    lying = await ask(repo, base, root="bots/home", is_pull_request=False)
+
+    assert [one.report for one in (committed, lying) if isinstance(one, Found)] == [GOOD, GOOD]
+
+
+async def test_a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Path) -> None:
+    base = repo.commit({PATH: wire(GOOD)})
+    repo.branch("feature")
+    repo.commit({PATH: wire(WORSE)})
+    clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
+
+    found = await ask(clone, base)
+
+    assert isinstance(found, Found)
+    assert found.report == GOOD
+
+
+async def test_a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> None:
+    clone = repo.shallow_checkout(repo.commit({PATH: wire(GOOD)}), tmp_path / "clone")
+    clone.git("remote", "set-url", "origin", str(tmp_path / "gone"))
+
+    found = await ask(clone, "e" * 40)
+
+    assert isinstance(found, FetchFailed)
+    assert found.message.startswith(
+        f"{PATH} on main at eeeeeee could not be read: The commit eeeeeee is not in this clone and could not be fetched"
+    )
+    assert found.hint is not None
+    assert "fetch-depth: 0" in found.hint
+
+
+async def test_without_a_checkout(tmp_path: Path) -> None:
+    source = FileSource(path=PATH, root=tmp_path, git=GitError("No git here.", hint="Install git."), remote=Remote())
+    wanted = Wanted(repository="", base_ref="main", commit="e" * 40, how="", is_pull_request=True)
+
+    assert await source.find(wanted) == FetchFailed(
+        message=f"{PATH} on main at eeeeeee could not be read: No git here.", hint="Install git."
+    )
+
+
+@pytest.mark.parametrize("is_pull_request", [True, False])
+@pytest.mark.parametrize(
+    ("content", "kind", "told"),
+    [
+        (None, NoneYet, "There is no evals/baseline.json"),
+        (b"{", FetchFailed, "is not used: it is not JSON"),
+        (b"x" * 10_001, FetchFailed, "is not used: it is larger than"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+            FetchFailed,
+            "is not used: it lies in Git LFS",
+        ),
+        (wire(results(case("one", "not_run"))), FetchFailed, "is not used: 1 of its 1 case did not run to the end"),
+        (wire(GOOD).replace(b'"schema_version":"1"', b'"schema_version":"9"'), Incompatible, "in version 9 of the"),
+    ],
+)
+async def test_what_is_no_baseline(
+    repo: Repo, content: bytes | None, kind: type[Baseline], told: str, is_pull_request: bool
+) -> None:
+    base = repo.commit({"README": "", **({} if content is None else {PATH: content})})
+
+    found = await ask(repo, base, is_pull_request=is_pull_request)
+
+    assert type(found) is kind
+    assert told in found.message
+    assert ("on main at" in found.message) is is_pull_request
+
+
+@pytest.mark.parametrize("is_pull_request", [True, False])
+@pytest.mark.parametrize("target", ["/etc/hostname", "../outside.json", "loop.json", "../.git/config"])
+async def test_a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: bool) -> None:
+    (repo.root.parent / "outside.json").write_bytes(wire(GOOD))
+    link = repo.root / PATH
+    link.parent.mkdir()
+    link.symlink_to("baseline.json" if target == "loop.json" else target)
+    if target == "../outside.json":
+        link.unlink()
+        link.symlink_to("../../outside.json")
+    base = repo.commit({})
+
+    found = await ask(repo, base, is_pull_request=is_pull_request)
+
+    assert isinstance(found, FetchFailed)
+    assert "regular file" in found.message or "could not be read" in found.message or "not JSON" in found.message
+
+
+async def test_a_directory_is_no_baseline(repo: Repo) -> None:
+    base = repo.commit({f"{PATH}/x": "{}"})
+
+    for is_pull_request in (True, False):
+        found = await ask(repo, base, is_pull_request=is_pull_request)
+        assert isinstance(found, FetchFailed)
+        assert "regular file" in found.message

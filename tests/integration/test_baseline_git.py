@@ -1,0 +1,328 @@
+"""What we ask git, on real repositories, some of them hostile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path, PurePosixPath
+
+import pytest
+from agents_open_dir import as_root
+from base_repos import ENVIRON, Repo, new_repo
+
+from agent_eval.baseline.git import GitError, Remote, open_git
+
+TOKEN = "ghs_" + "k" * 36
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return new_repo(tmp_path / "repo")
+
+
+def test_commits_parents_and_the_merge_base(repo: Repo) -> None:
+    first = repo.commit({"a": "1"})
+    base = repo.commit({"a": "2"})
+    repo.branch("feature", first)
+    head = repo.commit({"b": "1"})
+    merged = repo.merge("feature", "main")
+    git = repo.opened()
+
+    assert git.commit("HEAD") == git.commit(merged) == merged
+    assert git.commit("refs/heads/main") == base
+    assert git.commit("no-such-branch") is None
+    assert git.commit("-x") is None
+    assert git.commit("f" * 40) is None
+    assert git.parents(merged) == (base, head)
+    assert git.parents(first) == ()
+    assert git.merge_base(base, head) == first
+    assert git.first_parents(merged, 10) == [merged, base, first]
+    assert git.first_parents(merged, 2) == [merged, base]
+    assert git.is_shallow() is False
+    assert git.changed_files(base, merged) == ["b"]
+
+
+def test_unrelated_histories_have_no_merge_base(repo: Repo) -> None:
+    one = repo.commit({"a": "1"})
+    repo.git("checkout", "-q", "--orphan", "other")
+    other = repo.commit({"b": "1"})
+
+    assert repo.opened().merge_base(one, other) is None
+
+
+def test_a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tmp_path: Path) -> None:
+    repo.commit({"a": "1"})
+    base = repo.commit({"a": "2"})
+    repo.branch("feature")
+    head = repo.commit({"b": "1"})
+    clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
+    git = clone.opened()
+
+    assert git.is_shallow() is True
+    assert git.parents(clone.head) == (base, head)
+    assert git.commit(base) is None
+    git.need(base, Remote())
+    assert git.commit(base) == base
+    assert git.changed_files(base, clone.head) == ["b"]
+    assert git.first_parents(base, 10) == [base]
+    assert git.entry(base, PurePosixPath("a")) is not None
+    before = set(clone.root.rglob("*"))
+    git.need(base, Remote(url="nowhere"))  # it is here: nobody is asked
+    assert set(clone.root.rglob("*")) == before
+
+
+def test_fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, tmp_path: Path) -> None:
+    repo.commit({"a": "1"})
+    old = repo.head
+    clone = tmp_path / "clone"
+    repo.git("clone", "-q", str(repo.root), str(clone))
+    new = repo.commit({"a": "2"})
+    git = Repo(clone).opened()
+    fetch_head = clone / ".git" / "FETCH_HEAD"
+
+    git.need(new, Remote())
+
+    assert git.is_shallow() is False
+    assert git.first_parents(new, 10) == [new, old]
+    assert not fetch_head.exists()
+    assert git.commit("refs/remotes/origin/main") == old
+
+
+def test_a_commit_that_nobody_has(repo: Repo, tmp_path: Path) -> None:
+    clone = repo.shallow_checkout(repo.commit({"a": "1"}), tmp_path / "clone")
+
+    with pytest.raises(GitError) as caught:
+        clone.opened().need("f" * 40, Remote())
+
+    assert caught.value.message.startswith("The commit fffffff is not in this clone and could not be fetched: ")
+    assert "fetch-depth: 0" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("sha", ["HEAD", "--upload-pack=touch x", "", "abc", "F" * 40])
+def test_only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
+    repo.commit({"a": "1"})
+    git = repo.opened()
+
+    for ask in (git.parents, git.blob, lambda one: git.need(one, Remote()), lambda one: git.first_parents(one, 1)):
+        with pytest.raises(GitError, match="is not the full sha of a commit"):
+            ask(sha)
+
+
+def test_entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
+    repo.write({"a b/ü.json": "{}", "*": "star"})
+    (repo.root / "link").symlink_to("/etc/passwd")
+    commit = repo.commit({})
+    git = repo.opened()
+
+    found = git.entry(commit, PurePosixPath("a b/ü.json"))
+    assert found is not None
+    assert (found.mode, found.size, git.blob(found.blob)) == ("100644", 2, b"{}")
+    star, link, folder = (git.entry(commit, PurePosixPath(name)) for name in ("*", "link", "a b"))
+    assert star is not None
+    assert git.blob(star.blob) == b"star"
+    assert link is not None
+    assert link.mode == "120000"
+    assert folder is not None
+    assert (folder.mode, folder.size) == ("040000", None)
+    assert git.entry(commit, PurePosixPath("ü.json")) is None
+    with pytest.raises(GitError, match="is outside repository"):
+        git.entry(commit, PurePosixPath("../a"))
+
+
+def test_git_is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path) -> None:
+    wanted = repo.commit({"a": "1"})
+    other = new_repo(tmp_path / "other")
+    other.commit({"b": "1"})
+    environ = {
+        **ENVIRON,
+        "GIT_DIR": str(other.root / ".git"),
+        "GIT_WORK_TREE": str(other.root),
+        "GIT_CONFIG_PARAMETERS": "'core.fsmonitor'='touch /tmp/x'",
+        "GIT_EXTERNAL_DIFF": "false",
+    }
+
+    assert repo.opened(environ=environ).commit("HEAD") == wanted
+
+
+def _program(path: Path, mark: Path) -> str:
+    path.write_text(f"#!/bin/sh\ntouch {mark}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_neither_hooks_nor_a_monitor_run(repo: Repo, tmp_path: Path) -> None:
+    commit = repo.commit({"a": "1"})
+    mark = tmp_path / "mark"
+    program = _program(tmp_path / "program", mark)
+    for hook in ("post-checkout", "reference-transaction", "post-index-change"):
+        shutil.copy(program, repo.root / ".git" / "hooks" / hook)
+    repo.git("config", "core.fsmonitor", program)
+    repo.git("config", "diff.external", program)
+    mark.unlink(missing_ok=True)
+    git = repo.opened()
+
+    git.add_worktree(tmp_path / "tree", commit)
+    git.files(tmp_path / "tree")
+    git.changed_files(commit, commit)
+    git.remove_worktree(tmp_path / "tree")
+
+    assert not mark.exists()
+    repo.git("status")  # the trap works
+    assert mark.exists()
+
+
+def test_a_directory_that_looks_like_a_bare_repository_is_just_a_directory(repo: Repo, tmp_path: Path) -> None:
+    """A pull request can commit one, with a configuration that names programs (git's `safe.bareRepository`)."""
+    mark = tmp_path / "mark"
+    repo.write({"evals/HEAD": "ref: refs/heads/main\n", "evals/objects/x": "", "evals/refs/x": ""})
+    program = _program(tmp_path / "program", mark)
+    repo.write({"evals/config": f"[core]\n\tbare = true\n\tfsmonitor = {program}\n\tworktree = {repo.root}\n"})
+    commit = repo.commit({})
+
+    git = open_git(repo.root / "evals", ENVIRON)
+
+    assert git.top == repo.root.resolve()
+    assert git.prefix == PurePosixPath("evals")
+    assert git.commit("HEAD") == commit
+    assert not mark.exists()
+
+
+def test_outside_of_a_checkout(tmp_path: Path) -> None:
+    with pytest.raises(GitError, match="is not in a git checkout"):
+        open_git(tmp_path, ENVIRON)
+
+
+def test_without_git(repo: Repo, tmp_path: Path) -> None:
+    repo.commit({"a": "1"})
+    with pytest.raises(GitError, match="git could not be started"):
+        repo.opened(environ={"PATH": str(tmp_path)}).commit("HEAD")
+
+
+def test_a_git_that_hangs_is_killed_with_its_helpers(repo: Repo, tmp_path: Path) -> None:
+    repo.commit({"a": "1"})
+    (tmp_path / "bin").mkdir()
+    pid = tmp_path / "pid"
+    fake = tmp_path / "bin" / "git"
+    fake.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {pid}\nwait\n", encoding="utf-8")
+    fake.chmod(0o755)
+    git = repo.opened(timeout=0.5, environ={"PATH": f"{tmp_path / 'bin'}:{ENVIRON['PATH']}"})
+    begun = time.monotonic()
+
+    with pytest.raises(GitError, match=r"took longer than 0\.5 seconds"):
+        git.commit("HEAD")
+
+    assert time.monotonic() - begun < 5
+    status = Path(f"/proc/{pid.read_text(encoding='utf-8').strip()}/stat")
+    assert not status.exists() or status.read_text(encoding="utf-8").split()[2] == "Z"
+
+
+@dataclass
+class Forge:
+    """A server that lets nobody in and keeps what it was asked with."""
+
+    server: ThreadingHTTPServer
+    seen: list[tuple[str, list[str]]] = field(default_factory=list)
+    elsewhere: str | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def forge() -> Iterator[Forge]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.seen.append((self.path, self.headers.get_all("Authorization") or []))
+            if made.elsewhere is not None:
+                self.send_response(302)
+                self.send_header("Location", made.elsewhere)
+            else:
+                self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    made = Forge(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join(5)
+    made.server.server_close()
+
+
+def test_the_token_goes_to_its_server_once_and_into_no_message(repo: Repo, forge: Forge) -> None:
+    repo.commit({"a": "1"})
+    # What actions/checkout leaves behind: two headers would make GitHub refuse both.
+    repo.git("config", f"http.{forge.url}/.extraheader", "AUTHORIZATION: basic b2xk")
+
+    with pytest.raises(GitError) as caught:
+        repo.opened().need("e" * 40, Remote(url=f"{forge.url}/octo/bots", token=TOKEN))
+
+    assert forge.seen
+    for path, headers in forge.seen:
+        assert path.startswith("/octo/bots/info/refs")
+        assert len(headers) == 1
+        assert headers[0].startswith("basic ")
+        assert headers[0] != "basic b2xk"
+        assert headers[0].removeprefix("basic ") not in caught.value.message
+    assert TOKEN not in f"{caught.value!r} {caught.value.message}"
+    assert caught.value.__cause__ is None
+    assert TOKEN not in repr(Remote(url="x", token=TOKEN))
+
+
+def test_the_token_does_not_follow_a_redirect(repo: Repo, forge: Forge, tmp_path: Path) -> None:
+    repo.commit({"a": "1"})
+    forge.elsewhere = f"http://localhost:{forge.server.server_port}/evil/info/refs?service=git-upload-pack"
+
+    with pytest.raises(GitError):
+        repo.opened().need("e" * 40, Remote(url=f"{forge.url}/octo/bots", token=TOKEN))
+
+    assert [path for path, _ in forge.seen if path.startswith("/evil")] == []
+
+
+@pytest.mark.parametrize("url", ["origin", "ssh://git@github.com/o/r", "https://user@github.com/o/r", "ext::sh -c x"])
+def test_a_token_is_for_http_only(repo: Repo, url: str) -> None:
+    repo.commit({"a": "1"})
+    with pytest.raises(GitError, match="A token is sent to http"):
+        repo.opened().need("e" * 40, Remote(url=url, token=TOKEN))
+
+
+@as_root
+def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
+    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        base.chmod(0o755)
+        repo = new_repo(base / "repo")
+        repo.commit({"a": "1"})
+        wanted = repo.head
+        clone = repo.shallow_checkout(wanted, base / "clone")
+        newer = repo.commit({"a": "2"})
+        for path in (clone.root, *clone.root.rglob("*"), repo.root, *repo.root.rglob("*")):
+            os.chown(path, 4242, 4242, follow_symlinks=False)
+        git = clone.opened()
+
+        assert git.commit("HEAD") == wanted  # not "dubious ownership"
+        git.need(newer, Remote())
+
+        assert {path.lstat().st_uid for path in clone.root.rglob("*")} == {4242}
+    finally:
+        shutil.rmtree(base)
+
+
+@as_root
+def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Path) -> None:
+    repo = new_repo(tmp_path / "repo")
+    repo.commit({"a/b": "1"})
+    os.chown(repo.root / ".git", 4242, 4242)
+    with pytest.raises(GitError, match="belongs to somebody else"):
+        open_git(repo.root / "a", ENVIRON)
