@@ -12,7 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fake_gemini import Answer, FakeGemini, GenerateRequest
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, failure_of, pool_at, quick
 
-from agent_eval.models.check import opening_problems
+from agent_eval.criteria.judged.judge import judge_options
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.criterion_reading import criterion as criterion_config
+from agent_eval.models.check import ModelUse, check_models, opening_problems
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 from agent_eval.models.settings import ModelSettings
@@ -58,6 +61,39 @@ async def test_gemini__sends_the_question_and_reads_the_answer() -> None:
     assert (entry.case_id, entry.purpose, entry.calls, entry.replies) == ("a:1", "safety_v1", 1, 1)
     assert entry.versions == (MODEL,)
     assert entry.cost == pytest.approx((60 * 0.30 + 40 * 0.03 + 15 * 2.50) / 1e6)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "thinking_config": {"thinking_budget": 0, "include_thoughts": False},
+            "safety_settings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        },
+        {
+            "thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False},
+            "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        },
+    ],
+    ids=["snake_case", "camelCase"],
+)
+async def test_gemini__nested_fields_of_a_config_reach_the_wire(config: dict[str, Any]) -> None:
+    criterion = CRITERION_MODELS["final_response_match_v2"].model_validate(
+        {"threshold": 0.5, "judge_model_options": {"judge_model_config": config}}
+    )
+    options = judge_options(criterion_config("final_response_match_v2", criterion))
+    assert not check_models(
+        [ModelUse(model=MODEL, config=options.config, case_id="a", purpose="final_response_match_v2")],
+        ModelSettings(),
+        {"GOOGLE_API_KEY": "a-key"},
+    ).problems
+    with FakeGemini(good) as server:
+        async with pool_at(server) as pool:
+            await pool.generate(ask(config=options.config))
+    sent = server.received[0].body
+    # So google-genai spells messages inside of messages, whatever it was given; proto JSON has both spellings.
+    assert sent["generationConfig"]["thinkingConfig"] == {"thinking_budget": 0, "include_thoughts": False}
+    assert sent["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
 
 
 async def test_gemini__text_without_a_schema() -> None:
