@@ -10,9 +10,11 @@ The key of `scores` is a number in `metrics`, the numbers in `records` are those
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Iterable
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agent_eval.core.wire import WireModel
 
@@ -80,3 +82,29 @@ class HistoryReport(WireModel):
     """Sets of rules; most cases share one."""
     cases: list[CaseHistory] = Field(default_factory=list)
     """In the order of the report."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        """It comes from a file: a column of another length would move scores to other runs."""
+        for case in self.cases:
+            sources = case.records.split()
+            columns = [column.split() for column in case.scores.values()]
+            if {len(case.outcomes), *map(len, columns)} - {len(sources)}:
+                raise ValueError(f"the columns of {case.case_id!r} don't have the same length")
+            if set(case.outcomes) - {PASSED, FAILED, BROKE, UNKNOWN}:
+                raise ValueError(f"{case.outcomes!r} is no list of outcomes")
+            _within(sources, len(self.records), "record")
+            _within(case.scores, len(self.metrics), "metric")
+            _within([] if case.rules is None else [str(case.rules)], len(self.rules), "set of rules")
+            for column in columns:
+                if not all(score == NO_SCORE or math.isfinite(float(score)) for score in column):
+                    raise ValueError(f"a score of {case.case_id!r} is not a number")
+        for rules in self.rules:
+            _within([str(rule.metric) for rule in rules], len(self.metrics), "metric")
+        return self
+
+
+def _within(numbers: Iterable[str], count: int, what: str) -> None:
+    for number in set(numbers):
+        if not number.isdecimal() or int(number) >= count:
+            raise ValueError(f"there is no {what} {number}")

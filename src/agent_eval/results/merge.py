@@ -68,7 +68,7 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
             scores = found.setdefault(metric.name, (metric, []))[1]
             scores += [score for score in metric.runs if score.run in latest and latest[score.run][1] is part]
     metrics = [_metric(metric, sorted(scores, key=lambda score: score.run)) for metric, scores in found.values()]
-    status, reason = _case_status(runs, metrics, min_pass_rate)
+    status, reason = _case_status(runs, [metric for metric in metrics if metric.blocking], min_pass_rate)
     first = parts[0]
     # Not model_copy: what it keeps besides the fields would be half of a big report's memory.
     return CaseReport(
@@ -96,7 +96,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     elif missing is not None:
         # Never masked by the runs, or the metrics, that could be evaluated.
         status, reason = "not_evaluated", missing.reason
-    elif mean is not None and mean >= metric.threshold:
+    elif mean is not None and reaches(mean, metric):
         status = "passed"
     else:
         status = "failed"
@@ -108,8 +108,17 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         reason=reason,
         judge=metric.judge,
         fingerprint=metric.fingerprint,
+        blocking=metric.blocking,
+        direction=metric.direction,
         runs=runs,
     )
+
+
+def reaches(score: float, metric: MetricReport) -> bool:
+    """Whether a score is on the good side of a metric's threshold, if it has one."""
+    if metric.threshold is None:
+        return True
+    return score <= metric.threshold if metric.direction == "lower" else score >= metric.threshold
 
 
 def _mean(values: Sequence[float]) -> float | None:

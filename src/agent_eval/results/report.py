@@ -13,6 +13,7 @@ from pydantic import Field, computed_field, model_validator
 from agent_eval.core.wire import WireModel
 from agent_eval.results.comparison import BaselineReport, ComparisonReport
 from agent_eval.results.decision import DecisionReport
+from agent_eval.results.history import HistoryReport
 from agent_eval.results.recording import RunError, Usage
 from agent_eval.results.status import CaseStatus as CaseStatus
 from agent_eval.results.status import GateMode
@@ -94,6 +95,10 @@ class MetricReport(_Report):
     fingerprint: str = ""
     """Hash of what decides the score of an answer: the criterion's options, the judge's model, the version of what it
     is asked. Scores with different fingerprints are not compared. The threshold is not in it."""
+    blocking: bool = Field(default=True, exclude_if=bool)
+    """False: shown, never a reason for the case to fail (`[[policy]]` in agent-eval.toml)."""
+    direction: Literal["higher", "lower"] = Field(default="higher", exclude_if=lambda value: value == "higher")
+    """Which side of the threshold is good. Like `blocking` it is written only when it is not the usual one."""
     runs: list[RunScore]
 
 
@@ -224,6 +229,19 @@ class ModelUsageReport(WireModel):
     """US dollars; None when there is no price for the model."""
 
 
+class PassRates(_Report):
+    """What to expect of a case that is tried several times, averaged over the cases."""
+
+    k: int
+    """How often it is tried."""
+    cases: int
+    """Cases with at least that many judged runs."""
+    any: float
+    """pass@k: the share of the cases of which at least one of k runs passes, 0..1."""
+    all: float
+    """pass^k: the share of the cases of which all of k runs pass, 0..1."""
+
+
 class RunReport(_Report):
     """One run of the gate."""
 
@@ -261,6 +279,10 @@ class RunReport(_Report):
     """By model, sorted by name; empty when nothing was judged by one."""
     notices: list[str] = Field(default_factory=list)
     """What else the reader should know, e.g. that recordings were reused."""
+    pass_rates: list[PassRates] = Field(default_factory=list)
+    """For k from 1 to `num_runs`; empty when every case runs once."""
+    history: HistoryReport | None = None
+    """Only in a run of the base branch: what the next gate compares with, this run included."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
