@@ -238,6 +238,8 @@ class _Reader:
         if not self._chosen.takes_rubrics:
             message, hint = f"`{metric}` has no rubrics.", "Remove it: the label is about the whole response."
             return document.error("label-rubric-unknown", message, path=path, hint=hint)
+        if isinstance(about, str) and about in response.rubrics:
+            return response.rubrics[about]
         if isinstance(about, str) and about not in self._configured and len(about.split()) < 2:
             close = nearby(about, self._configured) or self._configured
             ids = f"The criterion has {', '.join(f'`{one}`' for one in close[:10])}. " if close else ""
