@@ -123,10 +123,12 @@ class SuiteTest:
     """95%, clustered by case."""
     p_value: float | None
     """Screening runs of all cases against the base."""
+    p_again: float | None
+    """The same with one more run of every case; None unless the first look was on the brink."""
     p_confirm: float | None
     """Confirmation runs of the suspicious cases against the base, all together; None when there are none."""
     p_adjusted: float | None
-    """Both in one, after Holm over the metrics: blocks when it is at most alpha."""
+    """All in one, after Holm over the metrics: blocks when it is at most alpha."""
     minimum_detectable_drop: float | None
     """The smallest drop of all cases that this run would have seen four times out of five."""
     blocking: bool

@@ -2,7 +2,8 @@
 
 A *family* is what shares an error rate: all cases of one metric under the same rule. Its p-value joins two tests that
 look at different things, each with its share of the error rate: the screening runs of all cases (the suite), which see
-many small drops at once, and the confirmation runs of the suspicious cases, which see few large ones.
+many small drops at once, and the confirmation runs of the suspicious cases, which see few large ones. Where the suite
+is on the brink it gets one more run of every case, and a second look with a share of its own.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from agent_eval.gate.statistics import exact_p, permutation_p
 if TYPE_CHECKING:
     import numpy as np
 
-SUITE_SHARE = 0.6
-"""Of a family's error rate; the suspicious cases have the rest. Chosen with benchmarks/gate_error_rates.py: more makes
-drops of everything, less makes drops of a few cases easier to see."""
+SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.5, 0.15, 0.35)
+"""Of a family's error rate: a first look at the suite, a second one, the suspicious cases. Chosen with
+benchmarks/gate_error_rates.py: more for the suite makes small drops of everything easier to see, more for suspicious
+cases large drops of few."""
+AGAIN_BELOW = 0.15
+"""The suite gets its second look where the first one gave at most this p-value, but didn't decide."""
 ROUND = 3
 """Confirmation runs of a case between two looks."""
 THIN_BASE = 5
@@ -34,8 +38,8 @@ THIN_BASE = 5
 FULL_BASE = 10
 """How many runs of the base they have then."""
 THRESHOLD_RUNS = 6
-"""A case that fails that often in a row, after it failed in the screening, while all of its few runs on the base passed,
-is broken. Of the cases that pass every other time 1 in 256 looks like this, with one run on the base."""
+"""A case that fails that often in a row, after it failed in the screening, while all of its few runs on the base
+passed, is broken. Of the cases that pass every other time 1 in 256 looks like this, with one run on the base."""
 LOOKS = {1: 0.2, 2: 0.3, 5: 0.5}
 """For scores, after which rounds the confirmation runs are tested, and with which share of the error rate."""
 _FUTILE = 0.3
@@ -117,19 +121,23 @@ class Family:
     @cached_property
     def suite_p(self) -> float | None:
         """The screening runs of all cases against the base's; None when no case has both."""
+        return self._suite_p(extra=0)
+
+    def _suite_p(self, *, extra: int) -> float | None:
         rng = self._rng("")
         if self.binary:
             tables: Counter[Table] = Counter()
             for series in self.series:
-                head, base = series.head_screen, self.screen_base(series)
-                if head and base:
+                head, base = (*series.head_screen, *series.head_confirm[:extra]), self.screen_base(series)
+                if series.head_screen and base:
                     tables[Table(failed(head), len(head), failed(base), len(base))] += 1
             return suite_p(tables, rng) if tables else None
         pairs = [
-            ([value + drop for value in series.head_screen], self.screen_base(series))
+            ([value + drop for value in (*series.head_screen, *series.head_confirm[:extra])], self.screen_base(series))
             for series, drop in zip(self.series, self.drops, strict=True)
+            if series.head_screen
         ]
-        pairs = [pair for pair in pairs if pair[0] and pair[1]]
+        pairs = [pair for pair in pairs if pair[1]]
         return suite_scores_p(pairs, rng) if pairs else None
 
     @cached_property
@@ -150,16 +158,40 @@ class Family:
         return min(1.0, *(suspect.p_value / suspect.weight for suspect in tested))
 
     @property
+    def shares(self) -> tuple[float, float, float]:
+        """How the error rate is divided: the first look at the suite, the second, the suspicious cases."""
+        if self.suite_p is None:
+            return 0.0, 0.0, 1.0
+        return (SUITE_SHARE + AGAIN_SHARE, 0.0, CONFIRM_SHARE) if self.fresh_only else _SHARES
+
+    @property
     def p_value(self) -> float:
-        """Both tests in one."""
-        suite, confirm = self.suite_p, self.confirm_p
-        share = SUITE_SHARE if suite is not None else 0.0
-        parts = [1.0]
-        if suite is not None:
-            parts.append(suite / SUITE_SHARE)
-        if confirm is not None:
-            parts.append(confirm / (1 - share))
-        return min(parts)
+        """All tests in one: each within its share of the error rate (Bonferroni with weights)."""
+        tests = zip((self.suite_p, self.again_p, self.confirm_p), self.shares, strict=True)
+        return min(1.0, *(value / share for value, share in tests if value is not None and share), 1.0)
+
+    @cached_property
+    def again_due(self) -> bool:
+        """Whether one more run of every case could settle what the screening left open."""
+        return self.suite_p is not None and self.suite_p <= AGAIN_BELOW and self.shares[1] > 0 and self.again_p is None
+
+    @cached_property
+    def again_p(self) -> float | None:
+        """The suite with one more run of each case; None until all have it."""
+        if self.fresh_only or not all(series.head_confirm for series in self.series if self._tested(series)):
+            return None
+        return self._suite_p(extra=1)
+
+    def missing(self) -> list[str]:
+        """Ids of the cases that a second look needs a run of."""
+        return [
+            case_id
+            for case_id, series in zip(self.case_ids, self.series, strict=True)
+            if self._tested(series) and not series.head_confirm
+        ]
+
+    def _tested(self, series: Series) -> bool:
+        return bool(series.head_screen) and bool(self.screen_base(series))
 
     def base_of(self, series: Series) -> tuple[float, ...]:
         """The base's runs with which confirmation runs are compared, as far as they were made."""
@@ -251,7 +283,7 @@ class Family:
     def level(self) -> float:
         """The error rate of its suspicious cases if there is no other family."""
         alpha = self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
-        return alpha * (1 - SUITE_SHARE)
+        return alpha * CONFIRM_SHARE
 
     def _rng(self, name: str) -> np.random.Generator:
         import numpy as np

@@ -8,7 +8,7 @@ from math import fsum, inf, sqrt
 from agent_eval.core.text import plural
 from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Outcome, SuiteTest, Word
 from agent_eval.gate.evidence import PASS, CaseEvidence
-from agent_eval.gate.families import SUITE_SHARE, Family, Suspect, failed, is_red
+from agent_eval.gate.families import Family, Suspect, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
 from agent_eval.gate.statistics import clustered_mean, detectable_drop, detectable_shift, exact_p, holm
 
@@ -179,12 +179,14 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         made = [suspect for suspect in made if suspect.promise >= 1.0] or made
         together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
         confirm = family.confirm_p
-        share = SUITE_SHARE if family.suite_p is not None else 0.0
-        if together and confirm is not None and confirm / (1 - share) <= judged.level:
+        if together and confirm is not None and confirm / family.shares[2] <= judged.level:
             message = f"{plural(len(together), 'case')} got worse when taken together{of}: {_names(together)}"
             add("cases-worse-together", message, together)
         suite = _suite(judged)
-        if suite.p_value is not None and suite.p_value / SUITE_SHARE <= judged.level and _beyond(judged, suite):
+        looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
+        if any(value is not None and value <= share * judged.level for value, share in looks) and _beyond(
+            judged, suite
+        ):
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
             add("suite-worse", f"The suite as a whole got worse{of}: {suite_words(suite)}", low)
     undecided = [case for case in cases if case.undecided]
@@ -211,7 +213,8 @@ def _beyond(judged: Judged, suite: SuiteTest) -> bool:
 def suite_words(suite: SuiteTest) -> str:
     """E.g. "7.3 points lower over 30 cases (p = 0.004)"."""
     points = 100 * (suite.drop or 0.0)
-    return f"{points:.1f} points lower over {plural(suite.cases, 'case')} (p = {suite.p_value or 0.0:.2g})"
+    p_value = min(value for value in (suite.p_value, suite.p_again, 1.0) if value is not None)
+    return f"{points:.1f} points lower over {plural(suite.cases, 'case')} (p = {p_value:.2g})"
 
 
 def _names(cases: Sequence[CaseDecision]) -> str:
@@ -231,6 +234,7 @@ def _suite(judged: Judged) -> SuiteTest:
         drop=None if drops is None else drops.mean,
         interval=(drops.low, drops.high) if drops is not None and known else None,
         p_value=family.suite_p,
+        p_again=family.again_p,
         p_confirm=family.confirm_p,
         p_adjusted=judged.adjusted,
         minimum_detectable_drop=_detectable(judged, pairs),
@@ -239,7 +243,7 @@ def _suite(judged: Judged) -> SuiteTest:
 
 
 def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    level = judged.level * SUITE_SHARE
+    level = judged.level * judged.family.shares[0]
     if not pairs:
         return None
     if judged.family.binary:
