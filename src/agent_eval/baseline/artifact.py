@@ -196,7 +196,8 @@ class ArtifactSource:
         except GitHubError as error:
             if error.kind == "not-found":
                 return None
-            raise
+            message = f"{where} could not be downloaded: {error.message}"
+            raise _Refused(FetchFailed(message=message, hint=error.hint or None)) from None
         algorithm, _, digest = (artifact.digest or "").partition(":")
         if algorithm == "sha256" and hashlib.sha256(data).hexdigest() != digest.lower():
             message = f"{where} is not used: it is not what was uploaded (its digest is another one)."
