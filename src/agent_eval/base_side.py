@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import time
@@ -51,6 +52,7 @@ class BaseSide:
     missing: dict[str, str] = field(default_factory=dict)
     """Agents that the base doesn't have, each with a sentence why."""
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _checkout: BaseCheckout | None = None
     _bench: Workbench | None = None
     _plan: Plan | None = None
@@ -84,7 +86,8 @@ class BaseSide:
             GitError: The base can't be checked out, or its agent can't be kept apart from us.
             NotOnBase: There is nothing to run.
         """
-        bench, plan = await self._open()
+        async with self._opening:
+            bench, plan = await self._open()
         wanted = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
         return await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval.results.folder import LOGS
+from agent_eval.situation import NOWHERE, Situation
 
 if TYPE_CHECKING:
     from agent_eval.agents.isolation import Isolation
@@ -37,6 +38,8 @@ class Clients:
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """What the caller knows of the tested state, e.g. its commit."""
+    situation: Situation = NOWHERE
+    """What the run is about, and what it is compared with."""
 
 
 @contextlib.asynccontextmanager

@@ -23,12 +23,16 @@ from agent_eval.results.folder import FILES, JOURNAL, give_to_owner, relative, r
 
 if TYPE_CHECKING:
     from agent_eval.agents.locate import AgentChoices
+    from agent_eval.base_side import BaseSide
+    from agent_eval.baseline.outcome import BaselineOutcome
+    from agent_eval.core.limiter import Limiter
     from agent_eval.evalset.suite import Suite
     from agent_eval.models.check import ModelUse
     from agent_eval.models.pool import ModelPool
     from agent_eval.results.report import FileReport, RunReport
     from agent_eval.runner.plan import Plan, Without
     from agent_eval.settings import Settings
+    from agent_eval.workbench import Workbench
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +164,7 @@ async def _run(
     report: RunReport,
     models: ModelPool | None,
 ) -> Outcome:
+    from agent_eval.against_base import find_base
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.verdict import decide
     from agent_eval.report.bill import bill, bill_line
@@ -177,19 +182,32 @@ async def _run(
         _remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
-        async with open_workbench(
-            settings,
-            clients,
-            choices,
-            isolation,
-            journal=journal,
-            limiter=Limiter(settings.concurrency),
-            models=models,
-            until=until,
-        ) as bench:
-            cases = await bench.execute(plan, fail_fast=settings.fail_fast)
-        await loading
-        report.cases = cases
+        limiter = Limiter(settings.concurrency)
+        async with (
+            open_workbench(
+                settings,
+                clients,
+                choices,
+                isolation,
+                journal=journal,
+                limiter=limiter,
+                models=models,
+                until=until,
+            ) as bench,
+            _base_side(settings, clients, plan, choices, limiter, models, until) as side,
+        ):
+            finding = asyncio.create_task(find_base(settings, clients.situation, side))
+            try:
+                cases = report.cases = await bench.execute(plan, fail_fast=settings.fail_fast)
+                await loading
+                if not clients.stop.is_set():
+                    repeatable = all(one.recording is None for one in choices.by_file.values())
+                    await _against_base(
+                        settings, clients, report, await finding, bench, plan, side, repeatable=repeatable
+                    )
+            finally:
+                finding.cancel()
+                await asyncio.gather(finding, return_exceptions=True)
         report.provenance |= bench.provenance
         if models is not None:
             report.model_usage = [bill(entry) for entry in models.ledger.by_model()]
@@ -208,6 +226,87 @@ async def _run(
         outcome = _write(settings, clients, report, lines=journal.lines(bench.run_ids))
         journal.close(remove=complete)
     return outcome
+
+
+def _base_side(
+    settings: Settings,
+    clients: Clients,
+    plan: Plan,
+    choices: AgentChoices,
+    limiter: Limiter,
+    models: ModelPool | None,
+    until: float,
+) -> contextlib.AbstractAsyncContextManager[BaseSide | None]:
+    """The base's agent, if it may be asked for."""
+    from agent_eval.base_side import BaseSide
+
+    situation = clients.situation
+    if not situation.compares or situation.wanted is None:
+        return contextlib.nullcontext()
+
+    def own_plan(base: Settings) -> tuple[Plan, AgentChoices]:
+        suite, found = find(base)
+        return _plan(base, suite, found, models, None), found
+
+    side = BaseSide(
+        settings=settings,
+        clients=clients,
+        plan=plan,
+        choices=choices,
+        git=situation.git,
+        commit=situation.wanted.commit,
+        remote=situation.remote,
+        limiter=limiter,
+        models=models,
+        until=until,
+        own_plan=own_plan if settings.baseline_evals == "base" else None,
+    )
+    return side.closing()
+
+
+async def _against_base(
+    settings: Settings,
+    clients: Clients,
+    report: RunReport,
+    outcome: BaselineOutcome | None,
+    bench: Workbench,
+    plan: Plan,
+    side: BaseSide | None,
+    *,
+    repeatable: bool,
+) -> None:
+    """Compares with the base, and finds out what of the difference is more than noise."""
+    from agent_eval.against_base import Confirmation, history_of, told_baseline, told_decision
+    from agent_eval.baseline.compatibility import with_head
+    from agent_eval.gate.comparison import compare
+    from agent_eval.gate.history import extend
+
+    situation = clients.situation
+    if situation.activity.kind == "record":
+        report.history = extend(history_of(outcome, settings.history), report, settings.history)
+        return
+    if outcome is not None:
+        outcome = with_head(outcome, report)
+    report.baseline = told_baseline(situation, outcome)
+    base, history = outcome.report if outcome else None, history_of(outcome, settings.history)
+    if base is None or history is None:
+        return
+    report.comparison = compare(report, base)
+    confirmation = Confirmation(
+        settings=settings,
+        clients=clients,
+        bench=bench,
+        plan=plan,
+        side=side,
+        report=report,
+        history=history,
+        same_day=report.baseline is not None and report.baseline.source == "rerun",
+        repeatable=settings.gate != "thresholds" and repeatable,
+    )
+    decision = await confirmation.decide()
+    report.decision = told_decision(decision, settings.policy.alpha)
+    report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    report.notices += confirmation.notices
 
 
 def _remove_results(settings: Settings, choices: AgentChoices) -> None:

@@ -1,0 +1,245 @@
+"""The base branch's part of the road: its results, the comparison, and the runs that tell change from noise."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline.git import GitError
+from agent_eval.baseline.outcome import BaselineOutcome, Found
+from agent_eval.baseline.rerun import BaseCheckout, NotOnBase
+from agent_eval.core.text import plural
+
+if TYPE_CHECKING:
+    from agent_eval.base_side import BaseSide
+    from agent_eval.baseline.chain import Resolver
+    from agent_eval.clients import Clients
+    from agent_eval.gate.decision import Decision, Runs
+    from agent_eval.results.comparison import BaselineReport
+    from agent_eval.results.decision import DecisionReport
+    from agent_eval.results.history import HistoryReport
+    from agent_eval.results.report import CaseReport, RunReport
+    from agent_eval.runner.plan import Plan
+    from agent_eval.settings import Settings
+    from agent_eval.situation import Situation
+    from agent_eval.workbench import Workbench
+
+_LEAST_EXTRA = 40
+"""Extra runs that even a small suite may use: fewer decide nothing."""
+
+
+async def find_base(settings: Settings, situation: Situation, side: BaseSide | None) -> BaselineOutcome | None:
+    """Asks the sources that the settings name.
+
+    Args:
+        settings: As they hold.
+        situation: What to compare with; of a run that records, whose history to go on with.
+        side: The base's agent; None where it isn't to be run.
+
+    Returns:
+        None if no comparison is wanted, or nobody knows with what.
+    """
+    from agent_eval.baseline.chain import parse_order, resolve
+
+    if situation.wanted is None:
+        return None
+    resolvers: list[Resolver] = []
+    for choice in parse_order(settings.baseline):
+        if choice.source == "artifact":
+            from agent_eval.baseline.artifact import ArtifactSource
+
+            resolvers.append(ArtifactSource(github=situation.github, git=situation.git))
+        elif choice.source == "file" and choice.path is not None:
+            from agent_eval.baseline.file import FileSource
+
+            resolvers.append(
+                FileSource(path=choice.path, root=settings.root, git=situation.git, remote=situation.remote)
+            )
+        elif choice.source == "rerun" and side is not None:
+            from agent_eval.baseline.rerun import RerunSource
+
+            async def run(_: BaseCheckout, side: BaseSide = side) -> RunReport:
+                return await side.report(settings.num_runs)
+
+            resolvers.append(RerunSource(git=situation.git, run=run, remote=situation.remote, checkout=side.checkout))
+    return await resolve(resolvers, situation.wanted)
+
+
+def told_baseline(situation: Situation, outcome: BaselineOutcome | None) -> BaselineReport | None:
+    """Where the base's results come from, or why there are none; None when nobody would expect any."""
+    from agent_eval.baseline.outcome import to_report
+    from agent_eval.results.comparison import BaselineReport
+
+    if outcome is not None and outcome.steps:
+        return to_report(outcome, situation.wanted)
+    return BaselineReport(status="fetch-failed", message=situation.unwanted) if situation.unwanted else None
+
+
+def history_of(outcome: BaselineOutcome | None, keep: int) -> HistoryReport | None:
+    """What the base is known to do; None without a baseline."""
+    from agent_eval.gate.history import extend
+
+    if outcome is None or not isinstance(outcome.baseline, Found):
+        return None
+    report = outcome.baseline.report
+    return report.history or extend(None, report, keep)
+
+
+@dataclass(kw_only=True)
+class Confirmation:
+    """Runs suspicious cases again, on both sides, until it is decided whether they got worse."""
+
+    settings: Settings
+    clients: Clients
+    bench: Workbench
+    plan: Plan
+    side: BaseSide | None
+    """None: the base can't be run."""
+    report: RunReport
+    """With the screening runs."""
+    history: HistoryReport
+    same_day: bool = False
+    """Whether `history` was made beside the head's runs (`baseline: rerun`)."""
+    repeatable: bool = True
+    """False where answers were recorded: they can't be recorded again."""
+    head: list[CaseReport] = field(default_factory=list)
+    """The head's extra runs."""
+    base: list[CaseReport] = field(default_factory=list)
+    """The base's runs of today."""
+    notices: list[str] = field(default_factory=list)
+    _spent: int = 0
+    _stuck: bool = False
+
+    async def decide(self) -> Decision:
+        """Asks for runs and makes them until the statistics have an answer."""
+        from agent_eval.gate.decision import Budget, Decision
+        from agent_eval.gate.gathering import gather
+        from agent_eval.gate.sequential import next_step
+
+        allowed = self._allowed()
+        while True:
+            known = gather(
+                self.report.cases,
+                self.history,
+                self.settings.policy,
+                num_runs=self.report.num_runs,
+                # On one day all of the base is run today.
+                confirm_on_base="always" if self.same_day else self.settings.confirm_on_base,
+                confirmations=self.head,
+                base_confirmations=self.base,
+                same_day=self.same_day,
+            )
+            left = 0 if self._stuck else max(allowed - self._spent, 0)
+            budget = Budget(extra_runs=left, can_run_base=self.side is not None)
+            step = next_step(known.evidence, known.rules, budget)
+            if isinstance(step, Decision):
+                return step
+            await self._make(step, {case_id: one.base_id for case_id, one in known.comparable.items()})
+
+    def _allowed(self) -> int:
+        if not self.repeatable:
+            return 0
+        if self.settings.max_extra_runs is not None:
+            return self.settings.max_extra_runs
+        return max(len(self.report.cases) * self.report.num_runs, _LEAST_EXTRA)
+
+    async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
+        from agent_eval.results.merge import merge
+
+        self.clients.log(f"agent-eval: {step.why}")
+        self._spent += sum(step.head.values()) + sum(step.base.values())
+        before = _judged(self.head) + _judged(self.base)
+        wanted = {base_ids[case_id]: count for case_id, count in step.base.items()}
+        head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
+        head, base = await asyncio.gather(self._run_head(step.head), self._run_base(wanted, head_ids))
+        rate = self.settings.min_pass_rate
+        self.head = merge([*self.head, *head], min_pass_rate=rate)
+        self.base = merge([*self.base, *base], min_pass_rate=rate)
+        over = self.clients.stop.is_set() or time.monotonic() >= self.bench.until
+        # Without anything new the same question would be asked for ever.
+        self._stuck = over or _judged(self.head) + _judged(self.base) == before
+
+    async def _run_head(self, wanted: Mapping[str, int]) -> list[CaseReport]:
+        first = self.report.num_runs
+        plans = [
+            self.plan.more(ids, count, first_run=first + made)
+            for (made, count), ids in _groups(wanted, self.head).items()
+        ]
+        return [case for cases in await asyncio.gather(*map(self.bench.execute, plans)) for case in cases]
+
+    async def _run_base(self, wanted: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
+        """Runs of the base, by the ids that cases have there."""
+        if not wanted or self.side is None:
+            return []
+        side = self.side
+        # The base's worktree is run with the head's eval files unless it was asked for its own.
+        names = {base_id: base_id if side.own_plan is not None else head_ids[base_id] for base_id in wanted}
+        back = {name: base_id for base_id, name in names.items()}
+        try:
+            done = await asyncio.gather(
+                *(
+                    side.execute(frozenset(names[one] for one in ids), count, first_run=self.report.num_runs + made)
+                    for (made, count), ids in _groups(wanted, self.base).items()
+                )
+            )
+        except (GitError, NotOnBase) as error:
+            self.side = None
+            self.notices.append(f"The base could not be run to confirm: {error}")
+            return []
+        return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in done for case in cases]
+
+
+def _groups(wanted: Mapping[str, int], there: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:
+    """Cases by how many extra runs they have and want: one plan each."""
+    made = {case.case_id: len(case.runs) for case in there}
+    groups: dict[tuple[int, int], list[str]] = {}
+    for case_id, count in wanted.items():
+        groups.setdefault((made.get(case_id, 0), count), []).append(case_id)
+    return groups
+
+
+def _judged(cases: Sequence[CaseReport]) -> int:
+    return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
+
+
+def told_decision(decision: Decision, alpha: float) -> DecisionReport:
+    """The decision on the wire."""
+    from agent_eval.results.decision import (
+        CaseDecisionReport,
+        DecisionReasonReport,
+        DecisionReport,
+        SuiteTestReport,
+    )
+
+    return DecisionReport(
+        outcome=decision.outcome,
+        reasons=[
+            DecisionReasonReport(
+                code=reason.code,
+                message=reason.message,
+                metric=reason.metric,
+                case_ids=list(reason.case_ids),
+                blocking=reason.blocking,
+            )
+            for reason in decision.reasons
+        ],
+        cases=[
+            CaseDecisionReport(**{name: getattr(case, name) for name in CaseDecisionReport.model_fields})
+            for case in decision.cases
+            if case.word != "unchanged"
+        ],
+        suites=[
+            SuiteTestReport(**{name: getattr(suite, name) for name in SuiteTestReport.model_fields})
+            for suite in decision.suites
+        ],
+        alpha=alpha,
+        extra_runs=decision.extra_runs,
+    )
+
+
+def told_spending(decision: Decision) -> str:
+    """What confirming has cost."""
+    return f"{plural(decision.extra_runs, 'run')} to confirm cases that looked worse than on the base"
