@@ -47,7 +47,7 @@ class Rule:
         return score <= self.threshold if self.direction == "lower" else score >= self.threshold
 
 
-Rules = Mapping[MetricKey, Rule]
+PassRules = Mapping[MetricKey, Rule]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,28 +169,28 @@ def stored(score: float) -> float:
     return float(f"{score:.5g}")
 
 
-def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: Rules) -> str | None:
+def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRules) -> str | None:
     """What a run of the head came to; None if it says nothing about the agent."""
     if run.error is not None:
         return BROKE if run.error.owner == "agent" else None
     return None if run.status == "not_run" else _by_rules(scores, rules)
 
 
-def _by_rules(scores: Mapping[MetricKey, float], rules: Rules) -> str:
+def _by_rules(scores: Mapping[MetricKey, float], rules: PassRules) -> str:
     known = [(rule, scores[key]) for key, rule in rules.items() if key in scores]
     if any(not rule.holds(score) for rule, score in known):
         return FAILED
     return PASSED if len(known) == len(rules) else UNKNOWN
 
 
-def _judged_anew(run: StoredRun, rules: Rules) -> StoredRun:
+def _judged_anew(run: StoredRun, rules: PassRules) -> StoredRun:
     """The run under other rules. Its scores are rounded, so what passed by less than a ten-thousandth may now fail."""
     if run.outcome == BROKE:
         return run
     return StoredRun(record=run.record, outcome=_by_rules(run.scores, rules), scores=run.scores)
 
 
-def judged(history: HistoryReport, case: CaseHistory, rules: Rules) -> list[StoredRun]:
+def judged(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
     """A case's stored runs as these rules judge them, oldest first."""
     runs = stored_runs(history, case)
     return runs if stored_rules(history, case) == rules else [_judged_anew(run, rules) for run in runs]
@@ -276,7 +276,7 @@ class _Writer:
         self._rules: dict[tuple[tuple[MetricKey, Rule], ...], int] = {}
         self._cases: list[tuple[CaseHistory, Sequence[StoredRun]]] = []
 
-    def add(self, case: CaseReport, rules: Rules, runs: Sequence[StoredRun]) -> None:
+    def add(self, case: CaseReport, rules: PassRules, runs: Sequence[StoredRun]) -> None:
         measured = {(metric.name, metric.fingerprint) for metric in case.metrics}
         if any(not measured.issuperset(run.scores) for run in runs):
             runs = [
@@ -289,7 +289,7 @@ class _Writer:
             ]
         self.add_stored(case.case_id, case.fingerprint, rules, runs)
 
-    def add_stored(self, case_id: str, fingerprint: str, rules: Rules, runs: Sequence[StoredRun]) -> None:
+    def add_stored(self, case_id: str, fingerprint: str, rules: PassRules, runs: Sequence[StoredRun]) -> None:
         kept = [run for run in runs if run.outcome != UNKNOWN or run.scores][-self._keep :]
         if not kept:
             return

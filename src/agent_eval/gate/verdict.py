@@ -10,6 +10,7 @@ from typing import Literal
 from agent_eval.core.text import plural
 from agent_eval.results.merge import WITHOUT_KEY
 from agent_eval.results.report import CaseReport, Reason, VerdictValue
+from agent_eval.results.status import GateMode
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
 
@@ -21,6 +22,13 @@ class Verdict:
     value: VerdictValue
     reasons: tuple[Reason, ...]
     """The weightiest first."""
+    mode: GateMode = "thresholds"
+    """What decided."""
+    blocking: tuple[str, ...] = ()
+    """Ids of the cases that fail the gate, each by itself, in the order of the report. A verdict can also be `failed`
+    because of all cases together."""
+    notes: tuple[Reason, ...] = ()
+    """What is wrong and doesn't block, and why not."""
 
 
 def decide(cases: Sequence[CaseReport]) -> Verdict:

@@ -1,0 +1,228 @@
+"""From reports and history to plain numbers for the statistics, and from the policy to their rules. Pure.
+
+Both sides are judged by the head's thresholds, and only by what both of them measured: a pull request that raises a
+threshold, adds a criterion or changes a judge has not made the agent worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent_eval.evalset.metrics import INFORMATIONAL_METRICS
+from agent_eval.gate.decision import ConfirmOnBase, MetricRule, Rules
+from agent_eval.gate.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.history import (
+    MetricKey,
+    PassRules,
+    StoredRun,
+    base_ids,
+    judged,
+    outcome_of,
+    rules_of,
+    scores_by_run,
+    stored,
+)
+from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
+from agent_eval.results.history import BROKE, FAILED, PASSED, CaseHistory, HistoryReport
+from agent_eval.results.report import SCORING_VERSION, CaseReport
+
+_VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparable:
+    """What of a case can be compared with the base."""
+
+    base_id: str
+    """The case's id there; another one if it was renamed."""
+    rules: PassRules
+    """By what a run passes on both sides: the head's thresholds of the metrics that both have measured."""
+    missing: tuple[str, ...]
+    """The head's gating metrics that the base has no comparable score of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """What the statistical gate is asked, see `sequential.next_step`."""
+
+    evidence: tuple[CaseEvidence, ...]
+    rules: Rules
+    comparable: Mapping[str, Comparable] = field(default_factory=dict)
+    """By case id of the head. What isn't here is for the thresholds to judge."""
+
+
+def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) -> dict[str, Comparable]:
+    """What of each case of the head can be compared with the base; cases of which nothing can are left out."""
+    # What we write is of our own version; what was read may be older.
+    if base is None or base.scoring_version != SCORING_VERSION:
+        return {}
+    there = {case.case_id: case for case in base.cases}
+    found: dict[str, Comparable] = {}
+    for case_id, base_id in base_ids(cases, there).items():
+        found[case_id] = Comparable(base_id=base_id, rules={}, missing=())
+    for case in cases:
+        if (known := found.get(case.case_id)) is not None:
+            measured = _measured(base, there[known.base_id])
+            rules = rules_of(case)
+            common = {key: rule for key, rule in rules.items() if key in measured}
+            missing = tuple(name for name, fingerprint in rules if (name, fingerprint) not in measured)
+            if common or not rules:
+                found[case.case_id] = Comparable(base_id=known.base_id, rules=common, missing=missing)
+            else:
+                del found[case.case_id]
+    return found
+
+
+def _measured(base: HistoryReport, case: CaseHistory) -> set[MetricKey]:
+    metrics = [base.metrics[int(number)] for number in case.scores]
+    return {(metric.name, metric.fingerprint) for metric in metrics}
+
+
+def gather(
+    cases: Sequence[CaseReport],
+    base: HistoryReport | None,
+    policy: Policy,
+    *,
+    num_runs: int,
+    confirm_on_base: ConfirmOnBase = "auto",
+    confirmations: Iterable[CaseReport] = (),
+    base_confirmations: Iterable[CaseReport] = (),
+    same_day: bool = False,
+) -> Gathered:
+    """Gathers what is to be decided.
+
+    Args:
+        cases: The head's, with the policy applied (`rejudging.apply_policy`).
+        base: What is known of the base. Of a base that was run today it is `history.extend(None, its_report)`.
+        policy: What the repository wants.
+        num_runs: How often each case was run to screen; runs with higher numbers in `cases` count as confirmations.
+        confirm_on_base: Handed on to the rules.
+        confirmations: The head's extra runs, by the same case ids, in any number of parts.
+        base_confirmations: The extra runs of the base of today, by the case ids of either side.
+        same_day: Whether `base` was run beside the head (`baseline: rerun`).
+
+    Returns:
+        The evidence in the order of the cases, without quarantined ones and those that nothing is known of on the base.
+    """
+    comparable = comparable_cases(cases, base)
+    reader = PolicyReader(policy)
+    more, base_more = _by_id(confirmations), _by_id(base_confirmations)
+    there = {case.case_id: case for case in base.cases} if base is not None else {}
+    evidence: list[CaseEvidence] = []
+    defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
+    exceptions: dict[str, dict[str, MetricRule]] = {}
+    for case in cases:
+        known = comparable.get(case.case_id)
+        if base is None or known is None or case.status in {"quarantined", "not_run"}:
+            continue
+        entries = reader.of_case(case.file, case.eval_id)
+        renamed = base_more.get(known.base_id, ()) if known.base_id != case.case_id else ()
+        sides = _Sides(
+            head=_runs([case], known.rules, range(num_runs)),
+            head_more=_runs([case], known.rules, range(num_runs, 1 << 30))
+            + _runs(more.get(case.case_id, ()), known.rules, range(1 << 30)),
+            base=judged(base, there[known.base_id], known.rules),
+            base_more=_runs([*base_more.get(case.case_id, ()), *renamed], known.rules, range(1 << 30)),
+            same_day=same_day,
+        )
+        if not sides.head:
+            continue
+        metrics = {PASS: sides.passes()}
+        own = {PASS: _rule(reader.metric(PASS, entries), None, reader.blocks(entries))}
+        for metric in case.metrics:
+            wanted = reader.metric(metric.name, entries)
+            if wanted.named:
+                series = sides.scores((metric.name, metric.fingerprint), _sign(metric.name, wanted), metric.threshold)
+                if series.head_screen and (series.base or series.base_screen):
+                    metrics[metric.name] = series
+                    relative = series if metric.threshold is None else None
+                    own[metric.name] = _rule(wanted, relative, reader.blocks(entries))
+        evidence.append(CaseEvidence(case_id=case.case_id, metrics=metrics))
+        # Nothing but pass or fail has a default: a metric is tested where an entry names it.
+        if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
+            exceptions[case.case_id] = exception
+    rules = Rules(alpha=policy.alpha, confirm_on_base=confirm_on_base, metrics=defaults, cases=exceptions)
+    return Gathered(evidence=tuple(evidence), rules=rules, comparable=comparable)
+
+
+def _general(policy: Policy) -> tuple[int, ...]:
+    """The entries that hold for every case."""
+    return tuple(number for number, entry in enumerate(policy.entries) if not entry.cases)
+
+
+def _rule(wanted: MetricPolicy, relative_to: Series | None, blocks: bool) -> MetricRule:
+    """A rule of the statistics. A tolerance that is a share of the base becomes one in the score's own unit."""
+    drop = wanted.max_drop or 0.0
+    if relative_to is not None:
+        base = relative_to.base or relative_to.base_screen
+        drop *= abs(sum(base)) / len(base)
+    return MetricRule(max_drop=drop, blocking=wanted.blocking and blocks, alpha=wanted.alpha)
+
+
+def _sign(name: str, wanted: MetricPolicy) -> float:
+    """-1 for what is better when it is lower, as all that costs is unless the policy says otherwise."""
+    default = "lower" if name in INFORMATIONAL_METRICS else "higher"
+    return -1.0 if (wanted.direction or default) == "lower" else 1.0
+
+
+def _by_id(cases: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
+    found: dict[str, list[CaseReport]] = {}
+    for case in cases:
+        found.setdefault(case.case_id, []).append(case)
+    return found
+
+
+def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list[StoredRun]:
+    """The runs of today that say something about the agent, by their numbers."""
+    found: dict[int, StoredRun] = {}
+    for part in parts:
+        scores = scores_by_run(part)
+        for run in part.runs:
+            own = scores.get(run.run, {})
+            outcome = outcome_of(run, own, rules) if run.run in numbers else None
+            if outcome is not None:
+                rounded = {key: stored(score) for key, score in own.items()}
+                found[run.run] = StoredRun(record=-1, outcome=outcome, scores=rounded)
+    return [found[number] for number in sorted(found)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    """All runs of one case."""
+
+    head: Sequence[StoredRun]
+    head_more: Sequence[StoredRun]
+    base: Sequence[StoredRun]
+    base_more: Sequence[StoredRun]
+    same_day: bool
+
+    def passes(self) -> Series:
+        """Ones and zeros."""
+        return self._series(lambda run: _VALUE.get(run.outcome), None)
+
+    def scores(self, key: MetricKey, sign: float, threshold: float | None) -> Series:
+        """Scores of a metric, turned so that higher is better."""
+
+        def score(run: StoredRun) -> float | None:
+            value = run.scores.get(key)
+            return None if value is None else sign * value
+
+        return self._series(score, None if threshold is None else sign * threshold)
+
+    def _series(self, value: Callable[[StoredRun], float | None], threshold: float | None) -> Series:
+        base = [(found, str(run.record)) for run in self.base if (found := value(run)) is not None]
+        values = tuple(found for found, _ in base)
+        return Series(
+            head_screen=_values(self.head, value),
+            head_confirm=_values(self.head_more, value),
+            base=() if self.same_day else values,
+            base_screen=values if self.same_day else (),
+            base_confirm=_values(self.base_more, value),
+            base_days=None if self.same_day else tuple(day for _, day in base),
+            threshold=threshold,
+        )
+
+
+def _values(runs: Sequence[StoredRun], value: Callable[[StoredRun], float | None]) -> tuple[float, ...]:
+    return tuple(found for run in runs if (found := value(run)) is not None)
