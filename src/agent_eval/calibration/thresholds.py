@@ -129,11 +129,9 @@ def _suggestion(series: Series, wanted: float, num_runs: int) -> SuggestionRepor
     lows = sorted(series.lows, key=lambda low: low.score)
     orders = [order for order in range(1, len(lows) + 1) if probability(len(lows), order, num_runs) >= wanted - 1e-12]
     enough = bool(orders)
+    # Chosen without a look at the scores, ties and all: a promise made afterwards is not kept as often as it says.
     order = (orders[-1] if enough else 1) if lows else None
     value = None if order is None or lows[order - 1].score == FAILED else lows[order - 1].score
-    if value is not None and order is not None:
-        # Of equal scores the first one promises most.
-        order = next(number for number, low in enumerate(lows, 1) if low.score == value)
     return SuggestionReport(
         config=series.config,
         metric=series.metric,
