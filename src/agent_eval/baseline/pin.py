@@ -144,9 +144,7 @@ def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, github
             f"The merge base of {between} can't be found, since this clone does not hold all history.", _DEPTH
         )
     if found is None:
-        raise _Unknown(
-            f"{between[:1].upper()}{between[1:]} have no commit in common, so there is nothing to compare with."
-        )
+        raise _Unknown(f"There is no commit that {between} have in common, so there is nothing to compare with.")
     return found
 
 

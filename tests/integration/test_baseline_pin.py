@@ -1,0 +1,260 @@
+"""Which commit a run is compared with: what the checkout lies on top of, whatever the event believes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from base_repos import Repo, new_repo
+from fake_github import FakeGitHub, Fault, forbidden
+
+from agent_eval.baseline.git import Git, GitError
+from agent_eval.baseline.outcome import FetchFailed
+from agent_eval.baseline.pin import find_wanted
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.github.activity import Activity, activity
+from agent_eval.github.client import GitHub
+from agent_eval.github.events import Event
+
+NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
+MERGE = "the first parent of the merge commit that was tested"
+HEAD = "the merge base of the pull request's head and main"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A pull request that was opened on `old`; then main moved on, and GitHub merged the head with the new tip."""
+
+    repo: Repo
+    old: str
+    tip: str
+    head: str
+    merged: str
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    repo = new_repo(tmp_path / "repo")
+    repo.commit({"a": "1"})
+    old = repo.commit({"a": "2"})
+    repo.branch("feature", old)
+    head = repo.commit({"b": "1"})
+    repo.branch("main", old)
+    tip = repo.commit({"a": "3"})
+    return Story(repo, old, tip, head, repo.merge("feature", "main"))
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as made:
+        yield made
+
+
+def client(fake: FakeGitHub) -> GitHub:
+    return GitHub(
+        api_url=fake.api_url, repository="octo/shop", token=fake.token, sleep=lambda _: None, jitter=lambda: 0.0
+    )
+
+
+def pull_request(head: str, base: str, *, name: str = "pull_request", sha: str | None = None) -> Event:
+    side = {"ref": "main", "sha": base, "repo": {"full_name": "octo/shop"}}
+    payload = {
+        "pull_request": {"number": 7, "head": {**side, "ref": "feature", "sha": head}, "base": side},
+        "repository": {"default_branch": "main"},
+    }
+    return event(name, payload, sha=sha, ref="refs/pull/7/merge")
+
+
+def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> Event:
+    workflow = "octo/shop/.github/workflows/evals.yml@refs/heads/main"
+    return Event(name=name, payload=payload, sha=sha, ref=ref, repository="octo/shop", run_id=99, workflow_ref=workflow)
+
+
+def find(made: Event, git: Git | GitError, github: GitHub | None = None) -> Wanted | FetchFailed:
+    what: Activity = activity(made, mode="auto")
+    return find_wanted(made, what, git=git, github=github, artifact="agent-eval-results")
+
+
+def wanted(commit: str, how: str, **changes: Any) -> Wanted:
+    facts: dict[str, Any] = {
+        "repository": "octo/shop",
+        "base_ref": "main",
+        "commit": commit,
+        "how": how,
+        "is_pull_request": True,
+        "workflow": ".github/workflows/evals.yml",
+        "own_run": 99,
+    }
+    return Wanted(**facts | changes)
+
+
+def test_github_s_merge_lies_on_the_tip_that_it_was_made_with_not_on_the_event_s(story: Story) -> None:
+    made = pull_request(story.head, story.old, sha=story.merged)
+
+    assert find(made, story.repo.opened()) == wanted(story.tip, MERGE)
+
+
+def test_the_same_in_a_clone_of_depth_one_without_a_request(story: Story, tmp_path: Path) -> None:
+    clone = story.repo.shallow_checkout(story.merged, tmp_path / "clone")
+
+    assert find(pull_request(story.head, story.old), clone.opened()) == wanted(story.tip, MERGE)
+
+
+def test_the_head_itself_lies_on_the_merge_base(story: Story) -> None:
+    story.repo.git("checkout", "-q", "--detach", story.head)
+
+    assert find(pull_request(story.head, story.tip), story.repo.opened()) == wanted(story.old, HEAD)
+
+
+def test_a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
+    """Somebody has merged main into the branch: its first parent is the branch's own commit."""
+    story.repo.git("checkout", "-q", "feature")
+    story.repo.git("merge", "-q", "-m", "Catch up", "main")
+    head = story.repo.head
+
+    assert find(pull_request(head, story.tip), story.repo.opened()) == wanted(story.tip, HEAD)
+
+
+def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
+    fake.state.take_git(story.repo.root)
+    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
+    made = pull_request(story.head, story.tip)
+
+    assert find(made, clone.opened(), client(fake)) == wanted(story.old, HEAD)
+    assert find(made, clone.opened()) == FetchFailed(
+        message=f"The merge base of main and {story.head[:7]} can't be found, since this clone does not hold all "
+        "history.",
+        hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
+    )
+
+
+def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub) -> None:
+    fake.state.take_git(story.repo.root)
+    fake.state.commit(story.tip, story.head, sha=story.merged)
+    made = pull_request(story.head, story.old, sha=story.merged)
+
+    assert find(made, NO_GIT, client(fake)) == wanted(story.tip, MERGE)
+    assert find(made, NO_GIT) == FetchFailed(
+        message=f"Nobody knows what {story.merged[:7]} lies on top of: {NO_GIT.message}", hint=NO_GIT.hint
+    )
+
+
+@pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
+def test_a_checkout_of_something_else_is_compared_with_nothing(story: Story, name: str) -> None:
+    """`pull_request_target` checks out the base by default: it would be compared with itself."""
+    story.repo.git("checkout", "-q", "--detach", story.tip)
+
+    assert find(pull_request(story.head, story.tip, name=name), story.repo.opened()) == FetchFailed(
+        message=f"The checkout ({story.tip[:7]}) is neither the pull request's head ({story.head[:7]}) nor its merge "
+        "with main, so nobody knows what it is to be compared with.",
+        hint="Check out without a `ref` of your own, on the event pull_request.",
+    )
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_histories_without_a_common_commit(story: Story, tmp_path: Path, fake: FakeGitHub, shallow: bool) -> None:
+    story.repo.git("checkout", "-q", "--orphan", "new")
+    head = story.repo.commit({"c": "1"})
+    fake.state.take_git(story.repo.root)
+    checkout = story.repo.shallow_checkout(head, tmp_path / "clone") if shallow else story.repo
+
+    assert find(pull_request(head, story.tip), checkout.opened(), client(fake)) == FetchFailed(
+        message=f"There is no commit that main and {head[:7]} have in common, so there is nothing to compare with."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [(forbidden(), "GitHub answered 403"), (Fault(status=500, times=99), "GitHub answered 500")]
+)
+def test_a_github_that_does_not_tell(story: Story, tmp_path: Path, fake: FakeGitHub, fault: Fault, told: str) -> None:
+    fake.state.take_git(story.repo.root)
+    fake.faults.append(fault)
+    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
+
+    found = find(pull_request(story.head, story.tip), clone.opened(), client(fake))
+
+    assert isinstance(found, FetchFailed)
+    assert found.message.startswith("The commit to compare with is unknown: ")
+    assert told in found.message
+
+
+def group(head: str, base: str) -> Event:
+    payload = {"merge_group": {"head_sha": head, "base_sha": base, "base_ref": "refs/heads/main"}}
+    return event("merge_group", payload, sha=head, ref="refs/heads/gh-readonly-queue/main/pr-7-x")
+
+
+def test_a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
+    found = find(group(story.merged, story.tip), story.repo.opened())
+
+    assert found == wanted(story.tip, "what the merge group was made on top of")
+
+
+def test_another_checkout_than_the_merge_group_s(story: Story) -> None:
+    found = find(group(story.head, story.tip), story.repo.opened())
+
+    assert isinstance(found, FetchFailed)
+    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in found.message
+
+
+def push(sha: str, branch: str) -> Event:
+    return event("push", {"repository": {"default_branch": "main"}}, sha=sha, ref=f"refs/heads/{branch}")
+
+
+def test_a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
+    story.repo.git("checkout", "-q", "main")
+
+    found = find(push(story.tip, "main"), story.repo.opened())
+
+    assert found == wanted(story.tip, "the tested commit itself", is_pull_request=False)
+
+
+def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
+    story.repo.git("checkout", "-q", "feature")
+    fake.state.take_git(story.repo.root)
+    clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
+    expected = wanted(story.old, "the merge base with main", is_pull_request=False)
+
+    assert find(push(story.head, "feature"), story.repo.opened()) == expected
+    assert find(push(story.head, "feature"), clone.opened(), client(fake)) == expected
+    assert isinstance(find(push(story.head, "feature"), clone.opened()), FetchFailed)
+
+
+def test_on_a_laptop(story: Story) -> None:
+    story.repo.git("checkout", "-q", "feature")
+
+    found = find(Event(), story.repo.opened())
+
+    assert found == Wanted(
+        repository="", base_ref="main", commit=story.old, how="the merge base with main", is_pull_request=False
+    )
+
+
+def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: Path) -> None:
+    """What the remote has counts, not a branch that was not pulled for a year."""
+    clone = Repo(tmp_path / "clone")
+    story.repo.git("checkout", "-q", "main")
+    story.repo.git("clone", "-q", str(story.repo.root), str(clone.root))
+    clone.git("checkout", "-q", "-b", "mine")
+    clone.commit({"c": "1"})
+    clone.git("branch", "-f", "main", story.old)
+
+    found = find(Event(), clone.opened())
+
+    assert isinstance(found, Wanted)
+    assert found.commit == story.tip
+
+
+def test_a_repository_without_a_base(tmp_path: Path) -> None:
+    repo = new_repo(tmp_path / "repo")
+    empty = find(Event(), repo.opened())
+    repo.git("checkout", "-q", "-b", "trunk")
+    repo.commit({"a": "1"})
+
+    assert empty == FetchFailed(message="The checkout has no commit.")
+    assert find(Event(), repo.opened()) == FetchFailed(
+        message="There is no branch main or master to compare with in this clone.",
+        hint="Check out with `fetch-depth: 0`.",
+    )

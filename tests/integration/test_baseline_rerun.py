@@ -1,0 +1,387 @@
+"""The base's agent in a worktree: complete or not at all, readable for the agent's user, gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents_open_dir import as_root
+from base_repos import ENVIRON, Repo, new_repo
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from baseline_samples import case, measured, results
+
+from agent_eval.agents.finder import AgentChoice
+from agent_eval.agents.locate import AgentChoices
+from agent_eval.agents.sealing import blocked_at
+from agent_eval.agents.spawn import Account
+from agent_eval.baseline.git import GitError, Remote
+from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.rerun import (
+    BaseCheckout,
+    NotOnBase,
+    RerunSource,
+    agents_on_base,
+    base_checkout,
+    opened_base,
+)
+from agent_eval.baseline.wanted import Wanted
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import RunReport, RunResult
+
+AGENT = "root_agent = 'base'\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return new_repo(tmp_path / "repo")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where temporary directories are made."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    return path
+
+
+def traces(repo: Repo, place: Path) -> list[str]:
+    """What should not be left."""
+    listed = repo.git("worktree", "list", "--porcelain").split("\n\n")
+    return [*(one for one in listed[1:] if one), *(str(path) for path in place.iterdir())]
+
+
+def test_the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT, ".gitignore": "data/\n"})
+    repo.branch("feature")
+    repo.commit({"bot/agent.py": "root_agent = 'head'\n", "new.py": ""})
+    repo.write({"data/big.bin": "made by an earlier step", "bot/agent.py": "root_agent = 'not committed'\n"})
+    status = repo.git("status", "--porcelain")
+
+    with base_checkout(repo.opened(), base, directory=place) as checkout:
+        assert checkout.root == checkout.top
+        assert not checkout.top.is_relative_to(repo.root)
+        assert (checkout.root / "bot" / "agent.py").read_text(encoding="utf-8") == AGENT
+        assert not (checkout.root / "new.py").exists()
+        assert not (checkout.root / "data").exists()
+        assert len(traces(repo, place)) == 2
+
+    assert traces(repo, place) == []
+    assert repo.git("status", "--porcelain") == status
+    assert repo.git("branch", "--format=%(refname:short)").split() == ["feature", "main"]
+
+
+def test_in_a_clone_of_depth_one_the_base_is_fetched(repo: Repo, tmp_path: Path, place: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT})
+    repo.branch("feature")
+    repo.commit({"bot/agent.py": "root_agent = 'head'\n"})
+    clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
+
+    with base_checkout(clone.opened(), base, directory=place) as checkout:
+        assert (checkout.root / "bot" / "agent.py").read_text(encoding="utf-8") == AGENT
+
+    assert traces(clone, place) == []
+
+
+def test_where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, place: Path) -> None:
+    older = repo.commit({"README": ""})
+    base = repo.commit({"services/bots/bot/agent.py": AGENT})
+    git = Repo(repo.root / "services" / "bots").opened()
+
+    with base_checkout(git, base, directory=place) as checkout:
+        assert checkout.root == checkout.top / "services" / "bots"
+        assert (checkout.root / "bot" / "agent.py").is_file()
+    with (
+        pytest.raises(NotOnBase, match=rf"The base \({older[:7]}\) has no directory services/bots\."),
+        base_checkout(git, older, directory=place),
+    ):
+        pass
+
+    assert traces(repo, place) == []
+
+
+def test_a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, place: Path) -> None:
+    (repo.root / "bots").symlink_to("/etc")
+    base = repo.commit({})
+    repo.git("rm", "-q", "bots")
+    repo.commit({"bots/agent.py": AGENT})
+
+    with (
+        pytest.raises(NotOnBase, match="has no directory bots"),
+        base_checkout(Repo(repo.root / "bots").opened(), base, directory=place),
+    ):
+        pass
+
+    assert traces(repo, place) == []
+
+
+def test_it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: Repo, place: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT})
+
+    with pytest.raises(ZeroDivisionError), base_checkout(repo.opened(), base, directory=place) as checkout:
+        (checkout.root / "bot" / "cache").mkdir()
+        (checkout.root / "bot" / "cache" / "x").touch()
+        (checkout.root / "bot" / "cache").chmod(0)
+        raise ZeroDivisionError
+
+    assert traces(repo, place) == []
+
+
+def test_a_worktree_of_somebody_else_stays(repo: Repo, place: Path, tmp_path: Path) -> None:
+    """Also one whose directory can't be seen at the moment, e.g. on a drive that is not mounted."""
+    base = repo.commit({"bot/agent.py": AGENT})
+    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "mine"))
+    (tmp_path / "mine").rename(tmp_path / "away")
+
+    with base_checkout(repo.opened(), base, directory=place):
+        pass
+
+    assert str(tmp_path / "mine") in repo.git("worktree", "list", "--porcelain")
+
+
+def test_a_commit_that_can_not_be_had(repo: Repo, place: Path) -> None:
+    repo.commit({"a": ""})
+
+    with pytest.raises(GitError, match="could not be fetched"), base_checkout(repo.opened(), "e" * 40, directory=place):
+        pass
+
+    assert traces(repo, place) == []
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
+LFS = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "bot/model.bin": POINTER.format("0" * 64)}
+
+
+def test_large_files_that_only_the_head_has_make_the_base_another_agent(repo: Repo, place: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT, **LFS})
+    repo.write({"bot/model.bin": "the real one"})  # as actions/checkout does with `lfs: true`
+
+    with (
+        pytest.raises(GitError, match=r"bot/model\.bin lies in Git LFS, from which a rerun of the base does not fetch"),
+        base_checkout(repo.opened(), base, directory=place),
+    ):
+        pass
+
+    assert traces(repo, place) == []
+
+
+def test_large_files_that_neither_side_has_make_no_difference(repo: Repo, place: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT, **LFS})
+    repo.git("config", "filter.lfs.process", "false")  # as `git lfs install` does; the program may not be there
+    repo.git("config", "filter.lfs.smudge", "false")
+    repo.git("config", "filter.lfs.required", "true")
+
+    with base_checkout(repo.opened(), base, directory=place) as checkout:
+        assert (checkout.root / "bot" / "model.bin").read_text(encoding="utf-8") == LFS["bot/model.bin"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> None:
+    library = new_repo(tmp_path / "library")
+    library.commit({"lib.py": ""})
+    repo.commit({"bot/agent.py": AGENT})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.root), "vendored")
+    base = repo.commit({})
+    if not is_there:  # as actions/checkout leaves it without `submodules: true`
+        repo.git("submodule", "--quiet", "deinit", "--force", "vendored")
+        with base_checkout(repo.opened(), base, directory=place) as checkout:
+            assert list((checkout.root / "vendored").iterdir()) == []
+    else:
+        with (
+            pytest.raises(GitError, match="has the submodule vendored, which a rerun of the base does not fetch"),
+            base_checkout(repo.opened(), base, directory=place),
+        ):
+            pass
+
+    assert traces(repo, place) == []
+
+
+@as_root
+def test_the_agents_user_can_read_it_and_not_write_to_it() -> None:
+    """With the checkout of a runner's user, a home that nobody else may enter and a strict umask."""
+    base = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    before = os.umask(0o077)
+    try:
+        base.chmod(0o755)
+        repo = new_repo(base / "repo")
+        commit = repo.commit({"bot/agent.py": AGENT, "bot/data/x": "1"})
+        for path in (repo.root, *repo.root.rglob("*")):
+            os.chown(path, 4242, 4242, follow_symlinks=False)
+        agent = Account(name="agent", uid=10001, gid=10001, home=base)
+        place = base / "temporary"
+        place.mkdir()
+        place.chmod(0o1777)
+
+        with base_checkout(repo.opened(environ={**ENVIRON, "HOME": "/root"}), commit, directory=place) as checkout:
+            for path in (checkout.root, *checkout.root.rglob("*")):
+                assert path.lstat().st_uid == 4242
+                assert blocked_at(path, agent, need=os.R_OK) is None
+                assert blocked_at(path, agent, need=os.W_OK) is not None
+
+        assert list(place.iterdir()) == []
+        assert {path.lstat().st_uid for path in repo.root.rglob("*")} == {4242}
+    finally:
+        os.umask(before)
+        shutil.rmtree(base)
+
+
+async def test_it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp_path: Path) -> None:
+    base = repo.commit({"bot/agent.py": AGENT})
+    place = tmp_path / "temporary"
+    place.mkdir()
+    (tmp_path / "bin").mkdir()
+    slow = tmp_path / "bin" / "git"
+    real = shutil.which("git")
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *"worktree add"*) sleep 0.4;; esac\nexec {real} "$@"\n', encoding="utf-8")
+    slow.chmod(0o755)
+    git = repo.opened(environ={**ENVIRON, "PATH": f"{tmp_path / 'bin'}:{ENVIRON['PATH']}"})
+
+    async def use() -> None:
+        async with opened_base(git, base, directory=place):
+            raise AssertionError("it was cancelled before")
+
+    task = asyncio.create_task(use())
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert traces(repo, place) == []
+
+
+def checkout_of(root: Path, head: Path) -> BaseCheckout:
+    return BaseCheckout(root=root, top=root, head_top=head, commit="abc1234" + "0" * 33)
+
+
+def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> None:
+    head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
+    for path in (head / "bots/home", head / "bots/new", head / "bots/moved", base / "bots/home", base / "bots/moved"):
+        path.mkdir(parents=True)
+        (path / "agent.py").write_text(AGENT, encoding="utf-8")
+    (base / "bots/moved/agent.py").write_text("# moved to bots.new\n", encoding="utf-8")
+    (base / "bots/link").symlink_to(head / "bots/home")
+    (head / "package").mkdir()
+    (head / "src" / "both").mkdir(parents=True)
+    (base / "both.py").touch()
+    (base / "old.jsonl").touch()
+    names = {
+        "bots/home": None,
+        "bots/new": "There is no agent bots/new on the base (abc1234).",
+        "bots/moved": "There is no agent bots/moved on the base (abc1234).",
+        "bots/link": "bots/link leads out of the repository on the base (abc1234).",
+        str(tmp_path / "else"): f"{tmp_path / 'else'} lies outside of the repository, so that there is no other one on "
+        "the base (abc1234).",
+        "package.agent": "There is no module package.agent on the base (abc1234).",
+        "both.agent": None,
+        "installed.agent": None,
+        "recorded:old.jsonl": None,
+        "recorded:new.jsonl": "There is no recording new.jsonl on the base (abc1234).",
+    }
+    (head / "bots/link").symlink_to(head / "bots/home")
+    choices = AgentChoices(
+        by_file={f"{number}.test.json": AgentChoice(path=name, reason="named") for number, name in enumerate(names)}
+    )
+
+    found = agents_on_base(choices, checkout_of(base, head), head)
+
+    assert found.missing == {name: reason for name, reason in names.items() if reason is not None}
+    assert [choice.path for choice in found.choices.by_file.values()] == [name for name in names if names[name] is None]
+
+
+def test_pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
+    head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
+    environ = {
+        "PYTHONPATH": os.pathsep.join(["src", f"{head}/src", str(head), "/opt/shared", ""]),
+        "PATH": f"{head}/bin",
+    }
+
+    changed = checkout_of(base, head).environment(environ)
+
+    assert changed == {
+        "PYTHONPATH": os.pathsep.join(["src", f"{base}/src", str(base), "/opt/shared", ""]),
+        "PATH": f"{head}/bin",
+    }
+    assert checkout_of(base, head).environment({"PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def wanted(commit: str) -> Wanted:
+    return Wanted(repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=True)
+
+
+async def rerun(repo: Repo, commit: str, answer: RunReport | Exception, seen: list[Path] | None = None) -> Baseline:
+    async def run(checkout: BaseCheckout) -> RunReport:
+        if seen is not None:
+            seen.append(checkout.root)
+            assert (checkout.root / "bot" / "agent.py").is_file()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return await RerunSource(git=repo.opened(), run=run).find(wanted(commit))
+
+
+async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
+    base = repo.commit({"bot/agent.py": AGENT})
+    seen: list[Path] = []
+    report = results(case("one"), case("two", "failed"))
+
+    found = await rerun(repo, base, report, seen)
+
+    assert found == Found(
+        report=report,
+        provenance=Provenance(commit=base, distance=0, recorded_at=report.started_at),
+        message=f"The agent of main at {base[:7]} was run again with this run's eval files (2 cases).",
+    )
+    assert [path.exists() for path in seen] == [False]
+
+
+def _broken() -> RunReport:
+    one = case("one", "failed", measured(None))
+    error = RunError(kind="load", message="No module named 'bot.tools'.\nmore", owner="agent")
+    one.runs = [RunResult(run_id="one#1", run=0, status="failed", error=error)]
+    return results(one)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (results(case("one", "not_run")), FetchFailed, "was run again, but 1 of its 1 case did not run to the end"),
+        (
+            _broken(),
+            FetchFailed,
+            "was run again, but its agent answered in no case (No module named 'bot.tools').",
+        ),
+        (NotOnBase("There is no agent bot on the base."), NoneYet, "There is no agent bot on the base."),
+        (GitError("The disk is full."), FetchFailed, "could not be run again: The disk is full."),
+        (OSError("No space left on device"), FetchFailed, "could not be run again: No space left on device."),
+    ],
+)
+async def test_what_is_no_baseline(repo: Repo, answer: RunReport | Exception, kind: type[Baseline], told: str) -> None:
+    base = repo.commit({"bot/agent.py": AGENT})
+
+    found = await rerun(repo, base, answer)
+
+    assert type(found) is kind
+    assert told in found.message
+    if kind is FetchFailed:
+        assert found.message.startswith(f"main at {base[:7]} ")
+
+
+async def test_without_a_checkout_or_the_commit(repo: Repo) -> None:
+    repo.commit({"a": ""})
+
+    async def never(_: BaseCheckout) -> Any:
+        raise AssertionError("there is nothing to run")
+
+    outside = await RerunSource(git=GitError("No git here.", hint="Install git."), run=never).find(wanted("e" * 40))
+    gone = await RerunSource(git=repo.opened(), run=never, remote=Remote()).find(wanted("e" * 40))
+
+    assert outside == FetchFailed(message="main at eeeeeee could not be run again: No git here.", hint="Install git.")
+    assert isinstance(gone, FetchFailed)
+    assert "is not in this clone and could not be fetched" in gone.message
