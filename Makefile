@@ -7,7 +7,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, the container tests call act.
 lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken test lint format conformance test-container bench lock clean
+.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -17,6 +17,9 @@ demo: ## Gate the example agent: a real ADK agent that needs no key. Passes
 
 demo-broken: ## The same eval files on a copy with one broken tool. Fails with exit code 1
 	./entrypoint run examples/home_automation --agent examples/home_automation_broken
+
+demo-judged: ## Every criterion: judges and simulated users, played by a server on loopback. Passes
+	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge
 
 test: .venv/ready ## Unit and integration tests
 	$(BIN)/pytest -n auto -m "not conformance and not container"
