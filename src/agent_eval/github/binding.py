@@ -134,7 +134,7 @@ def _nothing_fits(run: WorkflowRun, candidates: list[PullRequest]) -> str:
     moved = [one for one in candidates if one.open]
     if moved:
         numbers = ", ".join(str(one.number) for one in moved)
-        return f"Pull request {numbers} has moved on from {run.head_sha}, which run {run.id} tested; a newer run will tell."
+        return f"Pull request {numbers} has moved on from {run.head_sha}, which run {run.id} tested; a newer run tells."
     closed = [one for one in candidates if one.head_sha == run.head_sha]
     if closed:
         return f"Pull request {closed[0].number}, which run {run.id} belongs to, is closed."

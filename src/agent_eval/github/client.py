@@ -15,11 +15,12 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, refused
-from agent_eval.github.transfer import Answer, BearerAuth, NoAuth, receive
+from agent_eval.github.origin import checked_api_url, joined, same_origin
+from agent_eval.github.transfer import Answer, BearerAuth, NoAuth, new_session, receive
 
 if TYPE_CHECKING:
     from requests import Session
@@ -41,12 +42,6 @@ _PER_PAGE = 100
 """The most that GitHub gives at once."""
 
 
-def _new_session() -> Session:
-    import requests
-
-    return requests.Session()
-
-
 class GitHub:
     """One repository on one GitHub, for the life of one job."""
 
@@ -56,7 +51,7 @@ class GitHub:
         api_url: str,
         repository: str,
         token: str,
-        session: Callable[[], Session] = _new_session,
+        session: Callable[[], Session] = new_session,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,  # noqa: S311 - not for secrets
@@ -81,14 +76,11 @@ class GitHub:
         Raises:
             GitHubError: `unauthorized` if the token can't be one, `rejected` if the address is none.
         """
-        parts = urlsplit(api_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise GitHubError("rejected", f"{api_url!r} is no address of GitHub's API.", hint="Set GITHUB_API_URL.")
         token = token.strip()
         if not (token.isascii() and all(char.isprintable() and char != " " for char in token)):
             hint = "Pass `${{ github.token }}` as the input github-token."
             raise GitHubError("unauthorized", "The GitHub token has characters that no token has.", hint=hint)
-        self.api_url = api_url.rstrip("/")
+        self.api_url = checked_api_url(api_url)
         self.repository = repository
         self.has_token = bool(token)
         self._auth = BearerAuth(token) if token else NoAuth()
@@ -158,7 +150,7 @@ class GitHub:
                 yield item
             if answer.next_page is None or (limit is not None and given >= limit):
                 return
-            address, query = self._within(urljoin(answer.url, answer.next_page), asked), None
+            address, query = self._within(joined(answer.url, answer.next_page, asked), asked), None
             if address in seen:
                 raise GitHubError("malformed", f"{asked}: the pages of GitHub's answer lead in a circle.")
             seen.add(address)
@@ -263,7 +255,7 @@ class GitHub:
                 raise self._refusal(answer, asked, write=method != "GET")
             if method != "GET" and answer.status not in (307, 308):
                 raise GitHubError("rejected", f"{asked}: GitHub answered {answer.status}, a redirect of a write.")
-            address = urljoin(answer.url, answer.location)
+            address = joined(answer.url, answer.location, asked)
             if elsewhere:
                 self._secure(address, asked)
             else:
@@ -286,7 +278,7 @@ class GitHub:
             raise GitHubError("unavailable", f"{asked}: not sent, the time for talking to GitHub is over.")
         if self._session is None:
             self._session = self._make_session()
-        ours = self._is_ours(address)
+        ours = same_origin(address, self.api_url)
         headers = {"User-Agent": self._user_agent}
         if ours:
             headers |= {"Accept": _JSON, "X-GitHub-Api-Version": API_VERSION}
@@ -321,7 +313,7 @@ class GitHub:
         except (ValueError, RecursionError):
             told = {}
         body = told if isinstance(told, dict) else {}
-        if not self._is_ours(answer.url):
+        if not same_origin(answer.url, self.api_url):
             asked += ", at the store that it redirects to"
         return refused(answer.status, answer.headers, body, asked=asked, write=write, now=self._clock())
 
@@ -334,13 +326,9 @@ class GitHub:
         message = f"{asked}: GitHub answered {answer.status} with something other than JSON."
         raise GitHubError("malformed", message, hint=hint, status=answer.status, may_have_happened=write)
 
-    def _is_ours(self, address: str) -> bool:
-        ours, other = urlsplit(self.api_url), urlsplit(address)
-        return (ours.scheme, ours.netloc) == (other.scheme, other.netloc)
-
     def _within(self, address: str, asked: str) -> str:
         """The address, if the token may be sent there."""
-        if self._is_ours(address):
+        if same_origin(address, self.api_url):
             return address
         raise GitHubError(
             "malformed", f"{asked}: GitHub's answer leads to another server, which gets no token of ours."

@@ -71,6 +71,17 @@ class BearerAuth(NoAuth):
         return "BearerAuth(***)"
 
 
+def new_session() -> Session:
+    """A pool of connections that takes no step toward a redirect: `requests` would read its whole body, however long."""
+    import requests
+
+    class Unredirected(requests.Session):
+        def get_redirect_target(self, resp: Response) -> None:
+            return None
+
+    return Unredirected()
+
+
 def receive(
     session: Session,
     method: str,
@@ -123,7 +134,7 @@ def receive(
         return NoAnswer(kind="rejected", message=message)
     except (requests.exceptions.Timeout, TimeoutError):
         return NoAnswer(kind="unavailable", message="no answer in time")
-    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, UnicodeError):
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, ValueError):
         return NoAnswer(kind="rejected", message="the address is none")
     except (requests.exceptions.RequestException, HTTPError, OSError) as error:
         # The name of the exception only: its text repeats the address.

@@ -124,6 +124,8 @@ def response_violations(
 
 def _told(error: BaseException) -> str:
     """With what caused it: openapi-core's own words leave out which property it was."""
-    causes = getattr(error.__cause__ or error, "schema_errors", None) or []
-    details = "; ".join(f"{'/'.join(map(str, one.path))}: {one.message[:200]}" for one in causes)
-    return f"{type(error).__name__}: {details or error.__cause__ or error}"[:1000]
+    last = error
+    while last.__cause__ is not None and not getattr(last, "schema_errors", None):
+        last = last.__cause__
+    causes = [f"at {'/'.join(map(str, one.path))}: {one.message[-300:]}" for one in getattr(last, "schema_errors", [])]
+    return f"{type(error).__name__}: {'; '.join(causes) or str(last)[:600]}"

@@ -1,0 +1,433 @@
+"""The REST client against sockets that do what GitHub and the network do to it."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_github import FakeGitHub, Fault, forbidden, primary_limit, secondary_limit
+from github_clock import Clock, client
+
+from agent_eval.github.client import GitHub
+from agent_eval.github.errors import GitHubError
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        server.state.pull(7)
+        yield server
+
+
+def failure(github: GitHub, path: str = "/repos/octo/shop/pulls/7") -> GitHubError:
+    with pytest.raises(GitHubError) as caught:
+        github.get(path)
+    return caught.value
+
+
+def test_what_each_request_says_of_itself(fake: FakeGitHub) -> None:
+    client(fake, user_agent="agent-eval-action/1.2.3").get("/repos/octo/shop/pulls/7")
+
+    headers = fake.requests[0].headers
+    assert headers["accept"] == "application/vnd.github+json"
+    assert headers["x-github-api-version"] == "2022-11-28"
+    assert headers["user-agent"] == "agent-eval-action/1.2.3"
+    assert headers["authorization"] == f"Bearer {fake.token}"
+
+
+def test_ghes_has_its_api_below_a_path() -> None:
+    with FakeGitHub(base_path="/api/v3") as fake:
+        fake.state.pull(7)
+        for number in range(130):
+            fake.state.comment(7, f"{number}")
+        github = client(fake)
+
+        assert github.get(github.repo("pulls", 7))["number"] == 7
+        assert len(list(github.paginate(github.repo("issues", 7, "comments")))) == 130
+
+
+@pytest.mark.parametrize(
+    ("fault", "waits"),
+    [
+        (Fault(status=500, times=2), [1.0, 2.0]),
+        (Fault(status=503, times=4), [1.0, 2.0, 4.0, 8.0]),
+        (Fault(drop="before"), [1.0]),
+        (Fault(drop="after"), [1.0]),
+        (Fault(drop="middle"), [1.0]),
+        (secondary_limit(retry_after=9), [9.0]),
+        (secondary_limit(status=429), [60.0]),
+        (primary_limit(reset=2_000_000_020, now=2_000_000_000), [21.0]),
+        (primary_limit(reset=2_000_000_020, now=2_000_000_000, status=429), [21.0]),
+    ],
+    ids=["500", "503", "before", "after", "middle", "retry-after", "secondary", "primary", "primary-429"],
+)
+def test_reads_are_repeated(fake: FakeGitHub, fault: Fault, waits: list[float]) -> None:
+    fake.faults.append(Fault(**vars(fault)))
+    clock = Clock()
+
+    assert client(fake, clock).get("/repos/octo/shop/pulls/7")["number"] == 7
+    assert clock.slept == waits
+
+
+@pytest.mark.parametrize("drop", [None, "before"])
+def test_but_not_for_ever(fake: FakeGitHub, drop: str | None) -> None:
+    fake.faults.append(Fault(status=502, times=100) if drop is None else Fault(drop="before", times=100))
+
+    assert failure(client(fake)).kind == "unavailable"
+    assert len(fake.requests) == 5
+
+
+def test_nor_beyond_the_deadline(fake: FakeGitHub) -> None:
+    fake.faults.append(secondary_limit(times=100))
+    clock = Clock()
+
+    error = failure(client(fake, clock, deadline=200.0))
+
+    assert error.kind == "rate-limited"
+    assert clock.slept == [60.0, 120.0]
+    assert "there are 20 s left" in str(error)
+
+
+def test_jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=502))
+    clock = Clock()
+    client(fake, clock, jitter=lambda: 1.0).get("/repos/octo/shop/pulls/7")
+
+    assert clock.slept == [1.25]
+
+
+def test_long_waits_are_told(fake: FakeGitHub) -> None:
+    fake.faults.append(secondary_limit())
+    lines: list[str] = []
+    client(fake, log=lines.append).get("/repos/octo/shop/pulls/7")
+
+    assert len(lines) == 1
+    assert lines[0].endswith("Waiting 60 s.")
+
+
+def test_writes_are_sent_once(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(method="POST", status=502, times=9))
+    with pytest.raises(GitHubError) as caught:
+        client(fake).post("/repos/octo/shop/issues/7/comments", {"body": "x"})
+
+    assert caught.value.may_have_happened
+    assert len(fake.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        (Fault(status=404, body=b'{"message": "Not Found"}'), "not-found", "may not know of it"),
+        (Fault(status=410, body=b'{"message": "Artifact has expired"}'), "not-found", "Artifact has expired"),
+        (Fault(status=401, body=b'{"message": "Bad credentials"}'), "unauthorized", "github-token"),
+        (forbidden(), "forbidden", "as it does on pull requests from forks"),
+        (Fault(status=422, body=b'{"message": "Validation Failed"}'), "rejected", "Validation Failed"),
+        (Fault(status=400, body=b"<html>no</html>"), "rejected", "answered 400."),
+        (Fault(status=200, body=b"<html>Sign in</html>"), "malformed", "/api/v3"),
+        (Fault(status=200, body=b""), "malformed", "other than JSON"),
+        (Fault(status=200, body=b"[" * 100_000), "malformed", "other than JSON"),
+        (Fault(status=204, body=b""), "malformed", "other than JSON"),
+    ],
+)
+def test_what_is_not_repeated(fake: FakeGitHub, fault: Fault, kind: str, words: str) -> None:
+    fake.faults.append(Fault(**vars(fault)))
+
+    error = failure(client(fake))
+
+    assert (error.kind, words in str(error)) == (kind, True)
+    assert "GET /repos/octo/shop/pulls/7" in str(error)
+    assert len(fake.requests) == 1
+
+
+def test_the_last_request_of_an_hour_may_be_forbidden_for_good(fake: FakeGitHub) -> None:
+    fault = forbidden()
+    fault.headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2000003600"}
+    fake.faults.append(fault)
+
+    assert failure(client(fake)).kind == "forbidden"
+
+
+# Sizes and times
+
+
+def test_an_answer_above_the_limit_is_not_read(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=200, body=b" " * 20_000_001))
+
+    assert failure(client(fake)).kind == "too-large"
+
+
+def test_a_compressed_answer_is_measured_as_what_it_is(fake: FakeGitHub) -> None:
+    bomb = gzip.compress(b" " * 50_000_000)
+    fake.faults.append(Fault(status=200, body=bomb, headers={"Content-Encoding": "gzip"}))
+
+    assert len(bomb) < 100_000
+    assert failure(client(fake)).kind == "too-large"
+
+
+def test_a_compressed_answer_is_read(fake: FakeGitHub) -> None:
+    body = gzip.compress(b'{"number": 8}')
+    fake.faults.append(Fault(status=200, body=body, headers={"Content-Encoding": "gzip"}))
+
+    assert client(fake).get("/repos/octo/shop/pulls/7") == {"number": 8}
+
+
+def test_a_slow_answer_ends_with_the_deadline(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=200, body=b"[" + b" " * 10_000, trickle=0.01))
+    begun = time.monotonic()
+    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, deadline=0.5)
+
+    error = failure(github)
+
+    assert (error.kind, "in time" in str(error)) == ("unavailable", True)
+    assert time.monotonic() - begun < 5
+
+
+def test_silence_ends_with_the_deadline(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(delay=2.0))
+    begun = time.monotonic()
+    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, deadline=0.3)
+
+    assert failure(github).kind == "unavailable"
+    assert time.monotonic() - begun < 1.5
+
+
+def test_after_the_deadline_nothing_is_sent(fake: FakeGitHub) -> None:
+    clock = Clock()
+    github = client(fake, clock, deadline=10.0)
+    clock.now += 11.0
+
+    assert failure(github).kind == "unavailable"
+    assert fake.requests == []
+
+
+def test_nobody_listens() -> None:
+    clock = Clock()
+    github = GitHub(api_url="http://127.0.0.1:9", repository="o/r", token="t" * 10, sleep=clock.sleep, clock=clock)
+
+    error = failure(github)
+
+    assert (error.kind, len(clock.slept)) == ("unavailable", 4)
+
+
+# Pages
+
+
+def pages(fake: FakeGitHub, link: str) -> GitHubError:
+    fake.faults.append(Fault(status=200, body=b"[]", headers={"Link": link}, times=9))
+    with pytest.raises(GitHubError) as caught:
+        list(client(fake).paginate("/repos/octo/shop/pulls"))
+    return caught.value
+
+
+def test_pages_elsewhere_are_not_followed(fake: FakeGitHub) -> None:
+    error = pages(fake, f'<{fake.store_url}/pulls?page=2>; rel="next"')
+
+    assert (error.kind, "another server" in str(error)) == ("malformed", True)
+    assert fake.stored == []
+
+
+def test_pages_in_a_circle_end(fake: FakeGitHub) -> None:
+    error = pages(fake, f'<{fake.api_url}/repos/octo/shop/pulls?page=2>; rel="next"')
+
+    assert (error.kind, "circle" in str(error)) == ("malformed", True)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[1]", b'{"items": []}', b"null"])
+def test_a_page_that_is_no_list(fake: FakeGitHub, body: bytes) -> None:
+    fake.faults.append(Fault(status=200, body=body))
+    with pytest.raises(GitHubError, match="list of objects"):
+        list(client(fake).paginate("/repos/octo/shop/pulls"))
+
+
+def test_no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
+    for number in range(250):
+        fake.state.comment(7, f"{number}")
+    github = client(fake)
+    path = github.repo("issues", 7, "comments")
+
+    assert len(list(github.paginate(path, limit=150))) == 150
+    assert len(list(github.paginate(path, limit=5))) == 5
+    assert [one.query for one in fake.requests] == ["per_page=100", "per_page=100&page=2", "per_page=5"]
+
+
+# Redirects
+
+
+def test_a_renamed_repository_is_followed(fake: FakeGitHub) -> None:
+    there = f"{fake.api_url}/repos/octo/shop/pulls/7"
+    fake.faults.append(Fault(path="/repos/octo/old/", status=301, headers={"Location": there}))
+    github = client(fake, repository="octo/old")
+
+    assert github.get(github.repo("pulls", 7))["number"] == 7
+
+
+def test_a_redirect_elsewhere_is_not_followed(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=302, headers={"Location": f"{fake.store_url}/x"}))
+
+    assert failure(client(fake)).kind == "malformed"
+    assert fake.stored == []
+
+
+@pytest.mark.parametrize("location", ["http://[x", "https://[::1", "//"])
+def test_a_redirect_to_nowhere_is_told(fake: FakeGitHub, location: str) -> None:
+    fake.faults.append(Fault(status=302, headers={"Location": location}))
+
+    assert failure(client(fake)).kind == "malformed"
+
+
+def test_the_body_of_a_redirect_is_measured_too(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=302, body=b" " * 20_000_001, headers={"Location": "/repos/octo/shop/pulls/8"}))
+
+    assert failure(client(fake)).kind == "too-large"
+
+
+def test_redirects_in_a_circle_end(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=301, headers={"Location": "/repos/octo/shop/pulls/7"}, times=99))
+
+    assert failure(client(fake)).kind == "malformed"
+    assert len(fake.requests) == 4
+
+
+def test_a_write_is_only_redirected_as_a_write(fake: FakeGitHub) -> None:
+    path = "/repos/octo/shop/issues/7/comments"
+    fake.faults.append(Fault(method="POST", status=302, headers={"Location": path}))
+    with pytest.raises(GitHubError, match="redirect of a write"):
+        client(fake).post(path, {"body": "x"})
+
+    fake.faults.append(Fault(method="POST", status=307, headers={"Location": path}))
+    assert client(fake).post(path, {"body": "x"})["body"] == "x"
+
+
+# The token
+
+
+class TestToken:
+    SECRET = "ghs_secretSecretSecretSecret1234"
+
+    @pytest.fixture
+    def hostile(self, fake: FakeGitHub) -> FakeGitHub:
+        fake.tokens[self.SECRET] = None
+        return fake
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            Fault(status=403, body=b'{"message": "token ghs_secretSecretSecretSecret1234 is bad"}', times=9),
+            Fault(status=422, body=b'{"message": "x", "errors": ["ghs_secretSecretSecretSecret1234"]}', times=9),
+            Fault(status=502, body=b"ghs_secretSecretSecretSecret1234", times=9),
+            Fault(status=200, body=b"ghs_secretSecretSecretSecret1234", times=9),
+            Fault(drop="before", times=9),
+            Fault(drop="middle", times=9),
+            Fault(status=302, headers={"Location": "http://[ghs_secretSecretSecretSecret1234"}, times=9),
+            Fault(status=302, headers={"Location": "ftp://ghs_secretSecretSecretSecret1234/"}, times=9),
+        ],
+        ids=["403", "422", "502", "no-json", "before", "middle", "bad-address", "ftp"],
+    )
+    def test_is_in_no_message(self, hostile: FakeGitHub, fault: Fault) -> None:
+        hostile.faults.append(Fault(**vars(fault)))
+        lines: list[str] = []
+        github = client(hostile, token=self.SECRET, log=lines.append)
+        error = failure(github)
+
+        chain: list[BaseException] = []
+        one: BaseException | None = error
+        while one is not None and one not in chain:
+            chain.append(one)
+            one = one.__cause__ or one.__context__
+        text = "".join(traceback.format_exception(error)) + "".join(map(repr, chain)) + "".join(lines)
+        text += repr(vars(error)) + repr(github) + str(error.args)
+        assert self.SECRET not in text
+        assert len(chain) == 1, "an older exception may carry an address"
+
+    def test_is_in_no_address(self, hostile: FakeGitHub) -> None:
+        client(hostile, token=self.SECRET).get("/repos/octo/shop/pulls/7")
+
+        assert all(self.SECRET not in one.path + one.query for one in hostile.requests)
+
+    @pytest.mark.parametrize("token", ["ghs_a b", "ghs_a\nb", "ghs_ü", "ghs_a\x00b"])
+    def test_that_can_be_none_is_refused_without_showing_it(self, fake: FakeGitHub, token: str) -> None:
+        with pytest.raises(GitHubError) as caught:
+            client(fake, token=token)
+
+        assert caught.value.kind == "unauthorized"
+        assert "ghs_a" not in str(caught.value)
+
+    def test_may_end_in_a_line_break(self, fake: FakeGitHub) -> None:
+        assert client(fake, token=fake.token + "\n").get("/repos/octo/shop/pulls/7")["number"] == 7
+
+    def test_may_be_missing(self, fake: FakeGitHub) -> None:
+        assert client(fake, token="").get("/repos/octo/shop/pulls/7")["number"] == 7
+        assert "authorization" not in fake.requests[0].headers
+
+    def test_of_netrc_is_not_used(self, fake: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine 127.0.0.1 login mallory password hunter2hunter2\n")
+        monkeypatch.setenv("NETRC", str(netrc))
+        run = fake.state.run(fake.state.commit(branch="main"))
+        artifact = fake.state.artifact(run, b"zip")
+        github = client(fake)
+
+        assert github.download(github.repo("actions", "artifacts", artifact.id, "zip"), max_bytes=10) == b"zip"
+        assert fake.requests[0].headers["authorization"] == f"Bearer {fake.token}"
+        assert "authorization" not in fake.stored[0].headers
+        assert client(fake, token="").get("/repos/octo/shop/pulls/7")["number"] == 7
+        assert "authorization" not in fake.requests[-1].headers
+
+
+@pytest.mark.parametrize(
+    "address", ["", "api.github.com", "ftp://x", "https://user:secretsecret@host", "https://", "http://["]
+)
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(GitHubError, match="GITHUB_API_URL") as caught:
+        GitHub(api_url=address, repository="o/r", token="")
+    assert "secretsecret" not in str(caught.value)
+
+
+def test_parts_of_a_path_cannot_leave_it(fake: FakeGitHub) -> None:
+    github = client(fake)
+
+    assert github.repo("compare", "main...../../x?y=#") == "/repos/octo/shop/compare/main.....%2F..%2Fx%3Fy%3D%23"
+
+
+# The store of artifacts
+
+
+class TestDownload:
+    @pytest.fixture
+    def path(self, fake: FakeGitHub) -> str:
+        run = fake.state.run(fake.state.commit(branch="main"))
+        return f"/repos/octo/shop/actions/artifacts/{fake.state.artifact(run, b'zip' * 1000).id}/zip"
+
+    def test_follows_to_another_host_without_the_token(self, fake: FakeGitHub, path: str) -> None:
+        assert client(fake).download(path, max_bytes=3000) == b"zip" * 1000
+        assert "authorization" not in fake.stored[0].headers
+
+    def test_stops_at_the_limit(self, fake: FakeGitHub, path: str) -> None:
+        with pytest.raises(GitHubError, match="larger than 2,999 bytes") as caught:
+            client(fake).download(path, max_bytes=2999)
+        assert caught.value.kind == "too-large"
+
+    @pytest.mark.parametrize("drop", ["before", "middle"])
+    def test_asks_for_a_new_address_when_the_store_fails(self, fake: FakeGitHub, path: str, drop: str) -> None:
+        fake.faults.append(Fault(path="/store/", drop="middle" if drop == "middle" else "before"))
+
+        assert client(fake).download(path, max_bytes=3000) == b"zip" * 1000
+        assert len(fake.requests) == 2
+
+    def test_does_not_tell_the_signed_address(self, fake: FakeGitHub, path: str) -> None:
+        fake.faults.append(Fault(path="/store/", status=403, body=b"<xml/>"))
+        with pytest.raises(GitHubError) as caught:
+            client(fake).download(path, max_bytes=3000)
+
+        assert caught.value.kind == "forbidden"
+        assert "at the store" in str(caught.value)
+        assert "sig=" not in "".join(traceback.format_exception(caught.value))
+
+    def test_needs_a_token(self, fake: FakeGitHub, path: str) -> None:
+        with pytest.raises(GitHubError) as caught:
+            client(fake, token="").download(path, max_bytes=3000)
+        assert caught.value.kind == "unauthorized"

@@ -1,0 +1,395 @@
+"""One comment, whatever happens on the way: the mechanics of posting, against the stand-in for GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_github import Comment, FakeGitHub, Fault, forbidden, primary_limit, secondary_limit
+from github_clock import Clock, client
+
+from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, Posted, upsert_comment
+from agent_eval.github.marker import RunStamp, marked, read_marker
+
+SHA, OTHER_SHA = "a" * 40, "b" * 40
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        server.state.pull(7, head_sha=SHA)
+        yield server
+
+
+def stamp(run_id: int = 100, attempt: int = 1, sha: str = SHA) -> RunStamp:
+    return RunStamp(run_id=run_id, attempt=attempt, sha=sha)
+
+
+def post(fake: FakeGitHub, body: str = "3 of 4 cases pass", *, clock: Clock | None = None, **more: Any) -> Posted:
+    token = {"token": more.pop("token")} if "token" in more else {}
+    settings: dict[str, Any] = {"number": 7, "key": "default", "run": stamp(), **more}
+    return upsert_comment(client(fake, clock, **token), body=body, **settings)
+
+
+def ours(fake: FakeGitHub) -> list[Comment]:
+    return [one for one in fake.state.comments_of(7) if read_marker(one.body)]
+
+
+def test_first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
+    first = post(fake, "red", run=stamp(100))
+    second = post(fake, "green", run=stamp(101, sha=OTHER_SHA))
+
+    [comment] = fake.state.comments_of(7)
+    assert comment.login == ACTIONS_LOGIN
+    assert (first.kind, second.kind) == ("created", "updated")
+    assert first.url == second.url == f"{fake.server_url}/octo/shop/pull/7#issuecomment-{comment.id}"
+    found = read_marker(comment.body)
+    assert found is not None
+    assert (found.text, found.run) == ("green", stamp(101, sha=OTHER_SHA))
+
+
+def test_250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
+    for number in range(250):
+        fake.state.comment(7, f"Looks good to me {number}")
+    fake.state.comment(7, marked("default", stamp(90), "old"), login=ACTIONS_LOGIN, kind="Bot")
+    for number in range(120):
+        fake.state.comment(7, f"Later {number}")
+
+    assert post(fake).kind == "updated"
+    assert post(fake, "again", run=stamp(101)).kind == "updated"
+
+    assert len(ours(fake)) == 1
+    assert len(fake.state.comments_of(7)) == 371
+
+
+def test_the_same_text_is_not_sent_again(fake: FakeGitHub) -> None:
+    post(fake)
+    repeated = post(fake, run=stamp(attempt=2))
+
+    assert repeated.kind == "unchanged"
+    assert repeated.is_posted
+    assert len(fake.writes()) == 1
+
+
+def test_the_same_text_for_another_commit_renews_the_marker(fake: FakeGitHub) -> None:
+    post(fake, "all pass", run=stamp(100))
+    post(fake, "all pass", run=stamp(102, sha=OTHER_SHA))
+
+    late = post(fake, "1 fails", run=stamp(101, sha="c" * 40))
+
+    assert late.kind == "superseded"
+    assert "all pass" in ours(fake)[0].body
+
+
+@pytest.mark.parametrize("late", [stamp(99), stamp(100, 1), stamp(100, 2)])
+def test_older_runs_and_attempts_do_not_overwrite_newer_ones(fake: FakeGitHub, late: RunStamp) -> None:
+    post(fake, "new", run=stamp(100, 3))
+
+    outcome = post(fake, "old", run=late)
+
+    assert outcome.kind == "superseded"
+    assert not outcome.is_posted
+    assert "run (100, attempt 3)" in outcome.message
+    assert "new" in ours(fake)[0].body
+    assert len(fake.writes()) == 1
+
+
+def test_keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
+    for key in ("default", "default--> x", "größe \n 1"):
+        assert post(fake, key=key).kind == "created"
+        assert post(fake, "again", key=key, run=stamp(101)).kind == "updated"
+
+    assert len(ours(fake)) == 3
+
+
+# Who wrote it
+
+
+def test_a_marker_in_a_strangers_comment_is_not_ours(fake: FakeGitHub) -> None:
+    forged = fake.state.comment(7, marked("default", stamp(10**17), "all is well"), login="mallory")
+
+    assert post(fake).kind == "created"
+    assert forged.edits == 0
+
+
+def test_a_marker_below_the_first_line_is_text(fake: FakeGitHub) -> None:
+    hostile = marked("other", stamp(10**17), "red")
+    post(fake, f"first\n{hostile}")
+
+    assert post(fake, "other", key="other").kind == "created"
+
+
+def test_a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
+    fake.tokens["ghp_personal"] = "Alice"
+
+    assert post(fake, token="ghp_personal").kind == "created"
+    assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
+
+    assert [one.login for one in ours(fake)] == ["Alice"]
+
+
+def test_a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGitHub) -> None:
+    fake.tokens["ghp_personal"] = "Alice"
+    post(fake)
+
+    assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
+
+
+def test_nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
+    post(fake)
+
+    assert [one.path for one in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 2
+
+
+def test_an_app_of_ones_own_is_named(fake: FakeGitHub) -> None:
+    mine = fake.state.comment(7, marked("default", stamp(90), "old"), login="evals[bot]", kind="Bot")
+
+    unnamed = post(fake)
+    assert (unnamed.kind, "evals[bot]" in unnamed.message) == ("created", True)
+
+    fake.state.comments = {mine.id: mine}
+    assert post(fake, author="evals[bot]").kind == "updated"
+
+
+def test_of_two_the_newest_is_kept_up_to_date(fake: FakeGitHub) -> None:
+    first = fake.state.comment(7, marked("default", stamp(90), "one"), login=ACTIONS_LOGIN, kind="Bot")
+    second = fake.state.comment(7, marked("default", stamp(90), "two"), login=ACTIONS_LOGIN, kind="Bot")
+
+    outcome = post(fake)
+
+    assert outcome.kind == "updated"
+    assert f"#issuecomment-{first.id}" in outcome.message
+    assert (first.edits, second.edits) == (0, 1)
+    assert len(ours(fake)) == 2
+
+
+# When to comment
+
+
+@pytest.mark.parametrize(
+    ("mode", "failed", "changed", "fresh", "there"),
+    [
+        ("always", False, False, "created", "updated"),
+        ("on-change", False, False, "skipped", "updated"),
+        ("on-change", False, True, "created", "updated"),
+        ("on-change", True, False, "created", "updated"),
+        ("on-failure", False, True, "skipped", "updated"),
+        ("on-failure", True, False, "created", "updated"),
+        ("never", True, True, "skipped", "skipped"),
+    ],
+)
+def test_modes(fake: FakeGitHub, mode: str, failed: bool, changed: bool, fresh: str, there: str) -> None:
+    assert post(fake, mode=mode, failed=failed, changed=changed).kind == fresh
+    post(fake, "red")
+    assert post(fake, "green", mode=mode, failed=failed, changed=changed, run=stamp(101)).kind == there
+
+
+# What goes wrong: exactly one comment at the end
+
+
+def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(method="POST", drop="after"))
+
+    outcome = post(fake)
+
+    assert outcome.kind == "created"
+    assert outcome.url is not None
+    assert len(ours(fake)) == 1
+    assert [one.method for one in fake.requests] == ["GET", "POST", "GET", "GET"]
+
+
+def test_an_answer_that_breaks_off_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(method="POST", drop="middle"))
+
+    assert post(fake).kind == "created"
+    assert len(ours(fake)) == 1
+
+
+def test_a_lost_request_is_sent_again(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(method="POST", drop="before"))
+
+    assert post(fake).kind == "created"
+    assert len(ours(fake)) == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_an_outage_is_waited_for(fake: FakeGitHub, status: int) -> None:
+    fake.faults.append(Fault(method="POST", status=status, times=2))
+    clock = Clock()
+
+    assert post(fake, clock=clock).kind == "created"
+    assert len(ours(fake)) == 1
+    assert clock.slept == [1.0, 2.0]
+
+
+def test_the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
+    clock = Clock()
+    # The server's clock is an hour ahead of ours.
+    fake.faults.append(primary_limit(method="POST", reset=clock.now + 3600 + 40, now=clock.now + 3600))
+
+    assert post(fake, clock=clock).kind == "created"
+    assert clock.slept == [41.0]
+    assert len(ours(fake)) == 1
+
+
+def test_a_primary_limit_beyond_the_deadline_is_told(fake: FakeGitHub) -> None:
+    clock = Clock()
+    fake.faults.append(primary_limit(method="POST", reset=clock.now + 1800, now=clock.now))
+
+    outcome = post(fake, clock=clock)
+
+    assert outcome.kind == "failed"
+    assert "1801 s" in outcome.message
+    assert clock.slept == []
+
+
+def test_the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:
+    fake.faults.append(secondary_limit(method="POST", retry_after=17))
+    clock = Clock()
+
+    assert post(fake, clock=clock).kind == "created"
+    assert clock.slept == [17.0]
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_the_secondary_limit_without_retry_after_is_a_minute_then_two(fake: FakeGitHub, status: int) -> None:
+    fake.faults.append(secondary_limit(method="POST", times=2, status=status))
+    clock = Clock()
+
+    assert post(fake, clock=clock).kind == "created"
+    assert clock.slept == [60.0, 120.0]
+    assert len(ours(fake)) == 1
+
+
+def test_all_at_once_is_still_one_comment(fake: FakeGitHub) -> None:
+    clock = Clock()
+    fake.faults += [
+        secondary_limit(method="GET"),
+        primary_limit(method="POST", reset=clock.now + 70, now=clock.now + 60),
+        Fault(method="POST", drop="after"),
+        Fault(method="GET", status=502, times=1),
+    ]
+    for number in range(250):
+        fake.state.comment(7, f"Looks good to me {number}")
+
+    assert post(fake, clock=clock).kind == "created"
+    assert len(ours(fake)) == 1
+    assert post(fake, "again", run=stamp(101), clock=clock).kind == "updated"
+    assert len(ours(fake)) == 1
+
+
+class _Overtaken(Fault):
+    """While the request waits, a newer run comments."""
+
+    def __init__(self, fake: FakeGitHub, **more: Any) -> None:
+        super().__init__(**more)
+        self._fake = fake
+
+    def matches(self, method: str, path: str) -> bool:
+        found = super().matches(method, path)
+        if found:
+            body = marked("default", stamp(200), "newer")
+            [one, *_] = ours(self._fake) or [self._fake.state.comment(7, "", login=ACTIONS_LOGIN, kind="Bot")]
+            one.body = body
+        return found
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_run_that_had_to_wait_does_not_overwrite_a_newer_one(fake: FakeGitHub, exists: bool) -> None:
+    if exists:
+        post(fake, "red", run=stamp(99))
+    limit = secondary_limit()
+    fake.faults.append(_Overtaken(fake, method="PATCH" if exists else "POST", status=403, body=limit.body))
+
+    assert post(fake, "old").kind == "superseded"
+    [comment] = ours(fake)
+    assert comment.body.endswith("newer")
+
+
+def test_a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGitHub) -> None:
+    post(fake)
+    fake.faults.append(Fault(method="PATCH", status=404, body=b'{"message": "Not Found"}'))
+
+    class Gone(Fault):
+        def matches(self, method: str, path: str) -> bool:
+            if method == "PATCH":
+                fake.state.comments.clear()
+            return False
+
+    fake.faults.insert(0, Gone())
+
+    assert post(fake, "again", run=stamp(101)).kind == "created"
+    assert len(ours(fake)) == 1
+
+
+def test_a_token_that_only_reads_is_told_so(fake: FakeGitHub) -> None:
+    fake.read_only = True
+
+    outcome = post(fake)
+
+    assert outcome.kind == "forbidden"
+    assert "as it does on pull requests from forks" in outcome.message
+    assert len(fake.writes()) == 1
+
+
+def test_the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
+    fault = forbidden(method="POST")
+    fault.headers = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
+    fake.faults.append(fault)
+
+    assert "It takes issues=write or pull_requests=write." in post(fake).message
+
+
+def test_a_locked_conversation_is_told(fake: FakeGitHub) -> None:
+    fake.state.locked.add(7)
+
+    outcome = post(fake)
+
+    assert (outcome.kind, "is locked: only people" in outcome.message) == ("forbidden", True)
+
+
+def test_a_bad_token_is_told_and_not_repeated(fake: FakeGitHub) -> None:
+    outcome = post(fake, token="ghp_expiredTokenOfAlice")
+
+    assert outcome.kind == "forbidden"
+    assert "github-token" in outcome.message
+    assert "ghp_" not in outcome.message
+
+
+def test_a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None:
+    outcome = post(fake, "x" * LONGEST)
+
+    assert (outcome.kind, fake.requests) == ("failed", [])
+    assert "65,536" in outcome.message
+
+
+def test_what_github_declines_is_told_with_its_words(fake: FakeGitHub) -> None:
+    outcome = post(fake, "")  # the marker alone
+
+    assert outcome.kind == "created", "a body with a marker is not blank"
+    fake.faults.append(
+        Fault(method="PATCH", status=422, body=b'{"message": "Validation Failed", "errors": [{"message": "Nope"}]}')
+    )
+    declined = post(fake, "again", run=stamp(101))
+    assert (declined.kind, "Validation Failed" in declined.message, "Nope" in declined.message) == (
+        "failed",
+        True,
+        True,
+    )
+
+
+def test_an_unknown_pull_request_is_told(fake: FakeGitHub) -> None:
+    outcome = post(fake, number=99)
+
+    assert outcome.kind == "failed"
+    assert "404" in outcome.message
+
+
+def test_at_most_one_write_a_second(fake: FakeGitHub) -> None:
+    clock = Clock()
+    github = client(fake, clock)
+    for key in ("one", "two", "three"):
+        upsert_comment(github, number=7, key=key, body="text", run=stamp())
+
+    assert clock.slept == [1.0, 1.0]
