@@ -4,7 +4,6 @@ import pytest
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, wrong_room
 
 from agent_eval.report.digest import (
-    backends,
     changes,
     close_votes,
     findings,
@@ -166,23 +165,3 @@ def test_close_votes__are_counted_and_their_cases_named() -> None:
     many = [case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)]
     assert close_votes(many)[0].endswith("(c0, c1, c2 and 2 more)")
     assert "5 of 5 verdicts were close" in close_votes(many)[0]
-
-
-def test_backends__are_told_for_the_metrics_that_have_two() -> None:
-    def judged_by(name: str, **details: str) -> MetricReport:
-        metric = rubrics()
-        metric.name = name
-        metric.runs[0].details = {"judge": {"model": "m"}, **details}
-        return metric
-
-    assert backends([case("a", "failed", judged_by("final_response_match_v2"))]) == []
-    cases = [
-        case("a", "failed", judged_by("safety_v1", backend="vertex")),
-        case("b", "failed", judged_by("multi_turn_task_success_v1", backend="vertex")),
-        case("c", "failed", judged_by("response_evaluation_score", backend="judge")),
-        case("d", "failed", judged_by("safety_v1", backend="vertex")),
-    ]
-    assert backends(cases) == [
-        "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
-        "response_evaluation_score: judged by m, not by Vertex AI as in ADK",
-    ]

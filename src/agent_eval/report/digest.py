@@ -259,22 +259,6 @@ def close_votes(cases: Iterable[CaseReport]) -> list[str]:
     ]
 
 
-def backends(cases: Iterable[CaseReport]) -> list[str]:
-    """A line for each judge of the metrics that ADK has Vertex AI judge: scores of the two are not alike."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for case in cases:
-        for metric in case.metrics:
-            for run in metric.runs:
-                if (backend := run.details.get("backend")) in {"judge", "vertex"}:
-                    model = str(run.details.get("judge", {}).get("model", "a judge"))
-                    found.setdefault((backend, model), {})[metric.name] = None
-    return [
-        f"{', '.join(metrics)}: judged by "
-        + ("Vertex AI's evaluation service" if backend == "vertex" else f"{model}, not by Vertex AI as in ADK")
-        for (backend, model), metrics in found.items()
-    ]
-
-
 def _some(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
