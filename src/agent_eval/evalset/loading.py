@@ -15,6 +15,7 @@ from agent_eval.evalset.eval_files import EvalFile, read_eval_file
 from agent_eval.evalset.legacy import LegacySession, read_session
 from agent_eval.evalset.paths import absolute, name_of
 from agent_eval.evalset.reading import read_document
+from agent_eval.evalset.rubric_weights import idle_weights
 from agent_eval.evalset.selectors import nearby, select
 from agent_eval.evalset.suite import LoadedFile, SelectedCase, Suite
 
@@ -98,6 +99,8 @@ def _load_suite(root: Path, found: Discovery, *, config: Path | None, initial_se
                 hint="Add a case, or name other files.",
             )
         )
+    if clean:
+        problems += idle_weights(loaded, root)
     return Suite(
         files=tuple(loaded), problems=tuple(sorted(dict.fromkeys(problems), key=_place)), found=len(found.files)
     )
