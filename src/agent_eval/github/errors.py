@@ -173,11 +173,9 @@ def _permission_hint(message: str, headers: Mapping[str, str]) -> str:
     if "locked" in message.casefold():
         return "The conversation is locked: only people who may write to the repository can comment."
     needed = headers.get("x-accepted-github-permissions", "")
-    named = (
-        " It takes " + " or ".join(part.strip() for part in needed.split(";")) + "."
-        if re.fullmatch(r"[a-z_=;, ]{1,200}", needed)
-        else ""
-    )
+    named = ""
+    if re.fullmatch(r"[a-z_=;, ]{1,200}", needed):
+        named = f" It takes {' or '.join(part.strip() for part in needed.split(';'))}."
     if _NOT_ACCESSIBLE.search(message) or named:
         return f"The token lacks a permission, as it does on pull requests from forks.{named}"
     return "The token may not do this."

@@ -72,7 +72,7 @@ class BearerAuth(NoAuth):
 
 
 def new_session() -> Session:
-    """A pool of connections that takes no step toward a redirect: `requests` would read its whole body, however long."""
+    """A pool of connections that takes no step toward a redirect: `requests` would read all of its body."""
     import requests
 
     class Unredirected(requests.Session):
