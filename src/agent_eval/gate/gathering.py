@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from agent_eval.evalset.metrics import INFORMATIONAL_METRICS
 from agent_eval.gate.decision import ConfirmOnBase, MetricRule, Rules
 from agent_eval.gate.evidence import PASS, CaseEvidence, Series
-from agent_eval.gate.history import (
+from agent_eval.gate.history import base_ids
+from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
+from agent_eval.gate.stored_runs import (
     MetricKey,
     PassRules,
     StoredRun,
-    base_ids,
     judged,
     outcome_of,
     rules_of,
     scores_by_run,
     stored,
 )
-from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
 from agent_eval.results.history import BROKE, FAILED, PASSED, CaseHistory, HistoryReport
 from agent_eval.results.report import SCORING_VERSION, CaseReport
 
