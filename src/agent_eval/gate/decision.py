@@ -48,6 +48,20 @@ class Rules:
     confirm_runs: int = 15
     """How many confirmation runs of the head a suspicious case has at most. More see smaller drops and cost more."""
     seed: int = 0
+    """Of the random deals where there are too many to count all."""
+
+    def __post_init__(self) -> None:
+        """Checks what would make every p-value meaningless.
+
+        Raises:
+            ValueError: An alpha is not between 0 and 1, or there is no confirmation run.
+        """
+        rules = (*self.metrics.values(), *(rule for own in self.cases.values() for rule in own.values()))
+        for alpha in (self.alpha, *(rule.alpha for rule in rules if rule.alpha is not None)):
+            if not 0.0 < alpha < 1.0:
+                raise ValueError(f"alpha must be between 0 and 1, not {alpha}")
+        if self.confirm_runs < 1:
+            raise ValueError(f"confirm_runs must be at least 1, not {self.confirm_runs}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING
 from agent_eval.gate.confirmation import Trial, pooled_p, promise
 from agent_eval.gate.decision import Budget, MetricRule, Rules
 from agent_eval.gate.evidence import Series
+from agent_eval.gate.looks import Pair, first_look, missing, second_look
 from agent_eval.gate.screening import Table, suite_p, suite_scores_p
 from agent_eval.gate.statistics import exact_p, permutation_p
 
 if TYPE_CHECKING:
     import numpy as np
 
-SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.5, 0.15, 0.35)
+SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.3, 0.2, 0.5)
 """Of a family's error rate: a first look at the suite, a second one, the suspicious cases. Chosen with
 benchmarks/gate_error_rates.py: more for the suite makes small drops of everything easier to see, more for suspicious
 cases large drops of few."""
-AGAIN_BELOW = 0.15
+AGAIN_BELOW = 0.12
 """The suite gets its second look where the first one gave at most this p-value, but didn't decide."""
 ROUND = 3
 """Confirmation runs of a case between two looks."""
@@ -40,9 +41,10 @@ FULL_BASE = 10
 THRESHOLD_RUNS = 6
 """A case that fails that often in a row, after it failed in the screening, while all of its few runs on the base
 passed, is broken. Of the cases that pass every other time 1 in 256 looks like this, with one run on the base."""
-LOOKS = {1: 0.2, 2: 0.3, 5: 0.5}
-"""For scores, after which rounds the confirmation runs are tested, and with which share of the error rate."""
-_FUTILE = 0.3
+LOOKS = {1: 0.2, 2: 0.3}
+"""For scores, after which rounds the confirmation runs are tested, and with which share of the error rate. The rest of
+it is for the test of all runs."""
+_FUTILE = 0.15
 """A case whose scores look as innocent as this p-value gets no more runs."""
 _MARGIN = 0.02
 """A score within its usual range but for this much is not suspicious."""
@@ -121,24 +123,21 @@ class Family:
     @cached_property
     def suite_p(self) -> float | None:
         """The screening runs of all cases against the base's; None when no case has both."""
-        return self._suite_p(extra=0)
+        return self._suite_p([first_look(series, fresh_only=self.fresh_only) for series in self.series])
 
-    def _suite_p(self, *, extra: int) -> float | None:
+    def _suite_p(self, pairs: Sequence[Pair]) -> float | None:
         rng = self._rng("")
         if self.binary:
-            tables: Counter[Table] = Counter()
-            for series in self.series:
-                head, base = (*series.head_screen, *series.head_confirm[:extra]), self.screen_base(series)
-                if series.head_screen and base:
-                    tables[Table(failed(head), len(head), failed(base), len(base))] += 1
+            tables: Counter[Table] = Counter(
+                Table(failed(head), len(head), failed(base), len(base)) for head, base in pairs if head and base
+            )
             return suite_p(tables, rng) if tables else None
-        pairs = [
-            ([value + drop for value in (*series.head_screen, *series.head_confirm[:extra])], self.screen_base(series))
-            for series, drop in zip(self.series, self.drops, strict=True)
-            if series.head_screen
+        shifted = [
+            ([value + drop for value in head], base)
+            for (head, base), drop in zip(pairs, self.drops, strict=True)
+            if head and base
         ]
-        pairs = [pair for pair in pairs if pair[1]]
-        return suite_scores_p(pairs, rng) if pairs else None
+        return suite_scores_p(shifted, rng) if shifted else None
 
     @cached_property
     def suspects(self) -> list[Suspect]:
@@ -160,9 +159,10 @@ class Family:
     @property
     def shares(self) -> tuple[float, float, float]:
         """How the error rate is divided: the first look at the suite, the second, the suspicious cases."""
-        if self.suite_p is None:
-            return 0.0, 0.0, 1.0
-        return (SUITE_SHARE + AGAIN_SHARE, 0.0, CONFIRM_SHARE) if self.fresh_only else _SHARES
+        if self.suite_p is not None:
+            return _SHARES
+        again = SUITE_SHARE + AGAIN_SHARE if self._trigger is not None else 0.0
+        return 0.0, again, 1.0 - again
 
     @property
     def p_value(self) -> float:
@@ -171,37 +171,37 @@ class Family:
         return min(1.0, *(value / share for value, share in tests if value is not None and share), 1.0)
 
     @cached_property
+    def _trigger(self) -> float | None:
+        """What says whether a second look is worth its runs: the first one, or one at the runs of other days."""
+        if self.suite_p is not None or not self.fresh_only:
+            return self.suite_p
+        return self._suite_p([first_look(series, fresh_only=False) for series in self.series])
+
+    @cached_property
     def again_due(self) -> bool:
-        """Whether one more run of every case could settle what the screening left open."""
-        return self.suite_p is not None and self.suite_p <= AGAIN_BELOW and self.shares[1] > 0 and self.again_p is None
+        """Whether more runs of every case could settle what the first look left open."""
+        return self._trigger is not None and self._trigger <= AGAIN_BELOW and self.again_p is None
 
     @cached_property
     def again_p(self) -> float | None:
-        """The suite with one more run of each case; None until all have it."""
-        if self.fresh_only or not all(series.head_confirm for series in self.series if self._tested(series)):
+        """The suite with more runs of each case; None until all have them."""
+        if not self.series or self._trigger is None or any(any(runs) for runs in self.missing().values()):
             return None
-        return self._suite_p(extra=1)
+        return self._suite_p([second_look(series, fresh_only=self.fresh_only) for series in self.series])
 
-    def missing(self) -> list[str]:
-        """Ids of the cases that a second look needs a run of."""
-        return [
-            case_id
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """By case id: how many runs of head and base a second look needs still."""
+        return {
+            case_id: missing(series, fresh_only=self.fresh_only)
             for case_id, series in zip(self.case_ids, self.series, strict=True)
-            if self._tested(series) and not series.head_confirm
-        ]
-
-    def _tested(self, series: Series) -> bool:
-        return bool(series.head_screen) and bool(self.screen_base(series))
+            if series.head_screen and (series.base or series.base_screen)
+        }
 
     def base_of(self, series: Series) -> tuple[float, ...]:
         """The base's runs with which confirmation runs are compared, as far as they were made."""
         if self.fresh_only:
             return (*series.base_screen, *series.base_confirm)
         return (*series.base, *series.base_screen, *series.base_confirm)
-
-    def screen_base(self, series: Series) -> tuple[float, ...]:
-        """The base's runs with which screening runs are compared."""
-        return series.base_screen if self.fresh_only else (*series.base, *series.base_screen)
 
     def _below(self, series: Series) -> bool:
         """Whether a screening run failed: the one suspicion that owes nothing to the base."""
@@ -221,6 +221,12 @@ class Family:
         base = (*series.base, *series.base_screen)
         mean = fsum(series.head_screen) / len(series.head_screen)
         return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
+
+    def _low(self, index: int, series: Series) -> bool:
+        """Whether the screening scores are lower than nearly all of the base's; only for choosing what to run."""
+        base = sorted((*series.base, *series.base_screen))
+        mean = fsum(series.head_screen) / len(series.head_screen)
+        return not base or mean + self.drops[index] < base[len(base) // 5]
 
     def _promise(self, series: Series) -> float:
         base = (*series.base, *series.base_screen, *series.base_confirm)
@@ -254,15 +260,14 @@ class Family:
             )
         trial = Trial(0, len(head), planned, 0, len(base), base_planned)
         shifted = [value + self.drops[index] for value in head]
-        rounds, odd = divmod(len(head), ROUND)
-        share = 0.0 if odd or len(base) < base_planned or not base else LOOKS.get(rounds, 0.0)
+        share = look_share(len(head), planned) if len(base) >= max(base_planned, 1) else 0.0
         raw = permutation_p(shifted, base, self._rng(self.case_ids[index])) if share else 1.0
         return Suspect(
             index=index,
             trial=trial,
             red=False,
             counted=False,
-            promise=0.0 if share and raw > _FUTILE else 2.0,
+            promise=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
             thin=1 / comb(planned + base_planned, planned) > self.level,
             p_value=min(1.0, raw / share) if share else 1.0,
             weight=self._weight(series, count, first),
@@ -291,6 +296,14 @@ class Family:
         return np.random.default_rng(
             [self.rules.seed, zlib.crc32(self.metric.encode()), zlib.crc32(name.encode()), len(name)]
         )
+
+
+def look_share(made: int, planned: int) -> float:
+    """Which share of the error rate a test of that many confirmation runs has; 0: none is due."""
+    if made == planned:
+        return 1.0 - sum(share for rounds, share in LOOKS.items() if rounds * ROUND < planned)
+    rounds, odd = divmod(made, ROUND)
+    return 0.0 if odd else LOOKS.get(rounds, 0.0)
 
 
 def failed(values: Sequence[float]) -> int:

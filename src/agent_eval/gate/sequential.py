@@ -40,16 +40,22 @@ def next_step(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) ->
 
 
 def _second_look(judged: Sequence[Judged], budget: Budget) -> Runs | None:
-    """One more run of every case, once nothing else is to be done, where the suite is on the brink."""
+    """More runs of every case, once nothing else is to be done, where the suite is on the brink."""
     if any(one.rejected and one.family.rule.blocking for one in judged):
         return None
-    missing: dict[str, int] = {}
+    head: dict[str, int] = {}
+    base: dict[str, int] = {}
     for one in judged:
         if one.family.rule.blocking and one.family.again_due:
-            missing.update(dict.fromkeys(one.family.missing(), 1))
-    if not missing or (budget.extra_runs is not None and budget.extra_runs < len(missing)):
+            for case_id, (now, before) in one.family.missing().items():
+                if now:
+                    head[case_id] = max(now, head.get(case_id, 0))
+                if before:
+                    base[case_id] = max(before, base.get(case_id, 0))
+    count = sum(head.values()) + sum(base.values())
+    if not count or (budget.extra_runs is not None and budget.extra_runs < count):
         return None
-    return Runs(head=missing, base={}, why=f"{plural(len(missing), 'run')} for a second look at the whole suite")
+    return Runs(head=head, base=base, why=f"{plural(count, 'run')} for a second look at the whole suite")
 
 
 def _families(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> list[Family]:

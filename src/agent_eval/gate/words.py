@@ -10,6 +10,7 @@ from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Out
 from agent_eval.gate.evidence import PASS, CaseEvidence
 from agent_eval.gate.families import Family, Suspect, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
+from agent_eval.gate.looks import first_look
 from agent_eval.gate.statistics import clustered_mean, detectable_drop, detectable_shift, exact_p, holm
 
 _MOST_NAMES = 5
@@ -224,7 +225,7 @@ def _names(cases: Sequence[CaseDecision]) -> str:
 
 def _suite(judged: Judged) -> SuiteTest:
     family = judged.family
-    pairs = [(series.head_screen, family.screen_base(series)) for series in family.series]
+    pairs = [first_look(series, fresh_only=family.fresh_only) for series in family.series]
     pairs = [(head, base) for head, base in pairs if head and base]
     drops = clustered_mean([(fsum(base) / len(base) - fsum(head) / len(head),) for head, base in pairs])
     known = drops is not None and drops.low > -inf
