@@ -48,6 +48,31 @@ def test_the_examples_are_configs(block: str) -> None:
         assert not model.model_extra
 
 
+def test_every_criterion_has_an_example() -> None:
+    blocks = re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL)
+    shown = {metric for block in blocks for metric in json.loads(block)["criteria"]}
+    informational = {criterion.name for criterion in INFORMATIONAL}
+
+    of_one_kind = {
+        "multi_turn_trajectory_quality_v1",
+        "multi_turn_tool_use_quality_v1",
+    }  # as multi_turn_task_success_v1
+    assert set(METRICS) - informational - of_one_kind <= shown
+
+
+def test_every_criterion_says_what_it_needs_and_costs_where_it_comes_from_and_when_to_use_it() -> None:
+    anchors = set(re.findall(r"^\| \[.+?\]\(#([\w-]+)\)", CRITERIA, re.MULTILINE))
+    sections = {
+        re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-"): text
+        for title, text in re.findall(r"^#{2,3} (.+?)\n(.*?)(?=^#{2,3} |\Z)", CRITERIA, re.MULTILINE | re.DOTALL)
+    }
+
+    assert len(anchors) > 8
+    for anchor in anchors:
+        for word in ("Need", "Cost", "Computed", "Use"):
+            assert re.search(rf"^- \*\*{word}", sections[anchor], re.MULTILINE), f"{anchor}: {word}"
+
+
 def _shown(why: tuple[str, ...]) -> None:
     assert "\nwhy\n" + "\n".join(why) + "\n```" in CRITERIA
 
