@@ -1,0 +1,100 @@
+"""Runs of a gate written as short texts: `case("lamp_on", "110x")` passed twice, failed once, and then broke.
+
+`1` passed, `0` failed, `x` the agent broke, `p` its provider failed, `?` a metric could not be evaluated, `-` not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_eval.results.merge import merge
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import (
+    CaseReport,
+    CaseStatus,
+    MetricReport,
+    Origin,
+    Reason,
+    RunReport,
+    RunResult,
+    RunScore,
+)
+
+SCORE, TOKENS = "response_match_score", "token_usage_v1"
+FILE = "evals/home.test.json"
+
+ERRORS = {
+    "x": RunError(kind="agent-exception", owner="agent", message="KeyError: 'garage'"),
+    "p": RunError(kind="provider-unavailable", owner="provider", message="503"),
+    "-": RunError(kind="stopped", owner="gate", message="stopped"),
+}
+STATUS: dict[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed", "p": "errored", "?": "errored"}
+
+
+def case(
+    eval_id: str,
+    runs: str = "",
+    *,
+    scores: Sequence[float] | None = None,
+    tokens: Sequence[float] = (),
+    file: str = FILE,
+    fingerprint: str | None = None,
+    metric: str = SCORE,
+    measures: str = "m1",
+    threshold: float = 0.5,
+    first_run: int = 0,
+    min_pass_rate: float = 1.0,
+) -> CaseReport:
+    """A case with a gating metric, by its runs or by the scores of those."""
+    if scores is not None:
+        runs = "".join("1" if score >= threshold else "0" for score in scores)
+    given = scores if scores is not None else [float(run) if run in "10" else None for run in runs]
+    case_id = f"{file}:{eval_id}"
+    judged = [
+        RunScore(
+            run=first_run + at,
+            score=score,
+            status="not_evaluated" if score is None else "passed" if score >= threshold else "failed",
+            reason=Reason(code="turn-count", message="a turn is missing") if score is None else None,
+        )
+        for at, (run, score) in enumerate(zip(runs, given, strict=True))
+        if run in "10?"
+    ]
+    counted = [RunScore(run=first_run + at, score=count, status="informational") for at, count in enumerate(tokens)]
+    part = CaseReport(
+        case_id=case_id,
+        file=file,
+        eval_set_id="home",
+        eval_id=eval_id,
+        status="passed",
+        fingerprint=fingerprint if fingerprint is not None else f"content of {eval_id}",
+        metrics=[
+            MetricReport(name=metric, threshold=threshold, status="passed", fingerprint=measures, runs=judged),
+            *([MetricReport(name=TOKENS, status="informational", runs=counted)] if tokens else []),
+        ],
+        runs=[
+            RunResult(
+                run_id=f"{case_id}#{first_run + at + 1}",
+                run=first_run + at,
+                status=STATUS.get(run, "not_run"),
+                error=ERRORS.get(run),
+            )
+            for at, run in enumerate(runs)
+        ],
+    )
+    [merged] = merge([part], min_pass_rate=min_pass_rate)
+    return merged
+
+
+def report(*cases: CaseReport, day: int = 0, num_runs: int = 1, pull_request: int | None = None) -> RunReport:
+    """A run of the gate on a day."""
+    return RunReport(
+        tool_version="1.0.0",
+        verdict="failed" if any(one.status == "failed" for one in cases) else "passed",
+        started_at=1_790_000_000.0 + day * 86_400,
+        duration=1.0,
+        num_runs=num_runs,
+        min_pass_rate=1.0,
+        origin=Origin(commit=f"{day:08x}" + "0" * 32, run_id=1000 + day, run_attempt=1, pull_request=pull_request),
+        cases=list(cases),
+    )

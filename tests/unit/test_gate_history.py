@@ -1,0 +1,208 @@
+"""What of a run of the base becomes history, and what is dropped when something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from history_samples import FILE, SCORE, TOKENS, case, report
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agent_eval.gate.history import extend, join, unfit
+from agent_eval.gate.stored_runs import stored
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import RunReport
+
+
+def history_of(*reports: RunReport, keep: int = 10) -> HistoryReport:
+    history = None
+    for one in reports:
+        history = extend(history, one, keep)
+    assert history is not None
+    return HistoryReport.model_validate_json(history.model_dump_json())
+
+
+def column(history: HistoryReport, eval_id: str = "a") -> tuple[str, list[int], dict[str, str]]:
+    """A case's outcomes, the days that they are from, and its scores by metric."""
+    [found] = [one for one in history.cases if one.case_id == f"{FILE}:{eval_id}"]
+    days = [(history.records[int(number)].run_id or 0) - 1000 for number in found.records.split()]
+    return found.outcomes, days, {history.metrics[int(key)].name: text for key, text in found.scores.items()}
+
+
+def test_runs_accumulate_with_the_records_that_they_are_from() -> None:
+    history = history_of(*[report(case("a", outcome), day=day) for day, outcome in enumerate("101x1")])
+
+    assert column(history) == ("101x1", [0, 1, 2, 3, 4], {SCORE: "1 0 1 - 1"})
+    assert [record.commit[:8] for record in history.records] == [f"{day:08x}" for day in range(5)]
+    assert history.records[2].recorded_at == 1_790_000_000 + 2 * 86_400
+
+
+def test_the_newest_runs_are_kept_and_records_go_with_their_last_run() -> None:
+    history = history_of(*[report(case("a", "110"), day=day, num_runs=3) for day in range(5)], keep=4)
+
+    assert column(history)[:2] == ("0110", [3, 4, 4, 4])
+    assert len(history.records) == 2
+
+
+def test_several_runs_of_a_day() -> None:
+    assert column(history_of(report(case("a", "10"), num_runs=2)))[:2] == ("10", [0, 0])
+
+
+@pytest.mark.parametrize(
+    "broken_off",
+    [
+        report(case("a", "1"), case("b", "-"), day=1),
+        report(case("a", "1-", min_pass_rate=0), day=1, num_runs=2),
+        report(day=1),
+        report(case("a", "0"), day=1, pull_request=7),
+        report(case("a", "0"), day=1).model_copy(update={"verdict": "invalid"}),
+    ],
+    ids=["killed", "a run of a case", "empty", "pull request", "invalid"],
+)
+def test_nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> None:
+    before = history_of(report(case("a", "1")))
+
+    assert unfit(broken_off)
+    assert extend(before, broken_off) == before
+    assert extend(None, broken_off).cases == []
+
+
+def test_a_run_that_errored_is_no_failure_and_no_run() -> None:
+    history = history_of(report(case("a", "1p0"), case("b", "p"), num_runs=3))
+
+    assert column(history) == ("10", [0, 0], {SCORE: "1 0"})
+    assert [one.case_id for one in history.cases] == [f"{FILE}:a"]
+
+
+def test_a_run_that_a_metric_could_not_judge_keeps_its_other_scores() -> None:
+    history = history_of(report(case("a", "?1", tokens=[900.0, 800.0]), num_runs=2))
+
+    assert column(history) == ("?1", [0, 0], {SCORE: "- 1", TOKENS: "900 800"})
+
+
+def test_runs_that_were_made_to_confirm_are_no_fair_sample() -> None:
+    assert column(history_of(report(case("a", "01111"), num_runs=1)))[0] == "0"
+
+
+def test_a_run_that_is_there_is_not_added_twice() -> None:
+    one = report(case("a", "1"))
+    again = report(case("a", "0")).model_copy(deep=True)
+    assert again.origin is not None
+    again.origin.run_attempt = 2
+
+    assert extend(extend(None, one), one) == extend(None, one)
+    assert column(history_of(one, again))[0] == "10", "another attempt is another run"
+
+
+def test_another_content_starts_the_case_anew_and_no_other() -> None:
+    history = history_of(
+        report(case("a", "1"), case("b", "1")),
+        report(case("a", "0", fingerprint="other"), case("b", "1"), day=1),
+    )
+
+    assert column(history, "a")[:2] == ("0", [1])
+    assert column(history, "b")[:2] == ("11", [0, 1])
+
+
+def test_a_renamed_case_keeps_its_runs() -> None:
+    history = history_of(report(case("a", "1")), report(case("z", "0", fingerprint="content of a"), day=1))
+    assert column(history, "z")[:2] == ("10", [0, 1])
+
+
+def test_two_cases_of_the_same_content_are_not_mixed_up() -> None:
+    same = {"fingerprint": "same"}
+    history = history_of(
+        report(case("a", "1", **same), case("b", "0", **same)),  # type: ignore[arg-type]
+        report(case("c", "1", **same), case("d", "1", **same), day=1),  # type: ignore[arg-type]
+    )
+    assert column(history, "c")[0] == "1"
+
+
+def test_another_judge_drops_that_metric_alone() -> None:
+    history = history_of(
+        report(case("a", "1", tokens=[900.0])), report(case("a", "0", tokens=[800.0], measures="m2"), day=1)
+    )
+    # The old run's verdict was the old judge's: nobody knows what the new one would say.
+    assert column(history) == ("?0", [0, 1], {SCORE: "- 0", TOKENS: "900 800"})
+
+
+def test_another_threshold_judges_the_stored_runs_anew() -> None:
+    history = history_of(report(case("a", scores=[0.6])), report(case("a", scores=[0.9], threshold=0.7), day=1))
+    assert column(history) == ("01", [0, 1], {SCORE: ".6 .9"})
+
+
+def test_a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
+    first = report(case("a", "1"), case("b", "1"))
+    some = [report(case("b", "1"), day=day) for day in range(1, 12)]
+
+    assert column(history_of(first, *some[:9]), "a")[0] == "1"
+    assert [one.case_id for one in history_of(first, *some).cases] == [f"{FILE}:b"]
+
+
+def test_scores_of_another_scoring_version_are_not_kept() -> None:
+    old = report(case("a", "1")).model_copy(update={"scoring_version": 0})
+    assert column(history_of(old, report(case("a", "0"), day=1)))[0] == "0"
+
+
+def test_two_pushes_at_once__one_may_be_lost_and_none_is_mixed_up() -> None:
+    base = history_of(report(case("a", "1")))
+    left, right = extend(base, report(case("a", "0"), day=1)), extend(base, report(case("a", "1"), day=2))
+
+    assert (column(left)[:2], column(right)[:2]) == (("10", [0, 1]), ("11", [0, 2]))
+    assert column(join(left, right))[:2] == ("101", [0, 1, 2])
+
+
+def test_join_takes_each_run_once_whoever_comes_first() -> None:
+    reports = [report(case("a", outcome), case("b", outcome), day=day) for day, outcome in enumerate("10110")]
+    whole = history_of(*reports)
+    parts = [history_of(*reports[:3]), history_of(*reports[2:4]), history_of(*reports[3:])]
+
+    joined = join(join(parts[0], parts[1]), parts[2])
+    assert column(joined) == column(whole)
+    assert column(joined, "b") == column(whole, "b")
+    other = join(history_of(report(case("z", "1"))), parts[2])
+    assert [one.case_id for one in other.cases] == [f"{FILE}:a", f"{FILE}:b", f"{FILE}:z"]
+
+
+@given(st.floats(0, 1))
+def test_a_stored_score_never_rises(score: float) -> None:
+    assert score - 0.0001 - 1e-9 <= stored(score) <= score + 1e-10
+    assert stored(stored(score)) == stored(score)
+
+
+@pytest.mark.parametrize("text", ["0.29", "0.57", "0.8", "1", "0.0001", "0.3333"])
+def test_four_digits_are_kept_as_they_are(text: str) -> None:
+    assert stored(float(text)) == float(text)
+
+
+@given(st.lists(st.floats(0, 1) | st.floats(1, 1e6), min_size=1, max_size=8))
+def test_what_is_written_is_read_as_it_was_stored(scores: Sequence[float]) -> None:
+    history = history_of(report(case("a", scores=scores, threshold=0.5), num_runs=len(scores)))
+    assert [float(text) for text in column(history)[2][SCORE].split()] == [stored(score) for score in scores]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"outcomes": "1"},
+        {"outcomes": "1!"},
+        {"records": "0 7"},
+        {"records": "0"},
+        {"records": "0 -1"},
+        {"scores": {"0": "1"}},
+        {"scores": {"0": "1 nan"}},
+        {"scores": {"0": "1 one"}},
+        {"scores": {"9": "1 1"}},
+        {"scores": {"x": "1 1"}},
+        {"rules": 5},
+        {"rules": -1},
+    ],
+)
+def test_a_history_whose_columns_do_not_fit_is_refused(damage: dict[str, object]) -> None:
+    data = history_of(report(case("a", "1")), report(case("a", "1"), day=1)).model_dump()
+    HistoryReport.model_validate(data)
+    data["cases"][0] |= damage
+    with pytest.raises(ValidationError):
+        HistoryReport.model_validate(data)
