@@ -6,6 +6,7 @@ Each function names the place that its result is for; a result put somewhere els
 * `text`: prose in Markdown, on one line, also in a table cell or a heading;
 * `code`: one line of code in Markdown, also in a table cell or a heading;
 * `html_code`: one line of code inside an HTML block such as `<summary>`, where Markdown is not read;
+* `html_text`: prose inside an HTML block;
 * `fence`: a block of code in Markdown;
 * `link`: a link whose target is ours.
 
@@ -159,6 +160,19 @@ def html_code(value: str) -> Markup:
     if not shown:
         return Markup(f"<em>{EMPTY}</em>")  # noqa: S704 - a constant
     return Markup(f"<code>{html.escape(shown)}</code>")  # noqa: S704 - escaped for HTML
+
+
+def html_text(value: str) -> Markup:
+    """Prose inside an HTML block, on one line: nothing but text, and no link to anybody."""
+    return Markup(_SPECIAL.sub(_defused_in_html, one_line(value)))  # noqa: S704 - escaped for HTML
+
+
+def _defused_in_html(match: re.Match[str]) -> str:
+    if match.lastgroup == "issue":
+        return "&#35;" + _BREAK
+    if match.lastgroup == "start":
+        return match.group()
+    return _defused_in_code(match)
 
 
 def _longest_run(value: str, char: str = "`") -> int:

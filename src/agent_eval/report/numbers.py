@@ -49,6 +49,46 @@ def score_text(value: float | None, threshold: float | None = None) -> str:
     return _honest(value, decimals=2, anchors=(0.0, 1.0), threshold=threshold)
 
 
+def delta_text(value: float | None, *, decimals: int = 2) -> str:
+    """A difference with its sign: `+0.05`, `−0.12`; `±0` for none at all, a dash for no difference to tell."""
+    if value is None or not math.isfinite(value):
+        return NO_SCORE
+    if abs(value) < 10**-9:  # A mean of the same numbers in another order.
+        return "±0"
+    shown = _honest(abs(value), decimals=decimals, anchors=(0.0,))
+    sign = "+" if value > 0 else "\N{MINUS SIGN}"
+    return f"{sign}{shown.removeprefix('>')}" if not shown.startswith(">") else f"{sign}<0.000001"
+
+
+def points_text(value: float | None) -> str:
+    """A difference of two shares as `+4 points`, `−0.5 points`."""
+    if value is None:
+        return NO_SCORE
+    if abs(value) < 10**-9:
+        return "±0"
+    shown = delta_text(value * 100, decimals=0)
+    return f"{shown} {'point' if shown[1:] == '1' else 'points'}"
+
+
+def relative_text(head: float, base: float) -> str:
+    """By how much a number has changed, as a share of what it was: `+12%`, `−3%`; "" where that says nothing."""
+    if base <= 0:
+        return ""
+    change = round((head - base) / base * 100)
+    if not change:
+        return "±0%"
+    return f"{'+' if change > 0 else chr(0x2212)}{abs(change):,}%"
+
+
+def cost_text(dollars: float | None) -> str:
+    """US dollars with the digits that count: `$0.0042`, `$1.30`; a dash for an unknown sum."""
+    if dollars is None or not math.isfinite(dollars):
+        return NO_SCORE
+    if dollars >= 0.1 or dollars == 0:
+        return f"${dollars:,.2f}"
+    return f"${dollars:.2g}" if dollars >= 0.0001 else "<$0.0001"
+
+
 def _exact(value: float, decimals: int) -> str:
     short = f"{value:.{decimals}f}"
     return short if float(short) == value else repr(value)
