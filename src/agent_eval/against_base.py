@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from agent_eval.baseline.git import GitError
 from agent_eval.baseline.outcome import BaselineOutcome, Found
 from agent_eval.baseline.rerun import BaseCheckout, NotOnBase
-from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
     from agent_eval.base_side import BaseSide
     from agent_eval.baseline.chain import Resolver
-    from agent_eval.clients import Clients
     from agent_eval.gate.decision import Decision, Runs
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.gathering import Gathered
     from agent_eval.results.comparison import BaselineReport
     from agent_eval.results.decision import DecisionReport
     from agent_eval.results.history import HistoryReport
@@ -92,8 +92,6 @@ def history_of(outcome: BaselineOutcome | None, keep: int) -> HistoryReport | No
 class Confirmation:
     """Runs suspicious cases again, on both sides, until it is decided whether they got worse."""
 
-    settings: Settings
-    clients: Clients
     bench: Workbench
     plan: Plan
     side: BaseSide | None
@@ -113,7 +111,7 @@ class Confirmation:
     _spent: int = 0
     _stuck: bool = False
 
-    async def decide(self) -> Decision:
+    async def decide(self) -> tuple[Decision, Gathered]:
         """Asks for runs and makes them until the statistics have an answer."""
         from agent_eval.gate.decision import Budget, Decision
         from agent_eval.gate.gathering import gather
@@ -124,10 +122,10 @@ class Confirmation:
             known = gather(
                 self.report.cases,
                 self.history,
-                self.settings.policy,
+                self.bench.settings.policy,
                 num_runs=self.report.num_runs,
                 # On one day all of the base is run today.
-                confirm_on_base="always" if self.same_day else self.settings.confirm_on_base,
+                confirm_on_base="always" if self.same_day else self.bench.settings.confirm_on_base,
                 confirmations=self.head,
                 base_confirmations=self.base,
                 same_day=self.same_day,
@@ -136,29 +134,29 @@ class Confirmation:
             budget = Budget(extra_runs=left, can_run_base=self.side is not None)
             step = next_step(known.evidence, known.rules, budget)
             if isinstance(step, Decision):
-                return step
+                return step, known
             await self._make(step, {case_id: one.base_id for case_id, one in known.comparable.items()})
 
     def _allowed(self) -> int:
         if not self.repeatable:
             return 0
-        if self.settings.max_extra_runs is not None:
-            return self.settings.max_extra_runs
+        if self.bench.settings.max_extra_runs is not None:
+            return self.bench.settings.max_extra_runs
         return max(len(self.report.cases) * self.report.num_runs, _LEAST_EXTRA)
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.results.merge import merge
 
-        self.clients.log(f"agent-eval: {step.why}")
+        self.bench.clients.log(f"agent-eval: {step.why}")
         self._spent += sum(step.head.values()) + sum(step.base.values())
         before = _judged(self.head) + _judged(self.base)
         wanted = {base_ids[case_id]: count for case_id, count in step.base.items()}
         head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
         head, base = await asyncio.gather(self._run_head(step.head), self._run_base(wanted, head_ids))
-        rate = self.settings.min_pass_rate
+        rate = self.bench.settings.min_pass_rate
         self.head = merge([*self.head, *head], min_pass_rate=rate)
         self.base = merge([*self.base, *base], min_pass_rate=rate)
-        over = self.clients.stop.is_set() or time.monotonic() >= self.bench.until
+        over = self.bench.clients.stop.is_set() or time.monotonic() >= self.bench.until
         # Without anything new the same question would be asked for ever.
         self._stuck = over or _judged(self.head) + _judged(self.base) == before
 
@@ -240,6 +238,60 @@ def told_decision(decision: Decision, alpha: float) -> DecisionReport:
     )
 
 
-def told_spending(decision: Decision) -> str:
-    """What confirming has cost."""
-    return f"{plural(decision.extra_runs, 'run')} to confirm cases that looked worse than on the base"
+async def compare_with_base(
+    report: RunReport,
+    outcome: BaselineOutcome | None,
+    bench: Workbench,
+    plan: Plan,
+    side: BaseSide | None,
+    *,
+    repeatable: bool,
+) -> Compared | None:
+    """Compares, and finds out what of the difference is more than noise.
+
+    Args:
+        report: The head's, with its cases. Gets what came of it: baseline, comparison, decision, extra runs; a run that
+            records gets its history.
+        outcome: What `find_base` gave.
+        bench: The head's agents.
+        plan: The head's.
+        side: The base's agent; None where it can't be run.
+        repeatable: False where answers were recorded.
+
+    Returns:
+        What the verdict needs; None without a usable baseline.
+    """
+    from agent_eval.baseline.compatibility import with_head
+    from agent_eval.gate.comparison import compare
+    from agent_eval.gate.drift import drift, drift_notices
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.history import extend
+
+    settings, situation = bench.settings, bench.clients.situation
+    history = history_of(outcome, settings.history)
+    if situation.activity.kind == "record":
+        report.history = extend(history, report, settings.history)
+        report.notices += drift_notices(drift(report.history))
+        return None
+    if outcome is not None:
+        outcome = with_head(outcome, report)
+    report.baseline = told_baseline(situation, outcome)
+    base = outcome.report if outcome is not None else None
+    if base is None or history is None:
+        return None
+    report.comparison = compare(report, base)
+    report.notices += drift_notices(drift(history))
+    confirmation = Confirmation(
+        bench=bench,
+        plan=plan,
+        side=side,
+        report=report,
+        history=history,
+        same_day=report.baseline is not None and report.baseline.source == "rerun",
+        repeatable=repeatable and settings.gate != "thresholds",
+    )
+    decision, gathered = await confirmation.decide()
+    report.decision = told_decision(decision, settings.policy.alpha)
+    report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    report.notices += confirmation.notices
+    return Compared(decision=decision, gathered=gathered, base=history, confirmations=confirmation.head)

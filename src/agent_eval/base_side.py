@@ -31,7 +31,7 @@ _FOLDER = "base"
 
 @dataclass(kw_only=True)
 class BaseSide:
-    """Runs cases with the agent of one commit. Use as `async with side.closing():`."""
+    """Runs cases with the agent of one commit."""
 
     settings: Settings
     """The head's."""
@@ -47,21 +47,16 @@ class BaseSide:
     models: ModelPool | None
     until: float
     """`time.monotonic()` at which everything must have ended."""
+    stack: contextlib.AsyncExitStack
+    """Takes down what is put up here."""
     own_plan: Callable[[Settings], tuple[Plan, AgentChoices]] | None = None
     """Plans the base's own eval files; None: the head's are run."""
     missing: dict[str, str] = field(default_factory=dict)
     """Agents that the base doesn't have, each with a sentence why."""
-    _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _checkout: BaseCheckout | None = None
     _bench: Workbench | None = None
     _plan: Plan | None = None
-
-    @contextlib.asynccontextmanager
-    async def closing(self) -> AsyncIterator[BaseSide]:
-        """Takes everything down at the end."""
-        async with self._stack:
-            yield self
 
     @contextlib.asynccontextmanager
     async def checkout(self, git: Git, commit: str, *, remote: Remote | None = None) -> AsyncIterator[BaseCheckout]:
@@ -71,7 +66,7 @@ class BaseSide:
             GitError, NotOnBase: As `opened_base` does.
         """
         if self._checkout is None:
-            self._checkout = await self._stack.enter_async_context(opened_base(git, commit, remote=remote))
+            self._checkout = await self.stack.enter_async_context(opened_base(git, commit, remote=remote))
         yield self._checkout
 
     async def execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
@@ -138,12 +133,12 @@ class BaseSide:
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         try:
-            isolation = self._stack.enter_context(open_isolation(settings, clients, choices))
+            isolation = self.stack.enter_context(open_isolation(settings, clients, choices))
         except NotIsolated as refused:
             raise GitError(str(refused)) from None
         journal = Journal(settings.output / "journal.jsonl", resume=False)
-        self._stack.callback(journal.close, remove=True)
-        self._bench = await self._stack.enter_async_context(
+        self.stack.callback(journal.close, remove=True)
+        self._bench = await self.stack.enter_async_context(
             open_workbench(
                 settings,
                 clients,
@@ -165,3 +160,39 @@ class BaseSide:
         self.missing = dict(agents.missing)
         there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
         return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices
+
+
+@contextlib.asynccontextmanager
+async def base_side(
+    bench: Workbench,
+    plan: Plan,
+    choices: AgentChoices,
+    own_plan: Callable[[Settings], tuple[Plan, AgentChoices]],
+) -> AsyncIterator[BaseSide | None]:
+    """The base's agent, if it may be asked for; nothing is done before it is.
+
+    Args:
+        bench: The head's.
+        plan: The head's.
+        choices: The head's.
+        own_plan: Plans the eval files of another checkout.
+    """
+    situation = bench.clients.situation
+    if not situation.compares or situation.wanted is None:
+        yield None
+        return
+    async with contextlib.AsyncExitStack() as stack:
+        yield BaseSide(
+            settings=bench.settings,
+            clients=bench.clients,
+            plan=plan,
+            choices=choices,
+            git=situation.git,
+            commit=situation.wanted.commit,
+            remote=situation.remote,
+            limiter=bench.limiter,
+            models=bench.models,
+            until=bench.until,
+            own_plan=own_plan if bench.settings.baseline_evals == "base" else None,
+            stack=stack,
+        )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
@@ -19,8 +19,7 @@ from agent_eval.options import BY_INPUT, SETTINGS, Setting
 from agent_eval.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from agent_eval.pipeline import Clients, Outcome
-    from agent_eval.runner.execution import Progress
+    pass
 
 _FINDING = ("include", "exclude", "config", "initial-session")
 _CHOOSING = (*_FINDING, "agent")
@@ -133,74 +132,44 @@ def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], 
             parser.add_argument(flag, dest=setting.field, metavar=setting.metavar, help=told)
 
 
-def _settings(given: argparse.Namespace, environ: Mapping[str, str] | None = None) -> tuple[Settings, list[Problem]]:
+def _settings(
+    given: argparse.Namespace, environ: Mapping[str, str] | None = None, *, text: str | EllipsisType | None = ...
+) -> tuple[Settings, list[Problem]]:
     flags = {
         setting.input: value
         for setting in SETTINGS
         if (value := getattr(given, setting.field, None)) is not None and value != []
     }
-    return read_settings(Path.cwd(), flags=flags, environ=environ, secrets=os.environ)
+    return read_settings(Path.cwd(), flags=flags, environ=environ, secrets=os.environ, text=text)
 
 
 def _run(given: argparse.Namespace) -> int:
-    return _gate(*_settings(given))
+    return _gate(given, None)
 
 
 def _action(given: argparse.Namespace) -> int:
-    return _gate(*_settings(given, os.environ))
+    return _gate(given, os.environ)
 
 
-def _gate(settings: Settings, problems: list[Problem]) -> int:
-    from agent_eval import pipeline
-    from agent_eval.gate.verdict import exit_code
+def _gate(given: argparse.Namespace, environ: Mapping[str, str] | None) -> int:
+    from agent_eval.gating import World, gate
 
-    if _has_error(problems):
-        # Even then the files and outputs that later steps wait for are there.
-        outcome = pipeline.invalid(settings, _clients(), problems)
-    else:
-        with _telling_progress() as tell:
-            outcome = _with_signals(settings, _clients(tell))
-    _tell(outcome, settings)
-    report = outcome.report
-    return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+    def read(text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]:
+        return _settings(given, environ, text=text)
+
+    on_terminal = sys.stdout.isatty()
+    world = World(
+        environ=os.environ,
+        say=_say,
+        show=_show,
+        terminal_width=os.get_terminal_size().columns if on_terminal else None,
+        watched=sys.stderr.isatty(),
+    )
+    return gate(read, world)
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:
     return any(problem.severity is Severity.ERROR for problem in problems)
-
-
-def _with_signals(settings: Settings, clients: Clients) -> Outcome:
-    """Runs the pipeline; the first SIGTERM or SIGINT ends it early, with what there is."""
-    import asyncio
-    import signal
-
-    from agent_eval import pipeline
-
-    async def run() -> Outcome:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, clients.stop.set)
-        try:
-            return await pipeline.run(settings, clients)
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
-
-    return asyncio.run(run())
-
-
-def _clients(tell: Callable[[Progress], None] | None = None) -> Clients:
-    from agent_eval.pipeline import Clients
-
-    environ = os.environ
-    server, repository, commit = (environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
-    return Clients(
-        environ=environ,
-        log=_say,
-        progress=tell or (lambda _: None),
-        source_url=f"{server}/{repository}/blob/{commit}" if server and repository and commit else None,
-        provenance={"commit": commit} if commit else {},
-    )
 
 
 def _say(line: str) -> None:
@@ -208,40 +177,6 @@ def _say(line: str) -> None:
     # Who reads our log may have gone; the verdict does not depend on being watched.
     with contextlib.suppress(OSError):
         print(harmless(line), file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _telling_progress() -> Iterator[Callable[[Progress], None]]:
-    from agent_eval.report.progress import live_progress, plain_progress
-
-    with contextlib.ExitStack() as stack:
-        if sys.stderr.isatty():
-            tell = stack.enter_context(live_progress(sys.stderr))
-        else:
-            tell = plain_progress(_say)
-        yield lambda state: tell(state.done, state.total, {str(name): count for name, count in state.counts.items()})
-
-
-def _tell(outcome: Outcome, settings: Settings) -> None:
-    """Tells the outcome on the console, and to GitHub when it listens."""
-    from agent_eval.report.console import console
-    from agent_eval.results.folder import relative
-
-    files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
-    on_terminal = sys.stdout.isatty()
-    width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
-    color = on_terminal and "NO_COLOR" not in os.environ
-    labels = {name.removesuffix("-file"): path for name, path in files.items()}
-    text = console(outcome.report, width=width, color=color, files=labels)
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        _show(text)
-        return
-    from agent_eval.report.annotations import annotation_commands, stop_commands
-    from agent_eval.report.outputs import github_outputs
-
-    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)))
-    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"))
-    _show(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
 
 
 def _show(text: str) -> None:
@@ -255,16 +190,6 @@ def _show(text: str) -> None:
 def _close_stdout() -> None:
     """Nothing is left to tell, not even what is still buffered when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _append(variable: str, text: str) -> None:
-    """Appends to a file command. If that fails, the verdict stands all the same."""
-    if path := os.environ.get(variable):
-        try:
-            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-        except OSError as error:
-            _say(f"agent-eval: {variable} could not be written: {error}")
 
 
 def _validate(given: argparse.Namespace) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.results.folder import LOGS
 from agent_eval.situation import NOWHERE, Situation
 
@@ -18,8 +21,10 @@ if TYPE_CHECKING:
     from agent_eval.core.limiter import Limiter
     from agent_eval.evalset.suite import LoadedFile
     from agent_eval.models.check import ModelUse
+    from agent_eval.models.pool import ModelPool
     from agent_eval.models.settings import ModelSettings
     from agent_eval.runner.execution import Progress
+    from agent_eval.runner.plan import Without
     from agent_eval.settings import Settings
 
 
@@ -153,3 +158,39 @@ def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse
         if selected.case.conversation_scenario is not None
     ]
     return judges + users
+
+
+async def open_models(
+    settings: Settings, clients: Clients, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
+) -> tuple[ModelPool | None, Sequence[Problem], Without | None]:
+    """The models that will be asked, what is wrong with them, and which have no key; None if none will be asked."""
+    if not uses:
+        return None, (), None
+    from agent_eval.models.check import NO_KEY, check_models, opening_problems
+    from agent_eval.models.pool import open_models as open_pool
+    from agent_eval.results.merge import WITHOUT_KEY
+    from agent_eval.runner.plan import Without
+
+    given = model_settings(settings)
+    checked = check_models(uses, given, clients.environ)
+    problems: Sequence[Problem] = checked.problems
+    without = None
+    names = dict.fromkeys(use.model for use in uses)
+    if settings.without_keys in {"inconclusive", "deterministic-only"} and given.replay is None:
+        missing = [name for name in names if name not in checked.endpoints]
+        keyless = [problem for problem in problems if problem.code == NO_KEY]
+        if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
+            code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
+            without = Without(models=frozenset(missing), code=code)
+            problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
+            names = {name: None for name in names if name in checked.endpoints}
+    until = time.monotonic() + settings.run_timeout
+    pool = await stack.enter_async_context(open_pool(given, clients.environ, models=names, until=until))
+    # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
+    if not any(problem.severity is Severity.ERROR for problem in problems):
+        problems = [*problems, *opening_problems(await pool.prepare())]
+    return pool, problems, without
+
+
+def _milder(problem: Problem) -> Problem:
+    return dataclasses.replace(problem, severity=Severity.WARNING)

@@ -67,6 +67,11 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     return commands
 
 
+def notice_command(title: str, message: str) -> str:
+    """A workflow command for a notice that belongs to no file."""
+    return _command(_Annotation(kind="notice", title=title, message=message))
+
+
 def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
     for case in with_status(report, "failed"):
         yield _case_annotation(case, "error", "crashed" if has_crashed(case) else "failed")

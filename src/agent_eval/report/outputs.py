@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.report import RunReport
 
 FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file")
@@ -17,6 +18,9 @@ OUTPUTS: Mapping[str, str] = {
     "failed": "Number of cases that failed, by a score or by an error of the agent.",
     "errored": "Number of cases that could not be judged.",
     "pass-rate": "Passed cases among those that passed or failed, from 0 to 1; empty when there are none.",
+    "newly-failing": "Number of cases that failed and did not on the base branch; empty without a comparison.",
+    "baseline": "found, none-yet, fetch-failed or incompatible; empty where nothing is to be compared.",
+    "comment-url": "Address of the pull-request comment, if there is one.",
     "results-file": "Path of results.json.",
     "junit-file": "Path of junit.xml.",
     "summary-file": "Path of summary.md.",
@@ -28,7 +32,7 @@ _DELIMITER = re.compile(r"[0-9A-Za-z_-]{16,}")
 
 
 def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]:
-    """Every output's value, in the order of `OUTPUTS`.
+    """Every output's value, in the order of `OUTPUTS`. `comment-url` is told later, when there is one.
 
     Args:
         report: What to tell.
@@ -47,8 +51,15 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
         "failed": str(totals.failed),
         "errored": str(totals.errored),
         "pass-rate": "" if totals.pass_rate is None else _rate(totals.pass_rate),
+        "newly-failing": "" if report.comparison is None else str(_newly_failing(report.comparison)),
+        "baseline": report.baseline.status if report.baseline is not None else "",
+        "comment-url": "",  # Of what an output is told twice, the runner takes the last.
     }
     return values | {name: paths.get(name, "") for name in FILE_OUTPUTS}
+
+
+def _newly_failing(comparison: ComparisonReport) -> int:
+    return sum(case.change == "newly_failing" for case in comparison.cases)
 
 
 def _rate(value: float) -> str:
@@ -77,4 +88,24 @@ def github_outputs(report: RunReport, paths: Mapping[str, str], delimiter: str) 
     values = output_values(report, paths)
     if any(delimiter in value for value in values.values()):
         raise ValueError("the delimiter occurs in a value: take another one")
-    return "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items())
+    return "".join(_written(name, value, delimiter) for name, value in values.items())
+
+
+def one_output(name: str, value: str, delimiter: str) -> str:
+    """The text to append to the file for one output.
+
+    Args:
+        name: One of `OUTPUTS`.
+        value: Its value.
+        delimiter: As for `github_outputs`.
+
+    Raises:
+        ValueError: If the delimiter is too short or occurs in the value.
+    """
+    if not _DELIMITER.fullmatch(delimiter) or delimiter in value:
+        raise ValueError("take another delimiter")
+    return _written(name, value, delimiter)
+
+
+def _written(name: str, value: str, delimiter: str) -> str:
+    return f"{name}<<{delimiter}\n{value}\n{delimiter}\n"

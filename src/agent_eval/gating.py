@@ -1,0 +1,239 @@
+"""`agent-eval run` and `agent-eval action`: finds out what the run is about, takes the road, tells everybody."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from agent_eval.core.problem import Problem, Severity
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from agent_eval.clients import Clients
+    from agent_eval.pipeline import Outcome
+    from agent_eval.runner.execution import Progress
+    from agent_eval.settings import Settings
+    from agent_eval.situation import Situation
+
+
+class ReadSettings(Protocol):
+    """Reads the settings of all sources, with another text of agent-eval.toml than the checkout's if one is given."""
+
+    def __call__(self, text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]:
+        """As `settings.read_settings`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What the command line hands on."""
+
+    environ: Mapping[str, str]
+    say: Callable[[str], None]
+    """A line for the log."""
+    show: Callable[[str], None]
+    """The result."""
+    terminal_width: int | None = None
+    """Columns; None where nobody watches."""
+    watched: bool = False
+    """Whether progress can be drawn."""
+
+    @property
+    def on_github(self) -> bool:
+        """Whether a runner of GitHub Actions reads what we print."""
+        return self.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def gate(read: ReadSettings, world: World) -> int:
+    """Runs the gate.
+
+    Returns:
+        The exit code.
+    """
+    from agent_eval import pipeline
+    from agent_eval.gate.verdict import exit_code
+    from agent_eval.situation import NOWHERE, survey
+
+    settings, problems = read()
+    situation, warnings = NOWHERE, list[str]()
+    if not _has_error(problems):
+        situation, refused = survey(settings, world.environ, world.say)
+        problems += refused
+        if world.on_github:
+            world.say(f"agent-eval: {situation.activity.explanation}")
+    if not _has_error(problems):
+        if situation.activity.kind == "publish":
+            return _publish(settings, situation, world)
+        settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
+    clients = _clients(world, situation)
+    if _has_error(problems):
+        # Even then the files and outputs that later steps wait for are there.
+        outcome = pipeline.invalid(settings, clients, problems)
+    else:
+        settings = _resolved(settings, situation)
+        with _telling_progress(world) as tell:
+            outcome = _with_signals(settings, dataclasses.replace(clients, progress=tell))
+    _tell(outcome, settings, world)
+    _comment(outcome, settings, situation, warnings, world)
+    report = outcome.report
+    return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+
+
+def _has_error(problems: Sequence[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def _by_the_bases_rules(
+    read: ReadSettings, settings: Settings, problems: list[Problem], situation: Situation
+) -> tuple[Settings, list[Problem], list[str]]:
+    """The settings with the base branch's agent-eval.toml where a pull request is judged, and what to tell of it."""
+    from agent_eval.settings_file import CONFIG_FILE
+    from agent_eval.situation import gating_files_changed, rules
+
+    if situation.activity.kind != "compare":
+        return settings, problems, []
+    warnings = []
+    found = rules(situation, settings.root, CONFIG_FILE)
+    if found.notice:
+        warnings.append(found.notice)
+        others, wrong = read(found.text)
+        if _has_error(wrong):
+            # The pull request may be about to mend them.
+            warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
+        else:
+            settings, problems = others, wrong
+    if changed := gating_files_changed(situation):
+        listed = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+        warnings.append(f"This pull request changes what is scored: {listed}.")
+    return settings, problems, warnings
+
+
+def _resolved(settings: Settings, situation: Situation) -> Settings:
+    """With the settings that depend on who asks."""
+    if settings.without_keys != "auto":
+        return settings
+    without = "deterministic-only" if situation.activity.secrets_withheld else "invalid"
+    return dataclasses.replace(settings, without_keys=without)
+
+
+def _clients(world: World, situation: Situation) -> Clients:
+    from agent_eval.pipeline import Clients
+
+    commit = world.environ.get("GITHUB_SHA")
+    return Clients(
+        environ=world.environ,
+        log=world.say,
+        source_url=situation.source_url,
+        provenance={"commit": commit} if commit else {},
+        situation=situation,
+    )
+
+
+def _with_signals(settings: Settings, clients: Clients) -> Outcome:
+    """Runs the pipeline; the first SIGTERM or SIGINT ends it early, with what there is."""
+    import asyncio
+    import signal
+
+    from agent_eval import pipeline
+
+    async def run() -> Outcome:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, clients.stop.set)
+        try:
+            return await pipeline.run(settings, clients)
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    return asyncio.run(run())
+
+
+@contextlib.contextmanager
+def _telling_progress(world: World) -> Iterator[Callable[[Progress], None]]:
+    import sys
+
+    from agent_eval.report.progress import live_progress, plain_progress
+
+    with contextlib.ExitStack() as stack:
+        tell = stack.enter_context(live_progress(sys.stderr)) if world.watched else plain_progress(world.say)
+        yield lambda state: tell(state.done, state.total, {str(name): count for name, count in state.counts.items()})
+
+
+def _tell(outcome: Outcome, settings: Settings, world: World) -> None:
+    """Tells the outcome on the console, and to GitHub when it listens."""
+    from agent_eval.report.console import console
+    from agent_eval.results.folder import relative
+
+    files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
+    color = world.terminal_width is not None and "NO_COLOR" not in world.environ
+    labels = {name.removesuffix("-file"): path for name, path in files.items()}
+    width = min(world.terminal_width or 110, 160)
+    text = console(outcome.report, width=width, color=color, files=labels)
+    if not world.on_github:
+        world.show(text)
+        return
+    from agent_eval.report.annotations import annotation_commands, stop_commands
+    from agent_eval.report.outputs import github_outputs
+
+    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), world)
+    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), world)
+    world.show(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+
+
+def _comment(outcome: Outcome, settings: Settings, situation: Situation, warnings: Sequence[str], world: World) -> None:
+    """Writes the pull request's comment. Whatever happens on the way, the verdict stands."""
+    from agent_eval.publishing import comment
+
+    try:
+        posted = comment(outcome.report, settings, situation, warnings)
+    except Exception as error:
+        world.say(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
+        return
+    if posted is None:
+        return
+    world.say(f"agent-eval: {posted.message}")
+    if posted.kind == "forbidden" and world.on_github:
+        world.show(_notice("No comment", f"{posted.message} The job summary says everything."))
+    if posted.url is not None:
+        _append("GITHUB_OUTPUT", _output("comment-url", posted.url), world)
+
+
+def _publish(settings: Settings, situation: Situation, world: World) -> int:
+    from agent_eval.publishing import publish
+
+    done = publish(settings, situation)
+    world.say(f"agent-eval: {done.message}")
+    if not done.ok:
+        world.show(_notice("Nothing was published", done.message))
+    if done.url is not None:
+        _append("GITHUB_OUTPUT", _output("comment-url", done.url), world)
+    return 0 if done.ok else 1
+
+
+def _notice(title: str, message: str) -> str:
+    from agent_eval.report.annotations import notice_command
+
+    return notice_command(title, message)
+
+
+def _output(name: str, value: str) -> str:
+    from agent_eval.report.outputs import one_output
+
+    return one_output(name, value, secrets.token_hex(16))
+
+
+def _append(variable: str, text: str, world: World) -> None:
+    """Appends to a file command. If that fails, the verdict stands all the same."""
+    if path := world.environ.get(variable):
+        try:
+            with Path(path).open("a", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            world.say(f"agent-eval: {variable} could not be written: {error}")

@@ -1,0 +1,64 @@
+"""What a run leaves: its report and the files that tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.core.text import plural
+from agent_eval.results.folder import FILES, give_to_owner, relative
+
+if TYPE_CHECKING:
+    from agent_eval.agents.locate import AgentChoices
+    from agent_eval.clients import Clients
+    from agent_eval.results.report import RunReport
+    from agent_eval.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came out."""
+
+    report: RunReport
+    files: Mapping[str, Path]
+    """What was written, by the names of FILES; absolute. An invalid run writes no recordings."""
+
+
+def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
+    """Writes every file of the output directory and hands them to the workspace's owner."""
+    from agent_eval.evalset.writing import write_text
+    from agent_eval.report.junit import junit_xml
+    from agent_eval.report.results_json import results_pieces
+    from agent_eval.report.summary import summary_markdown
+    from agent_eval.results.report import Reason
+    from agent_eval.runner.journal import write_recordings
+
+    if report.verdict == "invalid":
+        errors = sum(problem.severity == "error" for problem in report.problems)
+        message = f"{plural(errors, 'error')} in the eval files or the configuration"
+        report.reasons = [Reason(code="invalid", message=message)]
+    output = settings.output
+    output.mkdir(parents=True, exist_ok=True)
+    files = {name: output / file for name, file in FILES.items()}
+    if lines is None:
+        del files["recordings-file"]  # Nothing was run: what an earlier run paid for stays.
+    else:
+        write_recordings(files["recordings-file"], lines)
+    write_text(files["results-file"], results_pieces(report))
+    write_text(files["junit-file"], junit_xml(report))
+    shown = {name: relative(path, settings.root) for name, path in files.items()}
+    summary = summary_markdown(report, source_url=clients.source_url, files=shown)
+    write_text(files["summary-file"], summary)
+    give_to_owner(output, settings.root)
+    return Outcome(report=report, files=files)
+
+
+def remove_results(settings: Settings, choices: AgentChoices) -> None:
+    """An earlier run's file must not pass for this one's, unless this one reads it."""
+    output = settings.output
+    recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
+    for name in FILES.values():
+        if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
+            (output / name).unlink(missing_ok=True)
