@@ -8,8 +8,8 @@ from typing import Any
 
 from agent_eval.models.protocol import ModelUsage
 
-PRICES_AS_OF = "2026-03"
-"""When the table below was true; shown wherever it is used."""
+PRICES_AS_OF = "2026-08"
+"""When the table below was compared with others' last; docs/models.md says so too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,10 @@ DEFAULT_PRICES: Mapping[str, Price] = {
     "gemini-2.5-flash": Price(input=0.30, output=2.50, cached=0.03),
     "gemini-2.5-flash-lite": Price(input=0.10, output=0.40, cached=0.01),
     "gemini-2.5-pro": Price(input=1.25, output=10.00, cached=0.125),
+    "gemini-3.1-flash-lite": Price(input=0.25, output=1.50, cached=0.025),
+    "gemini-3.1-pro-preview": Price(input=2.00, output=12.00, cached=0.20),
+    "gemini-3.5-flash": Price(input=1.50, output=9.00, cached=0.15),
+    "gemini-3.5-flash-lite": Price(input=0.30, output=2.50, cached=0.03),
     "gpt-4.1": Price(input=2.00, output=8.00, cached=0.50),
     "gpt-4.1-mini": Price(input=0.40, output=1.60, cached=0.10),
     "gpt-4.1-nano": Price(input=0.10, output=0.40, cached=0.025),
@@ -43,9 +47,16 @@ DEFAULT_PRICES: Mapping[str, Price] = {
     "gpt-5": Price(input=1.25, output=10.00, cached=0.125),
     "gpt-5-mini": Price(input=0.25, output=2.00, cached=0.025),
     "gpt-5-nano": Price(input=0.05, output=0.40, cached=0.005),
+    "gpt-5.4": Price(input=2.50, output=15.00, cached=0.25),
+    "gpt-5.4-mini": Price(input=0.75, output=4.50, cached=0.075),
+    "gpt-5.4-nano": Price(input=0.20, output=1.25, cached=0.02),
 }
-"""List prices as quoted in 2026-03; ai.google.dev/gemini-api/docs/pricing (paid tier, text, prompts of up to 200,000
-tokens) and platform.openai.com/docs/pricing (standard tier) have the present ones."""
+"""List prices of the standard tier, for text and for prompts below the sizes from which some models cost more.
+
+The providers' own pages (ai.google.dev/gemini-api/docs/pricing, developers.openai.com/api/docs/pricing) were not read.
+Each figure is in the table of litellm 1.96.2 and in at least one other public list of 2026, such as simonw/llm-prices,
+github/docs (Copilot's models), or api-evangelist's transcripts of both pages. Models with a promotional price, and those
+whose price changed in the summer of 2026, are left out."""
 
 
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
