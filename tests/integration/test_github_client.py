@@ -279,10 +279,13 @@ def test_a_redirect_to_nowhere_is_told(fake: FakeGitHub, location: str) -> None:
     assert failure(client(fake)).kind == "malformed"
 
 
-def test_the_body_of_a_redirect_is_measured_too(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(status=302, body=b" " * 20_000_001, headers={"Location": "/repos/octo/shop/pulls/8"}))
+def test_of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
+    there = {"Location": "/repos/octo/shop/pulls/7"}
+    fake.faults.append(Fault(status=301, body=b" " * 30_000_000, headers=there))
+    fake.faults.append(Fault(status=404, body=b" " * 30_000_000, path="/pulls/8"))
 
-    assert failure(client(fake)).kind == "too-large"
+    assert client(fake).get("/repos/octo/shop/pulls/7")["number"] == 7
+    assert failure(client(fake), "/repos/octo/shop/pulls/8").kind == "not-found"
 
 
 def test_redirects_in_a_circle_end(fake: FakeGitHub) -> None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
 
 _CHUNK = 1 << 16
+_LARGEST_ERROR = 100_000
+"""Bytes that are read of an answer which is no success."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,8 @@ def receive(
         headers: Besides those of `auth`.
         auth: Adds credentials.
         timeouts: Seconds to connect, and between two bytes.
-        max_bytes: The most that is read, after decompression; more is `too-large`.
+        max_bytes: The most that is read, after decompression; more is `too-large`. Of errors and redirects 100 kB are
+        read.
         expired: Asked between two chunks; the answer is dropped when it says so.
     """
     import requests
@@ -142,16 +145,23 @@ def receive(
 
 
 def _body(response: Response, max_bytes: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
+    if response.status_code >= 300:
+        # Its status says what is to be known; GitHub's messages are short.
+        return _read(response, _LARGEST_ERROR, expired)
     too_large = NoAnswer(kind="too-large", message=f"the answer is larger than {max_bytes:,} bytes")
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         return too_large
+    body = _read(response, max_bytes + 1, expired)
+    return too_large if isinstance(body, bytes) and len(body) > max_bytes else body
+
+
+def _read(response: Response, most: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
+    """At most so many bytes of the body."""
     body = bytearray()
     # `read1` gives what has come; `read` would wait for a whole chunk, and a slow server could stretch that for hours.
-    while chunk := response.raw.read1(_CHUNK, decode_content=True):
+    while len(body) < most and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
         body += chunk
-        if len(body) > max_bytes:
-            return too_large
         if expired():
             return NoAnswer(kind="unavailable", message="no complete answer in time")
-    return bytes(body)
+    return bytes(body[:most])

@@ -93,7 +93,14 @@ class Shapes:
     def viewer(self, login: str) -> Json:
         empty = dict.fromkeys(("bio", "blog", "company", "email", "hireable", "location", "name"))
         counts = dict.fromkeys(("followers", "following", "public_gists", "public_repos"), 0)
-        return {**self.user(login), "user_view_type": "public", **empty, **counts, "created_at": _WHEN, "updated_at": _WHEN}
+        return {
+            **self.user(login),
+            "user_view_type": "public",
+            **empty,
+            **counts,
+            "created_at": _WHEN,
+            "updated_at": _WHEN,
+        }
 
     def repository(self, full_name: str, *, whole: bool = False) -> Json:
         owner, _, name = full_name.partition("/")

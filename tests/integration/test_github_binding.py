@@ -1,0 +1,164 @@
+"""Which pull request a finished run belongs to; what its artifact claims is not believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_github import FakeGitHub, Pull, Run
+from github_clock import client
+
+from agent_eval.github.binding import Bound, Claim, Unbound, bind, finished_run
+from agent_eval.github.events import Event
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        server.state.history(2)
+        yield server
+
+
+def fork(fake: FakeGitHub, number: int = 7, **more: str) -> Pull:
+    return fake.state.pull(number, head_repository="fork/shop", head_ref="main", author="mallory", **more)
+
+
+def run_of(fake: FakeGitHub, pull: Pull, **more: Any) -> Run:
+    listed = (pull.number,) if pull.head_repository == fake.state.repository else ()
+    settings: dict[str, Any] = {"event": "pull_request", "branch": pull.head_ref, "pulls": listed, **more}
+    return fake.state.run(pull.head_sha, head_repository=pull.head_repository, **settings)
+
+
+def bound(fake: FakeGitHub, run: Run, claim: Claim | None = None) -> Bound:
+    found = bind(client(fake), run.id, claim)
+    assert isinstance(found, Bound), found
+    return found
+
+
+def unbound(fake: FakeGitHub, run: Run, claim: Claim | None = None) -> Unbound:
+    found = bind(client(fake), run.id, claim)
+    assert isinstance(found, Unbound), found
+    return found
+
+
+def test_a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
+    fake.state.pull(6, head_repository="other/shop", head_ref="main")
+    pull = fork(fake)
+
+    found = bound(fake, run_of(fake, pull))
+
+    assert found.pull_request.number == 7
+    assert found.run.head_sha == pull.head_sha
+
+
+def test_a_branch_of_the_repository_is_found(fake: FakeGitHub) -> None:
+    assert bound(fake, run_of(fake, fake.state.pull(7))).pull_request.number == 7
+
+
+def test_a_branch_that_github_lists_no_pull_request_for_is_found(fake: FakeGitHub) -> None:
+    assert bound(fake, run_of(fake, fake.state.pull(7), pulls=())).pull_request.number == 7
+
+
+def test_a_fork_that_is_gone_is_found_by_its_commit(fake: FakeGitHub) -> None:
+    fake.state.pull(6, head_repository=None)
+    pull = fake.state.pull(7, head_repository=None)
+    fake.state.pull(8, head_sha=pull.head_sha)
+
+    assert bound(fake, run_of(fake, pull)).pull_request.number == 7
+
+
+def test_a_branch_of_another_fork_of_the_same_owner_does_not_count(fake: FakeGitHub) -> None:
+    pull = fork(fake)
+    run = run_of(fake, pull)
+    pull.head_repository = "fork/another-shop"
+
+    assert "No open pull request" in unbound(fake, run).message
+
+
+def test_a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGitHub) -> None:
+    pull = fork(fake)
+    run = run_of(fake, pull)
+    pull.head_sha = fake.state.commit(pull.head_sha)
+
+    found = unbound(fake, run)
+
+    assert "Pull request 7 has moved on" in found.message
+    assert not found.suspicious
+
+
+def test_a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
+    pull = fork(fake, state="closed")
+
+    assert "is closed" in unbound(fake, run_of(fake, pull)).message
+
+
+@pytest.mark.parametrize("event", ["push", "pull_request_target", "workflow_dispatch"])
+def test_a_run_of_another_event_is_refused(fake: FakeGitHub, event: str) -> None:
+    assert event in unbound(fake, run_of(fake, fork(fake), event=event)).message
+
+
+def test_a_run_that_goes_on_is_refused(fake: FakeGitHub) -> None:
+    assert "not ended" in unbound(fake, run_of(fake, fork(fake), status="in_progress")).message
+
+
+# Two pull requests from one branch: both fit, and only the results know which it was
+
+
+def test_of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
+    pull = fork(fake)
+    fork(fake, 8, head_sha=pull.head_sha, base_ref="release")
+    run = run_of(fake, pull)
+
+    assert bound(fake, run, Claim(pull_request=8)).pull_request.number == 8
+    assert "pull requests 8, 7" in unbound(fake, run).message
+
+
+# Forged artifacts
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (Claim(pull_request=6), "claim pull request 6, but run"),
+        (Claim(pull_request=10**9), "claim pull request 1000000000"),
+        (Claim(head_commit="f" * 40), "claim commit ffff"),
+        (Claim(repository="octo/other"), "claim to be of octo/other"),
+        (Claim(run_id=1), "claim run 1,"),
+    ],
+)
+def test_what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, words: str) -> None:
+    fake.state.pull(6)
+    found = unbound(fake, run_of(fake, fork(fake)), claim)
+
+    assert found.suspicious
+    assert words in found.message
+
+
+def test_a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is_refused(fake: FakeGitHub) -> None:
+    """A stranger opens a pull request from a copy of a branch of ours, to write into ours."""
+    own = fake.state.pull(6)
+    pull = fork(fake, head_sha=own.head_sha)
+    run = run_of(fake, pull)
+
+    assert unbound(fake, run, Claim(pull_request=6)).suspicious
+    assert bound(fake, run, Claim(pull_request=7)).pull_request.number == 7
+
+
+def test_what_is_true_is_bound(fake: FakeGitHub) -> None:
+    pull = fork(fake)
+    run = run_of(fake, pull)
+    claim = Claim(repository="Octo/Shop", run_id=run.id, pull_request=7, head_commit=pull.head_sha)
+
+    assert bound(fake, run, claim).pull_request.number == 7
+
+
+def test_the_run_is_that_of_the_event() -> None:
+    examples = json.loads((Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8"))
+    payload = examples["workflow_run"]
+
+    assert finished_run(Event(name="workflow_run", payload=payload)) == payload["workflow_run"]["id"]
+    assert finished_run(Event(name="push", payload=payload)) is None
+    assert finished_run(Event(name="workflow_run", payload={"workflow_run": {"id": True}})) is None

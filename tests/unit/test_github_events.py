@@ -1,0 +1,110 @@
+"""Reading the event of a run from what GitHub sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.github.events import Event, EventError, pull_request_at, read_event, sha_at
+
+EXAMPLES: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8")
+)
+
+
+def environ(path: Path, **more: str) -> dict[str, str]:
+    return {
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(path),
+        "GITHUB_SHA": "a" * 40,
+        "GITHUB_REF": "refs/pull/2/merge",
+        "GITHUB_REPOSITORY": "octo/shop",
+        "GITHUB_RUN_ID": "123456789012",
+        "GITHUB_RUN_ATTEMPT": "2",
+        "GITHUB_SERVER_URL": "https://github.example/",
+        "GITHUB_API_URL": "https://github.example/api/v3/",
+        "GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/evals.yml@refs/heads/main",
+        "GITHUB_ACTOR": "mona",
+        **more,
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "event.json"
+    path.write_text(json.dumps(EXAMPLES["pull_request.opened"]))
+    return path
+
+
+def test_everything_is_read(file: Path) -> None:
+    event = read_event(environ(file))
+
+    assert event.name == "pull_request"
+    assert (event.run_id, event.run_attempt, event.actor) == (123456789012, 2, "mona")
+    assert event.api_url == "https://github.example/api/v3"
+    assert event.workflow_path == ".github/workflows/evals.yml"
+    assert event.run_url == "https://github.example/octo/shop/actions/runs/123456789012/attempts/2"
+    assert event.default_branch == "master"
+    found = pull_request_at(event.payload, "pull_request")
+    assert found is not None
+    assert (found.number, found.author, found.open, found.is_fork) == (2, "Codertocat", True, False)
+
+
+def test_outside_of_github_there_is_none() -> None:
+    assert read_event({"GITHUB_SHA": "a" * 40}) == Event()
+    assert Event().run_url is None
+    assert Event().workflow_path is None
+
+
+def test_an_event_may_come_without_a_payload(file: Path) -> None:
+    assert read_event({"GITHUB_EVENT_NAME": "push"}).payload == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000])
+def test_a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "event.json"
+    path.write_bytes(content)
+
+    with pytest.raises(EventError, match="GITHUB_EVENT_PATH"):
+        read_event(environ(path))
+
+
+def test_a_payload_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EventError, match="No such file"):
+        read_event(environ(tmp_path / "missing.json"))
+
+
+def test_a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    with path.open("wb") as file:
+        file.truncate(25_000_001)
+
+    with pytest.raises(EventError, match="25 MB"):
+        read_event(environ(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GITHUB_REPOSITORY", "octo"),
+        ("GITHUB_REPOSITORY", "octo/shop/../other"),
+        ("GITHUB_RUN_ID", "12x"),
+        ("GITHUB_RUN_ATTEMPT", "-1"),
+    ],
+)
+def test_a_variable_with_a_strange_value_is_told(file: Path, name: str, value: str) -> None:
+    with pytest.raises(EventError, match=name):
+        read_event(environ(file, **{name: value}))
+
+
+@pytest.mark.parametrize("value", ["0" * 40, "abc", "", None, 7, "g" * 40, "a" * 40 + "\n"])
+def test_what_is_no_commit(value: object) -> None:
+    assert sha_at({"after": value}, "after") is None
+
+
+def test_what_is_a_commit() -> None:
+    assert sha_at({"after": "a" * 40}, "after") == "a" * 40
+    assert sha_at({"after": "b" * 64}, "after") == "b" * 64

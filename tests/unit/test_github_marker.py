@@ -1,0 +1,84 @@
+"""The hidden line that tells our comment from others, and newer from older."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.github.comments import starts_comment
+from agent_eval.github.marker import Marked, RunStamp, marked, read_marker, same_text
+
+RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"))
+
+
+@given(key=KEYS, text=TEXTS, run_id=st.integers(0, 10**17), attempt=st.integers(1, 999))
+def test_what_is_written_is_read(key: str, text: str, run_id: int, attempt: int) -> None:
+    run = RunStamp(run_id=run_id, attempt=attempt, sha="0f" * 32)
+
+    assert read_marker(marked(key, run, text)) == Marked(key=key, run=run, text=text)
+
+
+@given(KEYS)
+def test_no_key_ends_the_comment_of_html(key: str) -> None:
+    first, _, rest = marked(key, RUN, "text").partition("\n")
+
+    assert rest == "text"
+    assert first.count("-->") == first.count("<!--") == 1
+    assert "--" not in first.removeprefix("<!--").removesuffix("-->")
+
+
+@given(st.text())
+def test_any_text_can_be_looked_at(body: str) -> None:
+    assert read_marker(body) is None
+
+
+def test_line_ends_of_browsers_do_not_matter() -> None:
+    body = marked("k", RUN, "one\ntwo").replace("\n", "\r\n")
+
+    assert read_marker(body) == Marked(key="k", run=RUN, text="one\ntwo")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "text\n" + marked("k", RUN, "text"),
+        "> " + marked("k", RUN, "quoted"),
+        marked("k", RUN, "text").replace("run=123", "run=x"),
+        marked("k", RUN, "text").replace("run=123", "run=" + "9" * 19),
+        marked("k", RUN, "text").replace("agent-eval", "agent-eval-other"),
+        marked("k", RUN, "text").replace(" -->", ""),
+    ],
+)
+def test_what_is_no_marker(body: str) -> None:
+    assert read_marker(body) is None
+
+
+@pytest.mark.parametrize(("key", "sha"), [("", "ab" * 20), ("k", ""), ("k", "ab"), ("k", "--> <script>" * 4)])
+def test_a_marker_that_would_not_be_found_is_not_written(key: str, sha: str) -> None:
+    with pytest.raises(ValueError, match="full hash"):
+        marked(key, RunStamp(run_id=1, attempt=1, sha=sha), "text")
+
+
+def test_texts_are_the_same_but_for_blanks_around_them() -> None:
+    assert same_text("a\r\nb\n\n", "a\nb")
+    assert not same_text("a\nb", "a b")
+
+
+def test_newer_is_greater() -> None:
+    older = [(1, 1), (1, 2), (2, 1), (10, 1)]
+    stamps = [RunStamp(run_id=run_id, attempt=attempt, sha="") for run_id, attempt in older]
+
+    assert sorted(stamps, reverse=True)[::-1] == stamps
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("changed", [False, True])
+def test_never_and_always(failed: bool, changed: bool) -> None:
+    assert starts_comment("always", failed=failed, changed=changed)
+    assert not starts_comment("never", failed=failed, changed=changed)
+    assert starts_comment("on-failure", failed=failed, changed=changed) == failed
+    assert starts_comment("on-change", failed=failed, changed=changed) == (failed or changed)
