@@ -73,9 +73,11 @@ def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> E
     return Event(name=name, payload=payload, sha=sha, ref=ref, repository="octo/shop", run_id=99, workflow_ref=workflow)
 
 
-def find(made: Event, git: Git | GitError, github: GitHub | None = None) -> Wanted | FetchFailed:
+def find(
+    made: Event, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
+) -> Wanted | FetchFailed:
     what: Activity = activity(made, mode="auto")
-    return find_wanted(made, what, git=git, github=github, artifact="agent-eval-results")
+    return find_wanted(made, what, git=git, github=github, artifact="agent-eval-results", base_ref=base_ref)
 
 
 def wanted(commit: str, how: str, **changes: Any) -> Wanted:
@@ -245,6 +247,26 @@ def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: P
 
     assert isinstance(found, Wanted)
     assert found.commit == story.tip
+
+
+@pytest.mark.parametrize("named", ["release/1", "tag", "commit"])
+def test_what_base_ref_names(story: Story, named: str) -> None:
+    """As in a merge request of GitLab, where the branch that it goes into need not be the default one."""
+    story.repo.git("branch", "release/1", story.old)
+    story.repo.git("tag", "tag", story.old)
+    name = story.tip if named == "commit" else named
+
+    found = find(Event(), story.repo.opened(), base_ref=name)
+
+    assert isinstance(found, Wanted)
+    assert found.commit == (story.tip if named == "commit" else story.old)
+    assert (found.base_ref, found.is_pull_request) == (name, True)
+
+
+def test_a_base_ref_that_is_not_there(story: Story) -> None:
+    assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
+        message="There is no branch --output=x to compare with in this clone.", hint="Check out with `fetch-depth: 0`."
+    )
 
 
 def test_a_repository_without_a_base(tmp_path: Path) -> None:
