@@ -10,7 +10,7 @@ from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Out
 from agent_eval.gate.evidence import PASS, CaseEvidence
 from agent_eval.gate.families import Family, Suspect, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
-from agent_eval.gate.looks import first_look
+from agent_eval.gate.looks import first_look, second_look
 from agent_eval.gate.statistics import clustered_mean, detectable_drop, detectable_shift, exact_p, holm
 
 _MOST_NAMES = 5
@@ -225,7 +225,8 @@ def _names(cases: Sequence[CaseDecision]) -> str:
 
 def _suite(judged: Judged) -> SuiteTest:
     family = judged.family
-    pairs = [first_look(series, fresh_only=family.fresh_only) for series in family.series]
+    look = first_look if family.again_p is None else second_look
+    pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
     pairs = [(head, base) for head, base in pairs if head and base]
     drops = clustered_mean([(fsum(base) / len(base) - fsum(head) / len(head),) for head, base in pairs])
     known = drops is not None and drops.low > -inf
@@ -244,8 +245,8 @@ def _suite(judged: Judged) -> SuiteTest:
 
 
 def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    level = judged.level * judged.family.shares[0]
-    if not pairs:
+    level = judged.level * max(judged.family.shares[:2])
+    if not pairs or not level:
         return None
     if judged.family.binary:
         groups = []
