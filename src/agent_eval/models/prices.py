@@ -55,8 +55,8 @@ DEFAULT_PRICES: Mapping[str, Price] = {
 
 The providers' own pages (ai.google.dev/gemini-api/docs/pricing, developers.openai.com/api/docs/pricing) were not read.
 Each figure is in the table of litellm 1.96.2 and in at least one other public list of 2026, such as simonw/llm-prices,
-github/docs (Copilot's models), or api-evangelist's transcripts of both pages. Models with a promotional price, and those
-whose price changed in the summer of 2026, are left out."""
+github/docs (Copilot's models), or api-evangelist's transcripts of both pages. Models with a promotional price, and
+those whose price changed in the summer of 2026, are left out."""
 
 
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:

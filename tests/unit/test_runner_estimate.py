@@ -1,0 +1,214 @@
+"""What a run will ask and cost, told from the files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from judged_samples import rubric, turn
+
+from agent_eval.criteria.judged.estimate import judge_calls
+from agent_eval.evalset.criterion_models import CRITERION_MODELS
+from agent_eval.evalset.criterion_reading import criterion
+from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet
+from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.models.prices import Price
+from agent_eval.runner.estimate import CriterionEstimate, Estimate, FileEstimate, Range, estimate
+
+PRICES = {"judge": Price(input=1.0, output=10.0)}
+ANSWER_TOKENS = 500
+
+
+def case(*turns: Any, eval_id: str = "c") -> EvalCase:
+    return EvalCase(eval_id=eval_id, conversation=list(turns) or [turn(), turn()])
+
+
+def scenario(eval_id: str = "s") -> EvalCase:
+    led = ConversationScenario(starting_prompt="hi", conversation_plan="p")
+    return EvalCase(eval_id=eval_id, conversation_scenario=led)
+
+
+def metric(name: str, samples: int = 5, **options: Any) -> CriterionConfig:
+    form: dict[str, Any] = {"threshold": 1.0, **options}
+    if name not in {"response_match_score", "tool_trajectory_avg_score"}:
+        form = {"judge_model_options": {"num_samples": samples}} | form
+    return criterion(name, CRITERION_MODELS[name].model_validate(form))
+
+
+def file(cases: Sequence[EvalCase], *criteria: CriterionConfig, user: dict[str, Any] | None = None) -> LoadedFile:
+    config = EvalConfig(source="test_config.json", criteria=criteria, user_simulator_config=user)
+    return LoadedFile(
+        path="a.test.json",
+        eval_set=EvalSet(eval_set_id="a", eval_cases=list(cases)),
+        config=config,
+        cases=tuple(SelectedCase(case=one, line=1) for one in cases),
+    )
+
+
+def only(*files: LoadedFile, runs: int = 1, prices: dict[str, Price] | None = None) -> FileEstimate:
+    [found] = estimate(files, num_runs=runs, default_model="openai/judge", prices=prices).files
+    return found
+
+
+def span(least: int, most: int | None) -> Range:
+    return Range(least=least, most=most)
+
+
+def test_ranges_add_up() -> None:
+    assert span(1, 2) + span(3, 4) == span(4, 6)
+    assert span(1, 2) + span(3, None) == span(4, None)
+    assert span(1, 2).times(3) == span(3, 6)
+    assert span(1, None).times(3) == span(3, None)
+
+
+def test_fixed_turns_are_counted_for_every_run() -> None:
+    found = only(file([case(), case(turn(), eval_id="d")], metric("final_response_match_v2")), runs=4)
+
+    assert (found.cases, found.runs, found.turns) == (2, 4, span(12, 12))
+    [row] = found.criteria
+    assert (row.model, row.samples, row.cases) == ("openai/judge", 5, 2)
+    assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
+
+
+def test_what_is_computed_asks_nobody() -> None:
+    [row] = only(file([case()], metric("response_match_score")), prices=PRICES).criteria
+
+    assert row == CriterionEstimate(metric="response_match_score", cases=1)
+
+
+def test_who_judges() -> None:
+    own = metric("safety_v1", judge_model_options={"judge_model": "gemini-2.5-pro"})
+    found = estimate([file([case()], own, metric("final_response_match_v2"))], num_runs=1, default_model="openai/judge")
+
+    assert [row.model for row in found.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
+    assert found.models == ["gemini-2.5-pro", "openai/judge"]
+    assert [row.tokens for row in found.asking()] == [None, None], "nothing was weighed without prices"
+
+
+def test_sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
+    [row] = only(file([case()], metric("hallucinations_v1", samples=9))).criteria
+
+    assert (row.samples, row.calls) == (1, span(4, 6))
+
+
+def test_how_much_is_said_on_the_way_nobody_knows() -> None:
+    [row] = only(file([case()], metric("hallucinations_v1", evaluate_intermediate_nl_responses=True))).criteria
+
+    assert row.calls == span(4, None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "turns", "user"), [(5, (1, 5), (1, 4)), (1, (1, 1), (0, 0)), (-1, (1, None), (1, None))]
+)
+def test_a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple[int, int | None]) -> None:
+    led = file([scenario(), case(turn())], metric("safety_v1"), user={"max_allowed_invocations": limit})
+    found = only(led, runs=2)
+
+    assert found.turns == (span(*turns) + span(1, 1)).times(2)
+    row = found.criteria[-1]
+    assert (row.metric, row.cases, row.model) == ("user-simulator", 1, "gemini-2.5-flash")
+    assert row.calls == span(*user).times(2)
+
+
+def test_a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
+    unbounded = {"max_allowed_invocations": -1}
+    whole, each = only(
+        file([scenario()], metric("multi_turn_task_success_v1"), metric("safety_v1"), user=unbounded)
+    ).criteria[:2]
+
+    calls = judge_calls("multi_turn_task_success_v1", 5, turns=1, texts=1)
+    assert whole.calls == span(calls.least, calls.most)
+    assert each.calls == span(3, None)
+
+
+def test_tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
+    def tokens(text: str) -> Range:
+        one = case(turn(answer=text))
+        [row] = only(file([one], metric("final_response_match_v2", samples=1)), prices=PRICES).criteria
+        assert row.calls == span(1, 1)
+        assert row.tokens is not None
+        return row.tokens
+
+    short, long = tokens("x"), tokens("x" * 4001)
+    assert short.least == short.most
+    # The answer stands in the prompt twice: as the reference, and as what the agent would say.
+    assert long.least - short.least == pytest.approx(2000, abs=2)
+    assert short.least > ANSWER_TOKENS
+
+
+def test_many_cases_are_sampled_and_counted_in_full() -> None:
+    cases = [case(turn(answer="x" * 400), eval_id=str(number)) for number in range(200)]
+    config = metric("final_response_match_v2", samples=1)
+    [few] = only(file(cases[:1], config), prices=PRICES).criteria
+    [many] = only(file(cases, config), prices=PRICES).criteria
+
+    assert few.tokens is not None
+    assert many.tokens == few.tokens.times(200)
+
+
+def test_rubrics_are_weighed_too() -> None:
+    name = "rubric_based_final_response_quality_v1"
+    one = [rubric("a").model_dump()]
+    more = [*one, rubric("b" * 400).model_dump()]
+    [few], [many] = (only(file([case()], metric(name, rubrics=some)), prices=PRICES).criteria for some in (one, more))
+
+    assert few.calls == many.calls == span(2 * 3, 2 * 5 * 2)
+    assert few.tokens is not None
+    assert many.tokens is not None
+    assert many.tokens.least > few.tokens.least + 6 * 90
+
+
+def test_the_second_question_about_sentences_is_weighed() -> None:
+    """It holds all that the agent knew; the first one only what it said."""
+    [row] = only(file([case(turn(user="y" * 8000, answer="x"))], metric("hallucinations_v1")), prices=PRICES).criteria
+
+    assert row.tokens is not None
+    assert row.tokens.least > 2 * ANSWER_TOKENS + 8000 / 4
+
+
+def test_cost_is_what_the_tokens_cost() -> None:
+    config = metric("final_response_match_v2", judge_model_options={"judge_model": "openai/judge"})
+    [row] = only(file([case()], config), prices=PRICES).criteria
+
+    assert row.tokens is not None
+    assert row.tokens.most is not None
+    for tokens, calls, cost in ((row.tokens.least, 6, 0), (row.tokens.most, 10, 1)):
+        output = calls * ANSWER_TOKENS
+        assert row.cost is not None
+        assert row.cost[cost] == pytest.approx(((tokens - output) * 1.0 + output * 10.0) / 1e6)
+
+
+@pytest.mark.parametrize("model", ["openai/unknown", "no such model"])
+def test_no_price_is_invented(model: str) -> None:
+    config = metric("safety_v1", judge_model_options={"judge_model": model})
+    [row] = only(file([case()], config), prices=PRICES).criteria
+
+    assert row.tokens is not None
+    assert row.cost is None
+
+
+def test_a_cost_without_bound() -> None:
+    config = metric("hallucinations_v1", evaluate_intermediate_nl_responses=True)
+    [row] = only(file([case()], config), prices=PRICES).criteria
+
+    assert row.cost is not None
+    assert row.cost[0] > 0
+    assert row.cost[1] is None
+
+
+def test_of_scenarios_nobody_knows_the_tokens() -> None:
+    [row, _] = only(file([scenario(), case()], metric("safety_v1")), prices=PRICES).criteria
+
+    assert row.model is not None
+    assert (row.tokens, row.cost) == (None, None)
+
+
+def test_the_whole_run_is_the_sum_of_its_files() -> None:
+    judged = file([case()], metric("safety_v1", samples=1), metric("response_match_score"))
+    found = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
+
+    assert (found.cases, found.turns, found.calls) == (2, span(4, 4), span(4, 4))
+    assert [row.metric for row in found.asking()] == ["safety_v1", "safety_v1"]
+    assert found.tokens == found.files[0].criteria[0].tokens + found.files[1].criteria[0].tokens  # type: ignore[operator]
+    assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])
