@@ -50,7 +50,7 @@ bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
 	$(BIN)/python benchmarks/run.py
 
 lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
 

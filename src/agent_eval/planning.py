@@ -66,6 +66,7 @@ def make_report(
     """
     from agent_eval.criteria.judged.judge import Judge
     from agent_eval.models.check import check_models, shared_keys
+    from agent_eval.models.names import VERTEX_EVAL
     from agent_eval.models.prices import read_prices
     from agent_eval.runner.plan import make_plan
 
@@ -113,6 +114,8 @@ def make_report(
                 priced=endpoint.name.price_key in models.prices,
             )
         )
+    if VERTEX_EVAL in found.models and models.replay is None:
+        report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service: each of its calls is paid for.")
     if models.replay is not None and uses:
         report.notices.append("Every reply is taken from the replay: nothing is paid for, and no key is needed.")
     if any(choice.recording is None for choice in choices.by_file.values()):

@@ -157,6 +157,7 @@ def test_the_evaluation_service_is_named_with_what_it_needs(repository: Reposito
     assert told.code == 0, told.err
     assert "vertex_ai_evaluation" in told.out and "application default credentials" in told.out
     assert "No estimate of the cost of safety_v1" in told.out
+    assert "`vertex-eval` is Vertex AI's evaluation service: each of its calls is paid for." in told.out
     assert refused.code == 2
     said = " ".join(refused.out.split())
     assert "GOOGLE_CLOUD_PROJECT is not set" in said
