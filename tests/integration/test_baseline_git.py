@@ -322,6 +322,17 @@ def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
 
 
 @as_root
+def test_a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    repo = new_repo(tmp_path / "closed" / "repo")
+    wanted = repo.commit({"a": "1"})
+    for path in (repo.root, *repo.root.rglob("*")):
+        os.chown(path, 4242, 4242, follow_symlinks=False)
+
+    assert repo.opened().commit("HEAD") == wanted
+
+
+@as_root
 def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     repo.commit({"a/b": "1"})

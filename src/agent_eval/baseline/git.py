@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from agent_eval.agents.sealing import blocked_at
+from agent_eval.agents.spawn import Account
 from agent_eval.core.text import first_line, harmless
 
 _KEPT = (
@@ -158,7 +160,8 @@ class Git:
                 umask=0o022,  # the agent's user must be able to read a worktree
             )
         except OSError as error:
-            raise GitError(f"git could not be started: {error}.", hint="Install git.") from None
+            hint = "Install git." if error.filename == "git" else None
+            raise GitError(f"git could not be started: {error}.", hint=hint) from None
         with process:
             try:
                 out, err = process.communicate(stdin, timeout)
@@ -294,9 +297,16 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
         prefix=PurePosixPath(directory.relative_to(top).as_posix()),
         environment={**{name: environ[name] for name in _KEPT if environ.get(name)}, **_ENVIRONMENT},
         config=(*_CONFIG, ("safe.directory", str(top))),
-        owner=(facts.st_uid, facts.st_gid) if ours == 0 and facts.st_uid != 0 else None,
+        owner=_owner(top, facts) if ours == 0 and facts.st_uid != 0 else None,
         timeout=timeout,
     )
+
+
+def _owner(top: Path, facts: os.stat_result) -> tuple[int, int] | None:
+    """Whose checkout it is; None if that user can't even get there."""
+    account = Account(name="", uid=facts.st_uid, gid=facts.st_gid, home=top)
+    blocked = blocked_at(top, account, need=os.R_OK | os.X_OK) is not None
+    return None if blocked else (facts.st_uid, facts.st_gid)
 
 
 def checked(sha: str) -> str:
