@@ -102,6 +102,17 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(calibrate, [BY_INPUT[name] for name in _CALIBRATING], paths=False)
     calibrate.set_defaults(command=_calibrate)
 
+    flaky = commands.add_parser(
+        "flaky", allow_abbrev=False, help="tell which cases pass and fail by chance, and how to quarantine them"
+    )
+    flaky.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="results.json files of the base branch, or directories"
+    )
+    flaky.add_argument("--format", choices=("toml", "json"), default="toml", help="default: toml, for agent-eval.toml")
+    flaky.add_argument("--owner", default="", metavar="NAME", help="who will mend the cases")
+    flaky.add_argument("--days", type=_natural, default=30, metavar="N", help="how long they wait. Default: 30")
+    flaky.set_defaults(command=_flaky)
+
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
     )
@@ -276,6 +287,33 @@ def _calibrate(given: argparse.Namespace) -> int:
     if text:
         _show(text.rstrip("\n"))
     return code
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 3650:
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
+    return int(text)
+
+
+def _flaky(given: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from agent_eval.flaky import UnreadableError, find_flaky, read_results, render_toml
+
+    try:
+        report = find_flaky(read_results(given.results))
+    except UnreadableError as error:
+        _say(f"agent-eval: {error}")
+        return 2
+    today = datetime.now(UTC).date()
+    toml = given.format == "toml"
+    told = (
+        render_toml(report, today=today, owner=given.owner, days=given.days)
+        if toml
+        else report.model_dump_json(indent=2)
+    )
+    print(told.rstrip())
+    return 0
 
 
 def _migrate(given: argparse.Namespace) -> int:

@@ -1,0 +1,159 @@
+"""`agent-eval flaky`: what it proposes from stored results, and that the proposal can be pasted."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import pytest
+from history_samples import FILE, case, report
+
+from agent_eval.cli import main
+from agent_eval.flaky import FlakyReport, UnreadableError, find_flaky, read_results, render_toml
+from agent_eval.gate.history import extend
+from agent_eval.policy_file import policy_of
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import RunReport
+
+OUTCOMES = {"steady": "11111111111", "flaky": "11110101010", "once": "11111111110", "broken": "00000000000"}
+
+
+def days(count: int = 11) -> list[RunReport]:
+    """Days on the base branch, each with the history that it would carry."""
+    reports = []
+    history: HistoryReport | None = None
+    for day in range(count):
+        one = report(*[case(name, outcomes[day]) for name, outcomes in OUTCOMES.items()], day=day)
+        history = one.history = extend(history, one)
+        reports.append(one)
+    return reports
+
+
+def write(directory: Path, *reports: RunReport) -> list[Path]:
+    paths = []
+    for number, one in enumerate(reports):
+        path = directory / str(number) / "results.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(one.model_dump_json(), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def found(*paths: Path) -> FlakyReport:
+    return find_flaky(read_results(paths))
+
+
+def test_one_result_brings_its_history_along(tmp_path: Path) -> None:
+    told = found(*write(tmp_path, days()[-1]))
+
+    assert (told.records, told.cases, told.failing) == (10, 4, [f"{FILE}:broken"])
+    [flaky] = told.proposals
+    assert flaky.case_id == f"{FILE}:flaky"
+    assert (flaky.failures, flaky.runs, flaky.newest_failed) == (4, 10, True)
+    assert (flaky.rate, flaky.low, flaky.high) == (0.4, 0.1682, 0.6873)  # statsmodels' proportion_confint, wilson
+    assert flaky.since == "00000004" + "0" * 32
+    assert flaky.metrics == {"response_match_score": 4}
+
+
+def test_several_results_count_each_run_once(tmp_path: Path) -> None:
+    reports = days()
+    whole = found(*write(tmp_path, *reports))
+
+    assert (whole.records, whole.proposals[0].runs) == (11, 11)
+    assert found(*write(tmp_path / "some", reports[-1], reports[5], reports[0])) == whole
+
+
+def test_one_failure_of_eleven_is_not_enough(tmp_path: Path) -> None:
+    assert [one.case_id for one in found(*write(tmp_path, *days())).proposals] == [f"{FILE}:flaky"]
+
+
+def test_what_is_no_fair_sample_is_left_out_and_told(tmp_path: Path) -> None:
+    theirs = report(case("flaky", "0"), day=20, pull_request=7)
+    killed = report(case("flaky", "0"), case("b", "-"), day=21)
+    paths = write(tmp_path, days()[-1], theirs, killed)
+
+    told = found(*paths)
+    assert told.proposals[0].runs == 10
+    assert told.skipped == [f"{paths[1]}: it is a pull request's", f"{paths[2]}: 1 case did not run to the end"]
+    assert found(paths[1]) == FlakyReport(records=0, cases=0, proposals=[], failing=[], skipped=told.skipped[:1])
+
+
+def test_errors_of_the_agent_are_told_apart(tmp_path: Path) -> None:
+    reports = [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")]
+    [one] = found(*write(tmp_path, *reports)).proposals
+    assert (one.failures, one.agent_errors, one.metrics) == (2, 2, {})
+
+
+TODAY = date(2026, 11, 21)
+
+
+def test_the_toml(tmp_path: Path) -> None:
+    told = found(*write(tmp_path, days()[-1]))
+
+    assert render_toml(told, today=TODAY, owner="@alice") == (
+        "# From 10 runs of 4 cases on the base branch.\n"
+        "# Broken rather than flaky, it never passed: evals/home.test.json:broken\n"
+        "# These are more than 10% of the cases: mend some, or raise max-quarantined.\n"
+        "\n"
+        "# 4 of 10 runs failed (17% to 69% at 95%) since 00000004; response_match_score was too low 4 times\n"
+        "[[quarantine]]\n"
+        'case = "evals/home.test.json:flaky"\n'
+        'reason = "flaky: 4 of 10 runs failed since 00000004"\n'
+        'owner = "@alice"\n'
+        "expires = 2026-12-21\n"
+    )
+
+
+def test_the_toml_is_a_policy_once_somebody_signs(tmp_path: Path) -> None:
+    told = found(*write(tmp_path, days()[-1]))
+
+    assert [problem.message for problem in policy_of(render_toml(told, today=TODAY))[1]] == [
+        '`owner` must be a text that says something, not "".'
+    ]
+    policy, problems = policy_of(render_toml(told, today=TODAY, owner="@alice", days=3))
+    assert problems == []
+    assert [(one.case, one.owner, one.expires) for one in policy.quarantine] == [
+        (f"{FILE}:flaky", "@alice", date(2026, 11, 24))
+    ]
+
+
+def test_nothing_to_propose(tmp_path: Path) -> None:
+    told = found(*write(tmp_path, report(case("a", "1"))))
+    assert render_toml(told, today=TODAY) == "# From 1 run of 1 case on the base branch.\n# No case is flaky by them.\n"
+
+
+def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
+    evil = 'x"\n[[quarantine]] # \\ \x1b[31m \u202e 卧室 \x7f \U000e0001'
+    reports = [report(case(evil, outcome), day=day) for day, outcome in enumerate("10101")]
+
+    text = render_toml(found(*write(tmp_path, *reports)), today=TODAY, owner='"\n')
+
+    [entry] = tomllib.loads(text)["quarantine"]
+    assert entry["case"] == f"{FILE}:{evil}"
+    assert entry["owner"] == '"\n'
+    assert "卧室" in text
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_what_can_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match=r"There is no results\.json in"):
+        read_results([tmp_path])
+    with pytest.raises(UnreadableError, match="can't be read: No such file"):
+        read_results([tmp_path / "missing.json"])
+    bad = tmp_path / "results.json"
+    bad.write_text('{"schema_version": "9"}', encoding="utf-8")
+    with pytest.raises(UnreadableError, match="holds no results of this version of agent-eval: schema_version"):
+        read_results([tmp_path])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, days()[-1])
+
+    assert main(["flaky", str(tmp_path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["proposals"][0]["case_id"] == f"{FILE}:flaky"
+    assert main(["flaky", str(tmp_path), "--owner", "@bob", "--days", "7"]) == 0
+    assert tomllib.loads(capsys.readouterr().out)["quarantine"][0]["owner"] == "@bob"
+    assert main(["flaky", str(tmp_path / "missing")]) == 2
+    assert "missing can't be read" in capsys.readouterr().err
