@@ -1,0 +1,163 @@
+"""Whether the base gets worse, how flaky its cases are, and what several runs say together."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+from history_samples import FILE, case, report
+
+from agent_eval.gate.drift import drift, drift_notices, flakiness
+from agent_eval.gate.history import extend
+from agent_eval.gate.repeats import pass_rates, pass_rates_notice
+from agent_eval.results.history import HistoryReport
+
+
+def history_of(**outcomes: str) -> HistoryReport:
+    """Cases by what they did on each day; a blank is a day without the case."""
+    history = None
+    for day in range(max(map(len, outcomes.values()))):
+        cases = [case(name, told[day]) for name, told in outcomes.items() if told[day] != " "]
+        history = extend(history, report(*cases, day=day), 100)
+    assert history is not None
+    return history
+
+
+def test_flakiness_has_an_interval_and_a_beginning() -> None:
+    history = history_of(a="111110x1?1")
+    found = flakiness(history, history.cases[0])
+
+    assert (found.failures, found.runs, found.rate) == (2, 9, 2 / 9)
+    assert (round(found.low, 4), round(found.high, 4)) == (0.0632, 0.5474)  # scipy, method="wilson"
+    assert found.since == history.records[5]
+    assert found.is_mixed
+
+
+def test_a_case_that_never_failed_has_no_beginning() -> None:
+    history = history_of(a="1111")
+    found = flakiness(history, history.cases[0])
+    assert (found.since, found.is_mixed) == (None, False)
+
+
+def enumerated(history: HistoryReport) -> float:
+    """The p-value from first principles: every way to call half of the days the older ones."""
+    days = len(history.records)
+    tables = [
+        {day: told == "1" for day, told in zip(map(int, one.records.split()), one.outcomes, strict=True)}
+        for one in history.cases
+    ]
+
+    def drop(older: tuple[int, ...]) -> float:
+        drops = []
+        for table in tables:
+            sides = [[told for day, told in table.items() if (day in older) is side] for side in (True, False)]
+            if all(sides):
+                drops.append(sum(sides[0]) / len(sides[0]) - sum(sides[1]) / len(sides[1]))
+        return sum(drops) / max(len(drops), 1)
+
+    splits = list(combinations(range(days), days // 2))
+    return sum(drop(split) >= drop(splits[0]) - 1e-12 for split in splits) / len(splits)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
+    draw = random.Random(seed)
+    history = history_of(
+        **{f"c{number}": "".join(draw.choices("01 ", (2, 6, 1), k=6 + seed % 3)) for number in range(5)}
+    )
+
+    assert drift(history).p_value == pytest.approx(enumerated(history))
+
+
+def test_a_base_that_gets_worse_is_told() -> None:
+    history = history_of(a="1111100000", b="1111110111", c="1111111111")
+    found = drift(history)
+
+    assert found.worse
+    assert found.older == 1.0
+    assert found.newer == pytest.approx(0.6)
+    assert [(one.case_id, one.older, one.newer) for one in found.cases] == [(f"{FILE}:a", (5, 5), (0, 5))]
+    assert found.cases[0].p_value == pytest.approx(1 / 252)
+    assert drift_notices(found) == [
+        "The base branch itself got worse since 00000005: of its older runs 100.0% passed, of its newer ones 60.0% "
+        "(p = 0.004; a base that doesn't change gives this line one time in 20)",
+        "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). Of "
+        "2 cases that ever failed, 0.02 at most would be named here by chance",
+    ]
+
+
+def test_a_base_that_gets_better_or_stays_is_not() -> None:
+    for outcomes in ("0000011111", "1111111111", "0000000000", "0101010101"):
+        found = drift(history_of(a=outcomes))
+        assert not found.worse
+        assert drift_notices(found) == []
+
+
+def test_few_days_can_not_show_anything() -> None:
+    assert drift(history_of(a="11000")).p_value is None
+    assert drift(history_of(a="111000")).p_value == pytest.approx(1 / 20)
+    assert drift(HistoryReport(scoring_version=1, keep=10)).older is None
+    assert drift(history_of(a="1")).p_value is None
+
+
+def test_one_bad_day_of_everything_is_no_drift() -> None:
+    assert not drift(history_of(**{f"c{number}": "1111111110" for number in range(30)})).worse
+
+
+def test_many_days_are_parted_at_random_and_always_the_same_way() -> None:
+    history = history_of(a="1" * 8 + "01010100", b="1" * 16)
+
+    found = drift(history)
+    assert found == drift(history)
+    assert found.p_value is not None
+    assert enumerated(history) / 3 < found.p_value < enumerated(history) * 3
+
+
+def test_an_unchanging_base_is_rarely_called_worse() -> None:
+    draw = random.Random(7)
+    rates = [1.0] * 6 + [0.95] * 2 + [0.8, 0.5]
+    named = 0
+    for _ in range(200):
+        day_effect = [draw.choice([0.0, 0.0, 0.3]) for _ in range(10)]
+        outcomes = {
+            f"c{number}": "".join("1" if draw.random() < rate - bad else "0" for bad in day_effect)
+            for number, rate in enumerate(rates)
+        }
+        named += drift(_direct(outcomes)).worse
+    assert named <= 20, "5% of 200, and what chance adds at most (p < .001)"
+
+
+def _direct(outcomes: dict[str, str]) -> HistoryReport:
+    """As history_of, without taking the road: 200 histories take a while."""
+    return HistoryReport.model_validate(
+        {
+            "scoring_version": 1,
+            "keep": 10,
+            "records": [{"commit": str(day), "recorded_at": day} for day in range(10)],
+            "cases": [
+                {"case_id": name, "outcomes": told, "records": " ".join(map(str, range(10)))}
+                for name, told in outcomes.items()
+            ],
+        }
+    )
+
+
+def test_pass_rates_over_several_runs() -> None:
+    cases = [case("a", "111"), case("b", "110"), case("c", "000"), case("d", "1p0"), case("e", "ppp")]
+
+    rates = pass_rates(cases, 3)
+
+    # b: of two of its three runs both pass in 1 of 3 ways, and none fails both; d has two judged runs.
+    assert [(rate.k, rate.cases) for rate in rates] == [(1, 4), (2, 4), (3, 3)]
+    assert [rate.any for rate in rates] == pytest.approx([(1 + 2 / 3 + 0 + 1 / 2) / 4, (1 + 1 + 0 + 1) / 4, 2 / 3])
+    assert [rate.all for rate in rates] == pytest.approx([(1 + 2 / 3 + 0 + 1 / 2) / 4, (1 + 1 / 3 + 0 + 0) / 4, 1 / 3])
+    assert pass_rates_notice(rates) == (
+        "Of 3 runs of a case at least one passes with 66.7% (pass@3), all pass with 33.3% (pass^3); a single "
+        "run with 54.2%"
+    )
+
+
+def test_one_run_each_has_no_rates() -> None:
+    assert pass_rates([case("a", "1")], 1) == []
+    assert pass_rates_notice([]) is None
