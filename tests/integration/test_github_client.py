@@ -81,11 +81,11 @@ def test_but_not_for_ever(fake: FakeGitHub, drop: str | None) -> None:
     assert len(fake.requests) == 5
 
 
-def test_nor_beyond_the_deadline(fake: FakeGitHub) -> None:
+def test_nor_beyond_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit(times=100))
     clock = Clock()
 
-    error = failure(client(fake, clock, deadline=200.0))
+    error = failure(client(fake, clock, budget=200.0))
 
     assert error.kind == "rate-limited"
     assert clock.slept == [60.0, 120.0]
@@ -155,7 +155,7 @@ def test_the_last_request_of_an_hour_may_be_forbidden_for_good(fake: FakeGitHub)
 
 
 def test_an_answer_above_the_limit_is_not_read(fake: FakeGitHub) -> None:
-    fake.faults.append(Fault(status=200, body=b" " * 20_000_001))
+    fake.faults.append(Fault(status=200, body=b" " * 30_000_001))
 
     assert failure(client(fake)).kind == "too-large"
 
@@ -175,10 +175,10 @@ def test_a_compressed_answer_is_read(fake: FakeGitHub) -> None:
     assert client(fake).get("/repos/octo/shop/pulls/7") == {"number": 8}
 
 
-def test_a_slow_answer_ends_with_the_deadline(fake: FakeGitHub) -> None:
+def test_a_slow_answer_ends_with_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=200, body=b"[" + b" " * 10_000, trickle=0.01))
     begun = time.monotonic()
-    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, deadline=0.5)
+    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.5)
 
     error = failure(github)
 
@@ -186,22 +186,35 @@ def test_a_slow_answer_ends_with_the_deadline(fake: FakeGitHub) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_silence_ends_with_the_deadline(fake: FakeGitHub) -> None:
+def test_silence_ends_with_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(delay=2.0))
     begun = time.monotonic()
-    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, deadline=0.3)
+    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.3)
 
     assert failure(github).kind == "unavailable"
     assert time.monotonic() - begun < 1.5
 
 
-def test_after_the_deadline_nothing_is_sent(fake: FakeGitHub) -> None:
-    clock = Clock()
-    github = client(fake, clock, deadline=10.0)
-    clock.now += 11.0
+def test_after_that_nothing_is_sent(fake: FakeGitHub) -> None:
+    fake.faults.append(secondary_limit(retry_after=9))
+    github = client(fake, budget=9.5)
+    github.get("/repos/octo/shop/pulls/7")
+    fake.faults.append(secondary_limit(retry_after=1))
+    assert failure(github).kind == "rate-limited"
 
-    assert failure(github).kind == "unavailable"
-    assert fake.requests == []
+    spent = client(fake, budget=0.0)
+    before = len(fake.requests)
+    assert failure(spent).kind == "unavailable"
+    assert len(fake.requests) == before
+
+
+def test_what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
+    clock = Clock()
+    github = client(fake, clock, budget=10.0)
+    github.get("/repos/octo/shop/pulls/7")
+    clock.now += 3600.0
+
+    assert github.get("/repos/octo/shop/pulls/7")["number"] == 7
 
 
 def test_nobody_listens() -> None:

@@ -233,7 +233,7 @@ def test_the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
     assert len(ours(fake)) == 1
 
 
-def test_a_primary_limit_beyond_the_deadline_is_told(fake: FakeGitHub) -> None:
+def test_a_primary_limit_beyond_the_budget_is_told(fake: FakeGitHub) -> None:
     clock = Clock()
     fake.faults.append(primary_limit(method="POST", reset=clock.now + 1800, now=clock.now))
 
@@ -242,6 +242,13 @@ def test_a_primary_limit_beyond_the_deadline_is_told(fake: FakeGitHub) -> None:
     assert outcome.kind == "failed"
     assert "1801 s" in outcome.message
     assert clock.slept == []
+
+
+def test_what_was_spent_before_does_not_cost_the_comment(fake: FakeGitHub) -> None:
+    fake.faults.append(secondary_limit(method="POST", times=2))
+    github = client(fake, budget=0.0)
+
+    assert upsert_comment(github, number=7, key="default", body="text", run=stamp()).kind == "created"
 
 
 def test_the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:

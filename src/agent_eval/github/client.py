@@ -2,7 +2,7 @@
 
 One request at a time, at most one write a second. Reads are repeated after outages and rate limits; a write is sent
 once, and whoever asked for it looks whether it has happened before it asks again (comments.py). Every wait and every
-answer is counted against one deadline. The token is sent to the API's own origin only, and is in no message.
+answer is counted against one budget of time. The token is sent to the API's own origin only, and is in no message.
 
 `requests` reads proxies and certificate authorities from the environment (HTTPS_PROXY, REQUESTS_CA_BUNDLE), which is
 what private networks and GHES need.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 API_VERSION = "2022-11-28"
 """Sent as X-GitHub-Api-Version. GHES 3.9 and newer know it, older ones pay no heed."""
 _JSON = "application/vnd.github+json"
-_LARGEST_JSON = 20_000_000
-"""Bytes of one answer. A page of 100 comments of 64 KiB each is 7 MB."""
+_LARGEST_JSON = 30_000_000
+"""Bytes of one answer. 100 comments of 65,536 characters may have 26 MB."""
 _TIMEOUTS = (10.0, 30.0)
 """Seconds to connect, and between two bytes of an answer."""
 _ATTEMPTS = 5
@@ -55,7 +55,7 @@ class GitHub:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,  # noqa: S311 - not for secrets
-        deadline: float = 300.0,
+        budget: float = 300.0,
         user_agent: str = "agent-eval-action",
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -69,7 +69,7 @@ class GitHub:
             sleep: Waits seconds.
             clock: Unix time in seconds.
             jitter: 0..1, so that jobs which failed together don't come back together.
-            deadline: Seconds from now after which no request is begun, nor waited for.
+            budget: Seconds that may go into requests and waits in all. What the job does in between doesn't count.
             user_agent: GitHub refuses requests without one.
             log: Told about waits that take longer than five seconds.
 
@@ -90,7 +90,7 @@ class GitHub:
         self._sleep = sleep
         self._clock = clock
         self._jitter = jitter
-        self._deadline = clock() + deadline
+        self._left = budget
         self._last_write: float | None = None
         self._user_agent = user_agent
         self._log = log
@@ -193,15 +193,20 @@ class GitHub:
             raise error
         wait = error.wait * 2.0**attempt if error.doubles else error.wait
         wait *= 1.0 + self._jitter() / 4.0
-        if self._clock() + wait >= self._deadline:
+        if wait >= self._left:
             if error.kind == "rate-limited":
-                left = max(0.0, self._deadline - self._clock())
+                left = max(0.0, self._left)
                 late = f"{error.message} It takes a wait of {wait:.0f} s, and there are {left:.0f} s left."
                 raise GitHubError("rate-limited", late, hint=error.hint, status=error.status)
             raise error
         if wait > 5.0:
             self._log(f"{error.message} Waiting {wait:.0f} s.")
+        self._left -= wait
         self._sleep(wait)
+
+    def grant(self, seconds: float) -> None:
+        """Lets at least so many seconds go into what follows, however much was spent before."""
+        self._left = max(self._left, seconds)
 
     def _address(self, path: str) -> str:
         return self.api_url + path
@@ -273,8 +278,7 @@ class GitHub:
         asked: str,
         max_bytes: int,
     ) -> Answer:
-        left = self._deadline - self._clock()
-        if left <= 0:
+        if self._left <= 0:
             raise GitHubError("unavailable", f"{asked}: not sent, the time for talking to GitHub is over.")
         if self._session is None:
             self._session = self._make_session()
@@ -285,6 +289,7 @@ class GitHub:
         data = json.dumps(body).encode() if body is not None else None
         if data is not None:
             headers["Content-Type"] = "application/json; charset=utf-8"
+        begun, left = self._clock(), self._left
         outcome = receive(
             self._session,
             method,
@@ -296,8 +301,9 @@ class GitHub:
             auth=self._auth if ours else NoAuth(),
             timeouts=(min(_TIMEOUTS[0], left), min(_TIMEOUTS[1], left)),
             max_bytes=max_bytes,
-            expired=lambda: self._clock() >= self._deadline,
+            expired=lambda: self._clock() - begun >= left,
         )
+        self._left -= self._clock() - begun
         if isinstance(outcome, Answer):
             return outcome
         where = asked if ours else f"{asked}, at the store that it redirects to"

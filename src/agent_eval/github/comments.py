@@ -23,6 +23,9 @@ ACTIONS_LOGIN = "github-actions[bot]"
 """Who a workflow's GITHUB_TOKEN is."""
 LONGEST = 65_536
 """Characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
+_BUDGET = 240.0
+"""Seconds that a comment may take, also when looking for a baseline has spent the client's own: enough for two secondary
+limits in a row."""
 
 CommentMode = Literal["always", "on-change", "on-failure", "never"]
 Kind = Literal["created", "updated", "unchanged", "superseded", "skipped", "forbidden", "failed"]
@@ -156,6 +159,7 @@ class _Upsert:
         """A write whose answer we may not have got."""
 
     def until_done(self, author: str | None) -> Posted:
+        self._github.grant(_BUDGET)
         self._viewer = author
         attempt = 0
         while True:
