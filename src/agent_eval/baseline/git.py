@@ -1,4 +1,4 @@
-"""Asks git about the checkout: few calls, each without prompts, hooks, pagers and other people's programs.
+"""Asks git about the checkout.
 
 The checkout belongs to the runner's user and we are often root, so git runs as the checkout's owner: what it writes
 can then be removed by whoever has to.
@@ -6,65 +6,19 @@ can then be removed by whoever has to.
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import os
 import re
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent_eval.agents.sealing import blocked_at
 from agent_eval.agents.spawn import Account
-from agent_eval.core.text import first_line, harmless
+from agent_eval.baseline.git_process import CONFIG, ENVIRONMENT, KEPT, authorization, run_git
+from agent_eval.baseline.git_process import GitError as GitError
+from agent_eval.core.text import harmless
 
-_KEPT = (
-    "PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SSH_AUTH_SOCK",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE",
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-)  # fmt: skip
-"""What git needs of our environment. GIT_* of ours (GIT_DIR, GIT_EXTERNAL_DIFF ...) would lead it elsewhere."""
-_ENVIRONMENT = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "true",
-    "SSH_ASKPASS": "true",
-    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_PAGER": "cat",
-    "GIT_LFS_SKIP_SMUDGE": "1",
-}
-_CONFIG = (
-    ("core.hooksPath", "/dev/null"),
-    ("core.fsmonitor", "false"),  # may name a program
-    ("core.alternateRefsCommand", ""),
-    ("credential.interactive", "false"),
-    ("protocol.ext.allow", "never"),
-    # A directory of the pull request may look like a bare repository, with a config of its own that names programs.
-    ("safe.bareRepository", "explicit"),
-    ("submodule.recurse", "false"),
-    ("fetch.recurseSubmodules", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    # Large files stay pointers: their contents may not be here, and fetching them needs credentials.
-    ("filter.lfs.smudge", ""),
-    ("filter.lfs.process", ""),
-    ("filter.lfs.required", "false"),
-)
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-class GitError(Exception):
-    """Git could not do it. The message is a whole sentence."""
-
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,65 +65,30 @@ class Git:
         *arguments: str,
         ok: Sequence[int] = (0,),
         config: Sequence[tuple[str, str]] = (),
-        stdin: bytes | None = None,
         timeout: float | None = None,
         cwd: Path | None = None,
     ) -> bytes:
-        """Runs `git ARGUMENTS` and gives what it prints.
+        """Runs `git ARGUMENTS` and gives what it prints; see `run_git`.
 
         Args:
-            arguments: Of git. What comes from outside stands behind `--` or was checked not to begin with a dash.
+            arguments: Of git.
             ok: Exit codes that are no error.
-            config: More configuration, over that of the checkout. It is passed in the environment, so that a token in
-                it is not seen in the list of processes.
-            stdin: What it reads.
+            config: More configuration.
             timeout: Seconds; None for `self.timeout`.
             cwd: Where to run; None for the topmost directory.
 
         Raises:
             GitError: It failed, took too long, or there is no git.
         """
-        done = self._done(arguments, config, stdin, timeout or self.timeout, cwd or self.top)
-        if done.returncode not in ok:
-            said = _mask(first_line(done.stderr.decode("utf-8", "replace"), 300), config)
-            what = harmless(said).rstrip(".") or f"exit code {done.returncode}"
-            raise GitError(f"`git {arguments[0]}` failed: {what}.")
-        return done.stdout
-
-    def _done(
-        self,
-        arguments: Sequence[str],
-        config: Sequence[tuple[str, str]],
-        stdin: bytes | None,
-        timeout: float,
-        cwd: Path,
-    ) -> subprocess.CompletedProcess[bytes]:
-        uid, gid = self.owner or (None, None)
-        try:
-            process = subprocess.Popen(
-                ["git", *arguments],
-                cwd=cwd,
-                env={**self.environment, **_config_environment((*self.config, *config))},
-                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                user=uid,
-                group=gid,
-                extra_groups=None if uid is None else [],
-                umask=0o022,  # the agent's user must be able to read a worktree
-            )
-        except OSError as error:
-            hint = "Install git." if error.filename == "git" else None
-            raise GitError(f"git could not be started: {error}.", hint=hint) from None
-        with process:
-            try:
-                out, err = process.communicate(stdin, timeout)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError, PermissionError):  # with its helpers, which hold the pipes
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise GitError(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+        return run_git(
+            arguments,
+            cwd=cwd or self.top,
+            environment=self.environment,
+            config=(*self.config, *config),
+            owner=self.owner,
+            timeout=timeout or self.timeout,
+            ok=ok,
+        )
 
     def commit(self, name: str) -> str | None:
         """The full sha of a commit, branch or tag; None if it is not here."""
@@ -242,7 +161,7 @@ class Git:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
         config = [("fetch.unpackLimit", "1")]
         if remote.token is not None:
-            config += _authorization(remote.url, remote.token)
+            config += authorization(remote.url, remote.token)
         try:
             self.run("fetch", *quiet, *depth, "--", remote.url, sha, config=config, timeout=5 * self.timeout)
         except GitError as error:
@@ -295,8 +214,8 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
     return Git(
         top=top,
         prefix=PurePosixPath(directory.relative_to(top).as_posix()),
-        environment={**{name: environ[name] for name in _KEPT if environ.get(name)}, **_ENVIRONMENT},
-        config=(*_CONFIG, ("safe.directory", str(top))),
+        environment={**{name: environ[name] for name in KEPT if environ.get(name)}, **ENVIRONMENT},
+        config=(*CONFIG, ("safe.directory", str(top))),
         owner=_owner(top, facts) if ours == 0 and facts.st_uid != 0 else None,
         timeout=timeout,
     )
@@ -323,28 +242,3 @@ def checked(sha: str) -> str:
 def short(sha: str) -> str:
     """A commit as people read it."""
     return harmless(sha)[:7]
-
-
-def _config_environment(config: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Configuration as git takes it from the environment (git-config, GIT_CONFIG_COUNT)."""
-    found = {"GIT_CONFIG_COUNT": str(len(config))}
-    for number, (key, value) in enumerate(config):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
-
-
-def _authorization(url: str, token: str) -> list[tuple[str, str]]:
-    """The header that actions/checkout sets as well. The empty value before it takes away checkout's own."""
-    match = re.match(r"https?://[^/@]+/", url)
-    if match is None:
-        raise GitError("A token is sent to http(s) URLs only.")
-    key = f"http.{match[0]}.extraheader"
-    basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    return [(key, ""), (key, f"AUTHORIZATION: basic {basic}"), ("http.followRedirects", "false")]
-
-
-def _mask(text: str, config: Sequence[tuple[str, str]]) -> str:
-    for key, value in config:
-        if key.endswith(".extraheader") and value:
-            text = text.replace(value.rpartition(" ")[2], "***")
-    return text
