@@ -53,7 +53,7 @@ def environ(service: FakeEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def verdict_on(request: EvaluationRequest) -> Mapping[str, Any]:
     """By the request alone, so that both sides are told the same."""
-    rng = random.Random(json.dumps(request.instance, sort_keys=True))
+    rng = random.Random(json.dumps(_plain(request.instance), sort_keys=True))
     if rng.random() < 0.15:
         return {"error": {"code": 3, "message": "no"}, "score": 0.5}
     if rng.random() < 0.1:
@@ -155,7 +155,7 @@ def test_requests_and_scores_are_those_of_googles_sdk(
 ) -> None:
     low, high = METRICS[metric].low, METRICS[metric].high
     seen: set[str] = set()
-    for seed in range(30):
+    for seed in range(16):
         rng = random.Random(f"{metric} {seed}")
         count = rng.randint(1, 3)
         actual, expected = [[turn(rng, number) for number in range(count)] for _ in range(2)]
