@@ -125,11 +125,12 @@ def _resolved(settings: Settings, situation: Situation) -> Settings:
 def _clients(world: World, situation: Situation) -> Clients:
     from agent_eval.pipeline import Clients
 
-    commit = world.environ.get("GITHUB_SHA")
+    server, repository, commit = (world.environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
+    known = f"{server}/{repository}/blob/{commit}" if server and repository and commit else None
     return Clients(
         environ=world.environ,
         log=world.say,
-        source_url=situation.source_url,
+        source_url=situation.source_url or known,
         provenance={"commit": commit} if commit else {},
         situation=situation,
     )

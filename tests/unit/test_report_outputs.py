@@ -37,6 +37,7 @@ def test_github_outputs__are_read_back() -> None:
     values = as_the_runner_reads(github_outputs(failed(), PATHS, DELIMITER))
     assert values == {
         "verdict": "failed", "total": "6", "passed": "3", "failed": "3", "errored": "0", "pass-rate": "0.5",
+        "newly-failing": "", "baseline": "", "comment-url": "",
         "results-file": "out/results.json", "junit-file": "out/junit.xml", "summary-file": "", "recordings-file": "",
     }  # fmt: skip
 
