@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_eval.core.text import plural
 from agent_eval.evalset.metrics import INFORMATIONAL_METRICS
 from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader, QuarantineEntry, quarantined
 from agent_eval.results.merge import merge, reaches, status_of_run
@@ -129,4 +128,6 @@ def quarantine_notices(cases: Sequence[CaseReport]) -> list[str]:
     if not held:
         return []
     failed = sum(any(run.status == "failed" for run in case.runs) for case in held)
-    return [f"{plural(len(held), 'quarantined case')}, {failed or 'none'} of which failed; they don't block"]
+    if len(held) == 1:
+        return [f"1 quarantined case, which {'failed' if failed else 'did not fail'}; it doesn't block"]
+    return [f"{len(held):,} quarantined cases, {f'{failed:,}' if failed else 'none'} of which failed; they don't block"]

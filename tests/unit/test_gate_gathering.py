@@ -1,0 +1,189 @@
+"""What the statistics are given: both sides judged alike, and only what both have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from history_samples import FILE, SCORE, TOKENS, case, report
+
+from agent_eval.gate.decision import MetricRule
+from agent_eval.gate.evidence import PASS, Series
+from agent_eval.gate.gathering import Gathered, comparable_cases, gather
+from agent_eval.gate.history import extend
+from agent_eval.gate.rejudging import apply_policy
+from agent_eval.policy_file import policy_of
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import CaseReport
+
+
+def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:
+    history = None
+    for day, cases in enumerate(days):
+        history = extend(history, report(*cases, day=day, num_runs=num_runs))
+    assert history is not None
+    return history
+
+
+def gathered(
+    head: Sequence[CaseReport], base: HistoryReport | None, text: str = "", num_runs: int = 1, **more: Any
+) -> Gathered:
+    policy, problems = policy_of(text)
+    assert problems == []
+    return gather(apply_policy(head, policy, min_pass_rate=1.0), base, policy, num_runs=num_runs, **more)
+
+
+def series(found: Gathered, metric: str = PASS) -> Series:
+    [evidence] = found.evidence
+    return evidence.metrics[metric]
+
+
+def test_passes_of_both_sides_with_the_days_of_the_base() -> None:
+    base = base_of([case("a", "1")], [case("a", "0")], [case("a", "x")])
+    found = gathered([case("a", "1x0", first_run=0)], base, num_runs=3)
+
+    assert series(found) == Series(head_screen=(1.0, 0.0, 0.0), base=(1.0, 0.0, 0.0), base_days=("0", "1", "2"))
+    assert found.rules.metrics == {PASS: MetricRule()}
+    assert found.rules.cases == {}
+
+
+def test_extra_runs_are_kept_apart() -> None:
+    base = base_of([case("a", "1")])
+    more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
+    fresh = [case("a", "11", first_run=1)]
+
+    found = gathered([case("a", "0")], base, confirmations=more, base_confirmations=fresh)
+
+    assert series(found) == Series(
+        head_screen=(0.0,), head_confirm=(1.0, 0.0, 1.0), base=(1.0,), base_confirm=(1.0, 1.0), base_days=("0",)
+    )
+
+
+def test_a_base_of_today_is_told_apart() -> None:
+    found = gathered([case("a", "0")], base_of([case("a", "1")]), same_day=True)
+    assert series(found) == Series(head_screen=(0.0,), base_screen=(1.0,))
+
+
+def test_runs_that_errored_are_left_out() -> None:
+    base = base_of([case("a", "1p")], num_runs=2)
+    assert series(gathered([case("a", "p1")], base, num_runs=2)).head_screen == (1.0,)
+    assert gathered([case("a", "p")], base).evidence == ()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        case("new", "0"),
+        case("a", "0", fingerprint="other"),
+        case("a", "0", measures="m2"),
+        case("a", "-"),
+    ],
+    ids=["new", "changed", "another judge", "not run"],
+)
+def test_what_can_not_be_compared_is_for_the_thresholds(head: CaseReport) -> None:
+    assert gathered([head], base_of([case("a", "1")])).evidence == ()
+
+
+def test_without_a_base_nothing_can() -> None:
+    assert gathered([case("a", "0")], None).evidence == ()
+    old = base_of([case("a", "1")]).model_copy(update={"scoring_version": 0})
+    assert gathered([case("a", "0")], old).evidence == ()
+
+
+def test_a_renamed_case_is_compared_with_itself() -> None:
+    base = base_of([case("a", "1")])
+    renamed = case("z", "0", fingerprint="content of a")
+
+    # Which name a fresh run of the base has depends on whose eval files it used.
+    for name in ("a", "z"):
+        fresh = [case(name, "1", fingerprint="content of a")]
+        found = gathered([renamed], base, base_confirmations=fresh)
+        assert found.comparable[f"{FILE}:z"].base_id == f"{FILE}:a"
+        assert (series(found).base, series(found).base_confirm) == ((1.0,), (1.0,))
+
+
+def test_a_raised_threshold_is_no_regression() -> None:
+    base = base_of([case("a", scores=[0.6])], [case("a", scores=[0.9])])
+    found = gathered([case("a", scores=[0.6], threshold=0.7)], base)
+    assert (series(found).head_screen, series(found).base) == ((0.0,), (0.0, 1.0))
+
+
+def with_second(one: CaseReport, *scores: float) -> CaseReport:
+    """The case with a second gating metric, `safety_v1`."""
+    second = case(one.eval_id, scores=scores, metric="safety_v1").metrics
+    return one.model_copy(update={"metrics": [*one.metrics, *second]})
+
+
+def test_a_new_metric_is_left_out_of_what_is_compared() -> None:
+    head = with_second(case("a", scores=[0.9]), 0.0)
+    found = gathered([head], base_of([case("a", "1")]))
+
+    assert series(found).head_screen == (1.0,), "by what the base was measured by, it passes"
+    assert found.comparable[f"{FILE}:a"].missing == ("safety_v1",)
+
+
+def test_a_metric_that_is_gone_is_no_improvement() -> None:
+    base = base_of([with_second(case("a", scores=[0.9]), 0.0)])
+    assert base.cases[0].outcomes == "0"
+    assert series(gathered([case("a", scores=[0.9])], base)).base == (1.0,)
+
+
+def entry(says: str, metric: str = SCORE) -> str:
+    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
+
+
+def test_a_score_is_compared_where_an_entry_names_it() -> None:
+    base = base_of([case("a", scores=[0.91239])], [case("a", scores=[0.8])])
+    found = gathered([case("a", scores=[0.70009])], base, entry("max-drop = 0.05"))
+
+    # Rounded alike: else every score would be better than the same one stored.
+    assert series(found, SCORE) == Series(head_screen=(0.7,), base=(0.9123, 0.8), base_days=("0", "1"), threshold=0.5)
+    assert found.rules.cases == {f"{FILE}:a": {SCORE: MetricRule(max_drop=0.05)}}
+
+
+def test_what_costs_turns_its_sign_and_its_tolerance_is_a_share_of_the_base() -> None:
+    base = base_of([case("a", "1", tokens=[1000.0])], [case("a", "1", tokens=[1200.0])])
+    found = gathered([case("a", "1", tokens=[1500.0])], base, entry("max-drop = 0.2", TOKENS))
+
+    assert series(found, TOKENS) == Series(head_screen=(-1500.0,), base=(-1000.0, -1200.0), base_days=("0", "1"))
+    assert found.rules.cases[f"{FILE}:a"][TOKENS].max_drop == pytest.approx(220.0)
+
+
+def test_a_direction_can_be_said() -> None:
+    base = base_of([case("a", "1", tokens=[1000.0])])
+    found = gathered([case("a", "1", tokens=[900.0])], base, entry('direction = "higher"', TOKENS))
+    assert series(found, TOKENS).head_screen == (900.0,)
+
+
+def test_rules_of_the_policy() -> None:
+    text = '[[policy]]\nalpha = 0.01\n[[policy]]\ncases = ":b"\nblocking = false\n'
+    text += '[[policy]]\ncases = ":c"\nmax-drop = 0.1\n'
+    text += entry("alpha = 0.2\nblocking = false")
+    base = base_of([case(name, "1") for name in "abc"])
+
+    rules = gathered([case(name, "1") for name in "abc"], base, text, confirm_on_base="never").rules
+
+    assert (rules.alpha, rules.confirm_on_base, rules.metrics) == (0.01, "never", {PASS: MetricRule()})
+    told = MetricRule(alpha=0.2, blocking=False)
+    assert rules.cases == {
+        f"{FILE}:a": {SCORE: told},
+        f"{FILE}:b": {PASS: MetricRule(blocking=False), SCORE: told},
+        f"{FILE}:c": {PASS: MetricRule(max_drop=0.1), SCORE: MetricRule(alpha=0.2, blocking=False, max_drop=0.1)},
+    }
+
+
+def test_a_metric_that_only_informs_does_not_fail_a_case_on_either_side() -> None:
+    base = base_of([case("a", "0")])
+    found = gathered([case("a", "0")], base, entry("blocking = false"))
+    assert (series(found).head_screen, series(found).base) == ((1.0,), (1.0,))
+
+
+def test_quarantined_cases_are_not_tested() -> None:
+    text = f'[[quarantine]]\ncase = "{FILE}:a"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
+    assert gathered([case("a", "0")], base_of([case("a", "1")]), text).evidence == ()
+
+
+def test_what_is_comparable_without_any_gating_metric() -> None:
+    bare = case("a", "1").model_copy(update={"metrics": []})
+    assert set(comparable_cases([bare], base_of([bare]))) == {f"{FILE}:a"}

@@ -1,0 +1,128 @@
+"""The policy's thresholds and quarantines, applied to cases that are scored already."""
+
+from __future__ import annotations
+
+import pytest
+from history_samples import FILE, SCORE, TOKENS, case
+
+from agent_eval.gate.rejudging import apply_policy, quarantine_notices
+from agent_eval.policy_file import policy_of
+from agent_eval.results.report import CaseReport, MetricReport
+
+
+def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[CaseReport]:
+    policy, problems = policy_of(text)
+    assert problems == []
+    return apply_policy(cases, policy, min_pass_rate=min_pass_rate)
+
+
+def metric(judged: CaseReport, name: str) -> MetricReport:
+    [found] = [one for one in judged.metrics if one.name == name]
+    return found
+
+
+def entry(says: str, metric: str = SCORE) -> str:
+    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
+
+
+def test_without_entries_the_cases_are_the_same() -> None:
+    one = case("a", "10")
+    assert applied("", one)[0] is one
+    assert applied(entry("max-drop = 0.1"), one)[0] is one
+    assert applied(entry("threshold = 0.5"), one)[0] is one
+
+
+@pytest.mark.parametrize(
+    ("threshold", "status", "runs"),
+    [
+        (0.5, "passed", ["passed", "passed"]),
+        (0.65, "failed", ["failed", "passed"]),
+        (0.9, "failed", ["failed", "failed"]),
+    ],
+)
+def test_another_threshold_judges_runs_metric_and_case(threshold: float, status: str, runs: list[str]) -> None:
+    before = case("a", scores=[0.6, 0.8], threshold=0.7)
+
+    [after] = applied(entry(f"threshold = {threshold}"), before)
+
+    assert (after.status, [run.status for run in after.runs]) == (status, runs)
+    assert [run.status for run in metric(after, SCORE).runs] == runs
+    assert metric(after, SCORE).threshold == threshold
+    assert (before.status, metric(before, SCORE).threshold) == ("failed", 0.7), "the cases are not changed"
+
+
+def test_a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
+    [after] = applied(entry("blocking = false"), case("a", "0"))
+
+    assert (after.status, after.reason) == ("passed", None)
+    assert (metric(after, SCORE).status, metric(after, SCORE).blocking) == ("failed", False)
+    assert [run.status for run in after.runs] == ["passed"]
+
+
+def test_a_metric_that_does_not_block_need_not_be_measured() -> None:
+    assert case("a", "?").status == "errored"
+    assert applied(entry("blocking = false"), case("a", "?"))[0].status == "passed"
+
+
+def test_an_error_of_the_agent_fails_all_the_same() -> None:
+    assert applied(entry("blocking = false"), case("a", "x"))[0].status == "failed"
+
+
+@pytest.mark.parametrize(("limit", "status"), [(1000, "passed"), (900, "passed"), (899, "failed")])
+def test_what_costs_may_have_a_limit(limit: int, status: str) -> None:
+    [after] = applied(entry(f"threshold = {limit}", TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
+
+    assert after.status == status
+    assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, "lower")
+
+
+def test_a_direction_can_be_said() -> None:
+    text = entry('threshold = 900\ndirection = "higher"', TOKENS)
+    assert applied(text, case("a", "1", tokens=[800.0]))[0].status == "failed"
+
+
+def test_only_the_cases_that_are_meant() -> None:
+    text = entry('cases = ":a*"\nthreshold = 0.9')
+    after = applied(text, case("a1", scores=[0.8]), case("b", scores=[0.8]))
+    assert [one.status for one in after] == ["failed", "passed"]
+
+
+HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\nexpires = 2027-01-31\n'
+
+
+@pytest.mark.parametrize(
+    ("runs", "did"),
+    [
+        ("1", "it passed"),
+        ("0", f"it failed (below the threshold: {SCORE})"),
+        ("x", "it failed (KeyError: 'garage')"),
+        ("p", "it was not judged (503)"),
+    ],
+)
+def test_a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:
+    [after] = applied(HELD, case("a", runs))
+
+    assert after.status == "quarantined"
+    assert after.reason is not None
+    assert after.reason.code == "quarantined"
+    assert after.reason.message == f"{did}; quarantined until 2027-01-31 by @alice: slow clock"
+    assert (after.metrics, after.runs) == (case("a", runs).metrics, case("a", runs).runs)
+
+
+def test_a_quarantined_case_that_was_not_run_says_so() -> None:
+    assert applied(HELD, case("a", "-"))[0].status == "not_run"
+
+
+def test_what_is_told_of_quarantines() -> None:
+    after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
+    assert [one.status for one in after] == ["quarantined", "quarantined", "failed"]
+    assert quarantine_notices(after) == ["2 quarantined cases, 1 of which failed; they don't block"]
+    assert quarantine_notices(after[1:]) == ["1 quarantined case, which did not fail; it doesn't block"]
+    assert quarantine_notices([case("b", "0")]) == []
+
+
+def test_thresholds_and_quarantine_together() -> None:
+    [after] = applied(entry("threshold = 0.9") + HELD, case("a", scores=[0.8]))
+    assert after.reason is not None
+    assert after.reason.message.startswith("it failed (below the threshold")
+    assert after.file == FILE
