@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import re
-from html.parser import HTMLParser
 from urllib.parse import unquote
 
-import cmarkgfm
 import pytest
-from cmarkgfm.cmark import Options
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
+from markdown_pages import nothing_of_theirs, rendered
 from report_samples import EVIL, HOME, SAMPLES, TRAJECTORY, case, failed, metric, report
 
 from agent_eval.report.summary import DETAILS, SMALLEST_LIMIT, summary_markdown
@@ -21,65 +17,10 @@ from agent_eval.results.report import FileReport, ProblemReport, Reason, RunRepo
 
 SOURCE = "https://github.com/example/repo/blob/5f0c1d2"
 
-OURS = {
-    "h2", "h3", "h4", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary",
-    "strong", "a", "sub", "br", "span", "em",
-}  # fmt: skip
-EMPTY = {"br"}
-
-
-class Page(HTMLParser):
-    def __init__(self, source: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
-        self.links: list[str] = []
-        self.prose: list[str] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(source)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
-        if tag not in EMPTY:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open
-        assert self._open.pop() == tag, f"{tag} is not the innermost element"
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError(f"a comment: {data}")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        if not {"code", "pre"} & set(self._open):
-            self.prose.append(data)
-
-
-def rendered(markdown: str) -> Page:
-    html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
-    page = Page(html)
-    other = Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
-    assert page.tags == other.tags
-    return page
-
-
-def nothing_of_theirs(markdown: str) -> Page:
-    page = rendered(markdown)
-    assert set(page.tags) <= OURS
-    assert all(link.startswith(SOURCE + "/") for link in page.links), page.links
-    for piece in page.prose:
-        assert not re.search(r"(?<!\w)@\w|#\d|(?<![a-z0-9])GH-\d|https?://|www\.", piece, re.IGNORECASE), piece
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", piece)
-    return page
-
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_summary_markdown__renders_to_nothing_but_ours(name: str) -> None:
-    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), source_url=SOURCE))
+    page = nothing_of_theirs(summary_markdown(SAMPLES[name](), source_url=SOURCE), SOURCE + "/")
     assert page.tags.count("details") == page.tags.count("summary")
 
 
@@ -159,7 +100,7 @@ def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(limit: int) -> 
         text = summary_markdown(sample, limit=limit, source_url=SOURCE, files={EVIL: EVIL})
         assert len(text.encode("utf-8")) <= limit
         assert text.startswith("## ❌ Failed: ")
-        nothing_of_theirs(text)
+        nothing_of_theirs(text, SOURCE + "/")
 
 
 def test_summary_markdown__says_that_it_was_shortened() -> None:
@@ -212,4 +153,4 @@ def test_summary_markdown__holds_any_text(value: str) -> None:
         notices=[value],
         reasons=[Reason(code=value, message=value)],
     )
-    nothing_of_theirs(summary_markdown(one, source_url=SOURCE))
+    nothing_of_theirs(summary_markdown(one, source_url=SOURCE), SOURCE + "/")

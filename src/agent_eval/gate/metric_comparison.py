@@ -92,6 +92,8 @@ class MetricTable:
             if base.threshold is not None and head.threshold is not None and base.threshold != head.threshold:
                 row.moved[base.threshold, head.threshold] += 1
         fate = self._fate(head, base) if judged else "unjudged"
+        if fate == "new" and base is None and any(run.error is not None for run in pair.base.runs):
+            fate = "unmeasured"  # A run that broke off has no scores.
         if fate != "comparable":
             row.left_out[fate_words(fate, head, base)] += 1
             return fate

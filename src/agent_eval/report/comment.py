@@ -71,7 +71,7 @@ def comment_markdown(
     text = fitting(render, DETAILS, lambda text: utf16_length(text) <= limit)
     if text is not None:
         return text
-    said = shorten(deltas.headline(report, known.comparison), 120)
+    said = shorten(deltas.headline(report, known), 120)
     return f"## {MARKS[report.verdict]} {escape.text(said)}\n"
 
 
@@ -93,7 +93,7 @@ def _context(
     unhappy = [*groups.worse, *groups.failed, *groups.errored, *groups.still]
     return {
         "report": report,
-        "headline": deltas.headline(report, known.comparison),
+        "headline": deltas.headline(report, known),
         "warnings": [detail.cut(warning) for warning in warnings[: max(detail.listed, 3)]],
         "reasons": [detail.cut(reason) for reason in other_reasons(report)] if detail.listed else [],
         "numbers": sections.numbers_view(report, known, detail),
@@ -105,7 +105,7 @@ def _context(
         "failed": sections.explained(failed, known, detail, links, opened=detail.detailed - len(worse)),
         "errored": sections.explained(errored, known, detail, links, opened=min(detail.detailed, 3)),
         "more": sections.listed(more, known, detail, links) if more else None,
-        "better_title": "Better than on the base" if known.words else "Fixed",
+        "better_title": "Better than on the base" if known.decided else "Fixed",
         "better": sections.named(groups.better, detail) if groups.better else None,
         "still": sections.listed(groups.still, known, detail, links) if groups.still else None,
         "flaky": sections.listed(groups.flaky, known, detail, links) if groups.flaky else None,
@@ -128,7 +128,7 @@ def _context(
 def _worse_title(groups: deltas.Groups, known: Against) -> str:
     changes = [known.changes.get(case.case_id) for case in groups.worse]
     newly = all(one is not None and one.change == "newly_failing" for one in changes)
-    return "Newly failing" if newly and not known.words else "Worse than on the base"
+    return "Newly failing" if newly and not known.decided else "Worse than on the base"
 
 
 def _run_link(links: Links) -> Any:

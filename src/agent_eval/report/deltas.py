@@ -5,12 +5,14 @@ Plain text, as in `digest`; the renderers escape it for their medium.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_eval.core.text import plural
 from agent_eval.report import digest
 from agent_eval.report.numbers import (
+    NO_SCORE,
     cost_text,
     count_text,
     delta_text,
@@ -35,7 +37,9 @@ class Against:
     baseline: BaselineReport | None = None
     """Where the base's results come from, or why there are none; None: nobody looked."""
     words: Mapping[str, CaseWord] = field(default_factory=dict)
-    """By case id; empty where no statistics were made."""
+    """By case id; empty where no statistics were made, or nothing is to be told."""
+    decided: bool = False
+    """Whether statistics were made."""
     changes: Mapping[str, CaseComparison] = field(default_factory=dict)
     """Cases that are not as they were, by id."""
     statistics: Sequence[str] = ()
@@ -49,31 +53,40 @@ def against(report: RunReport) -> Against:
         comparison=comparison,
         baseline=report.baseline,
         words=case_words(report.decision) if report.decision is not None else {},
+        decided=report.decision is not None,
         changes={case.case_id: case for case in comparison.cases} if comparison is not None else {},
         statistics=suite_lines(report.decision) if report.decision is not None else (),
     )
 
 
-def headline(report: RunReport, comparison: ComparisonReport | None) -> str:
+def headline(report: RunReport, known: Against) -> str:
     """The verdict in one sentence, with the numbers that made it, those against the base included."""
     said = digest.headline(report)
+    comparison = known.comparison
     if comparison is None or report.verdict == "invalid" or not comparison.compared:
         return said
     counts = count(comparison)
-    parts = []
-    if counts["newly_failing"]:
-        parts.append(f"{counts['newly_failing']:,} newly failing")
-    if counts["fixed"]:
-        parts.append(f"{counts['fixed']:,} fixed")
+    if known.decided:
+        words = Counter(known.words[case.case_id].word for case in report.cases if case.case_id in known.words)
+        parts = [f"{words[word]:,} {word}" for word in (*WORSE, *BETTER) if words[word]]
+        none = "nothing worse than on the base"
+    else:
+        told: Mapping[Change, str] = {"newly_failing": "newly failing", "fixed": "fixed"}
+        parts = [f"{counts[change]:,} {what}" for change, what in told.items() if counts[change]]
+        none = "none newly failing"
     if parts:
-        return f"{said}; since the base {' and '.join(parts)}"
-    judged = {"passed", "failed"}
-    if still := counts["still_failing"]:
-        if still != report.totals.failed:
-            return f"{said}; none newly failing, {still:,} failed on the base too"
+        return f"{said}; since the base {listing(parts)}"
+    still = counts["still_failing"]
+    if still and still == report.totals.failed:
         return f"{said}; {'it' if still == 1 else 'they'} failed on the base too"
-    unjudged = any(case.change == "unjudged" and not {case.head, case.base} <= judged for case in comparison.cases)
-    return f"{said}; none newly failing" + ("" if unjudged or counts["unjudged"] else ", as on the base")
+    if report.totals.passed == report.totals.cases == comparison.unchanged:
+        return f"{said}, as on the base"
+    return f"{said}; {none}"
+
+
+def listing(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def count(comparison: ComparisonReport) -> Mapping[Change, int]:
@@ -101,6 +114,11 @@ class DeltaRow:
     gates: bool = True
     note: str = ""
     """Which cases the numbers leave out, and why."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is a change to tell."""
+        return not self.change.startswith(("±", NO_SCORE))
 
 
 def rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
@@ -174,12 +192,12 @@ def _spending(report: RunReport, comparison: ComparisonReport | None) -> Iterato
         return
     if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
         head, base = comparison.duration.head, comparison.duration.base
-        yield f"{duration_text(head)} a run (base {duration_text(base)}, {relative_text(head, base) or '–'})"
+        yield f"{duration_text(head)} a run{_beside(head, base, duration_text(base))}"
     else:
         yield f"{duration_text(sum(run.duration for run in good) / len(good))} a run"
     if comparison is not None and comparison.tokens.head is not None and comparison.tokens.base is not None:
         head, base = comparison.tokens.head, comparison.tokens.base
-        yield f"{count_text(round(head))} tokens (base {count_text(round(base))}, {relative_text(head, base) or '–'})"
+        yield f"{count_text(round(head))} tokens{_beside(head, base, count_text(round(base)))}"
     else:
         known = [run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None]
         if known:
@@ -192,6 +210,10 @@ def _spending(report: RunReport, comparison: ComparisonReport | None) -> Iterato
         old = comparison.cost.base if comparison is not None else None
         beside = "" if old is None else f" (base {cost_text(old)})"
         yield f"{now}{beside} for judges and simulated users"
+
+
+def _beside(head: float, base: float, shown: str) -> str:
+    return f" (base {shown}, {relative_text(head, base) or NO_SCORE})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,8 @@ def points_text(value: float | None) -> str:
         return NO_SCORE
     if abs(value) < 10**-9:
         return "±0"
-    shown = delta_text(value * 100, decimals=0)
+    points = value * 100
+    shown = delta_text(points, decimals=0 if abs(points - round(points)) < 10**-6 else 1)
     return f"{shown} {'point' if shown[1:] == '1' else 'points'}"
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import shorten
 from agent_eval.report import deltas, digest, escape
 from agent_eval.report.deltas import Against
 from agent_eval.report.markdown import Detail, Told, case_view
@@ -68,6 +68,7 @@ def numbers_view(report: RunReport, known: Against, detail: Detail) -> dict[str,
     means = digest.metric_rows(report)
     return {
         "cut": detail.cut,
+        "unevaluated": any(row.not_evaluated for row in compared),
         "deltas": [row for row in compared if row.gates][: most + 1],
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
         "means": [row for row in means if row.gates][:most],
@@ -88,6 +89,8 @@ def explained(
 
 def told(case: CaseReport, known: Against) -> Told:
     """What is known of a case beside its own report."""
+    if case.status == "errored":  # What went wrong says more.
+        return Told()
     word, evidence = deltas.tag(case, known)
     return Told(tag=word, evidence=evidence, base=deltas.base_scores(known.changes.get(case.case_id)))
 
@@ -129,7 +132,7 @@ def base_view(report: RunReport, known: Against, detail: Detail, links: Links) -
         ],
         "changes_title": _changes_title(comparison) if comparison is not None else "",
         "drops": _drops(comparison, detail) if comparison is not None and changes else [],
-        "statistics": [detail.cut(line) for line in known.statistics[: detail.listed]],
+        "statistics": [shorten(line, 2 * detail.name) for line in known.statistics[: detail.listed]],
         "case_statistics": _case_statistics(report.cases, known, detail),
         "base": _provenance(known.baseline, detail, links) if known.baseline is not None else None,
     }
@@ -145,8 +148,9 @@ def _changes_title(comparison: ComparisonReport) -> str:
         "renamed": renamed,
         "not compared": counts["unjudged"],
     }
-    told = [f"{number:,} {what}" for what, number in parts.items() if number]
-    return f"Cases that are not those of the base: {', '.join(told)}"
+    return "Other cases than on the base: " + ", ".join(
+        f"{number:,} {what}" for what, number in parts.items() if number
+    )
 
 
 def _drops(comparison: ComparisonReport, detail: Detail) -> list[dict[str, str]]:
@@ -163,7 +167,7 @@ def _drops(comparison: ComparisonReport, detail: Detail) -> list[dict[str, str]]
 
 def _case_statistics(cases: Iterable[CaseReport], known: Against, detail: Detail) -> list[tuple[str, list[str]]]:
     found = [
-        (detail.cut(case.eval_id), [detail.cut(line) for line in known.words[case.case_id].details[:5]])
+        (detail.cut(case.eval_id), [shorten(line, 2 * detail.name) for line in known.words[case.case_id].details[:5]])
         for case in cases
         if case.case_id in known.words and known.words[case.case_id].details
     ]
@@ -179,16 +183,15 @@ def _provenance(baseline: BaselineReport, detail: Detail, links: Links) -> dict[
         sentence = detail.cut(deltas.no_base(baseline))
         return {"sentence": sentence, "links": [], "steps": steps if len(steps) > 1 else []}
     found: list[Markup | str] = []
-    if commit := links.commit(baseline.commit):
-        found.append(Markup("commit ") + commit)
     if url := links.own(baseline.run_url):
         found.append(escape.link(Markup("its run"), url))
-    if baseline.distance:
-        found.append(f"{plural(baseline.distance, 'commit')} behind")
+    if commit := links.commit(baseline.commit):
+        found.append(Markup("commit ") + commit)
     if baseline.recorded_at is not None:
         found.append(f"recorded {_day(baseline.recorded_at)}")
-    sentence = "Base: " + detail.cut(baseline.message)
-    return {"sentence": sentence, "links": found, "steps": steps if len(steps) > 1 else []}
+    # A bare address can't be clicked here, and the link above can.
+    sentence = baseline.message.replace(f" ({baseline.run_url})", "") if baseline.run_url else baseline.message
+    return {"sentence": detail.cut(sentence), "links": found, "steps": steps if len(steps) > 1 else []}
 
 
 def _day(timestamp: float) -> str:

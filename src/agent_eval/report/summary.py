@@ -66,7 +66,7 @@ def summary_markdown(
     text = fitting(render, DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
     if text is not None:
         return text
-    return f"## {MARKS[report.verdict]} {escape.text(shorten(deltas.headline(report, known.comparison), 120))}\n"
+    return f"## {MARKS[report.verdict]} {escape.text(shorten(deltas.headline(report, known), 120))}\n"
 
 
 def _links(source_url: str | None) -> Links:
@@ -88,7 +88,7 @@ def _context(
 ) -> dict[str, Any]:
     groups = deltas.groups(report, known)
     blocks = [
-        ("Newly failing" if not known.words else "Worse than on the base", groups.worse),
+        ("Newly failing" if not known.decided else "Worse than on the base", groups.worse),
         (
             "Failed" if known.comparison is None else "Failing, with nothing on the base to compare with",
             [*groups.failed, *([] if known.comparison is not None else groups.quarantined)],
@@ -112,7 +112,7 @@ def _context(
     problems, more_problems = problem_views(report.problems, detail, links.source_url)
     return {
         "report": report,
-        "headline": deltas.headline(report, known.comparison),
+        "headline": deltas.headline(report, known),
         "note": digest.run_note(report),
         "warnings": [detail.cut(warning) for warning in warnings[: max(detail.listed, 3)]],
         "reasons": [detail.cut(reason) for reason in digest.other_reasons(report)] if detail.listed else [],
@@ -122,7 +122,7 @@ def _context(
         "unjudged": sections.explained(unjudged, known, detail, links, opened=detail.detailed),
         "named": sections.explained(named[: detail.listed], known, detail, links, opened=0),
         "unnamed": max(len(named) - detail.listed, 0),
-        "better_title": "Better than on the base" if known.words else "Fixed",
+        "better_title": "Better than on the base" if known.decided else "Fixed",
         "better": sections.named(groups.better, detail) if groups.better else None,
         "not_run": sections.not_run(report, detail),
         "problems": problems,

@@ -1,0 +1,76 @@
+"""Markdown as a reader of the rendered page gets it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import cmarkgfm
+from cmarkgfm.cmark import Options
+from markdown_it import MarkdownIt
+
+OURS = {
+    "h2", "h3", "h4", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary",
+    "strong", "a", "sub", "br", "span", "em",
+}  # fmt: skip
+EMPTY = {"br"}
+
+
+class Page(HTMLParser):
+    """What a reader sees of a page."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.prose: list[str] = []
+        self.text = ""
+        self.open = ""
+        """What is read without a click."""
+        self.folded = ""
+        self._open: list[str] = []
+        self.feed(source)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
+        if tag not in EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open
+        assert self._open.pop() == tag, f"{tag} is not the innermost element"
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if "details" in self._open and "summary" not in self._open:
+            self.folded += data
+        else:
+            self.open += data
+        if not {"code", "pre"} & set(self._open):
+            self.prose.append(data)
+
+
+def rendered(markdown: str) -> Page:
+    """The page, once two renderers agree about its elements."""
+    html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
+    page = Page(html)
+    other = Page(MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown))
+    assert page.tags == other.tags
+    return page
+
+
+def nothing_of_theirs(markdown: str, links: str) -> Page:
+    """The page, once it is sure that no text acts as anything but text and all links begin with `links`."""
+    page = rendered(markdown)
+    assert set(page.tags) <= OURS
+    assert all(link.startswith(links) for link in page.links), page.links
+    for piece in page.prose:
+        assert not re.search(r"(?<!\w)@\w|#\d|(?<![a-z0-9])GH-\d|https?://|www\.", piece, re.IGNORECASE), piece
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", piece)
+    return page
