@@ -111,7 +111,7 @@ def test_pull_request_target_of_a_fork_is_refused(mode: Mode, body: dict[str, An
     found = do(event("pull_request_target", body), mode)
 
     assert found.kind == "refuse"
-    assert "allow-unsafe-pull-request-target" in found.explanation
+    assert "allow-pull-request-target" in found.explanation
     assert "workflow_run" in found.explanation
 
 

@@ -116,7 +116,7 @@ def _unsafe(pull_request: PullRequest | None) -> str | None:
     return (
         f"pull_request_target on {whose} is refused: the job holds secrets, and the pull request's code would run "
         "beside them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/recipes.md); or set "
-        "allow-unsafe-pull-request-target if only trusted people can start this workflow."
+        "allow-pull-request-target if only trusted people can start this workflow."
     )
 
 

@@ -24,7 +24,7 @@ ACTIONS_LOGIN = "github-actions[bot]"
 LONGEST = 65_536
 """Characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
 _BUDGET = 240.0
-"""Seconds that a comment may take, also when looking for a baseline has spent the client's own: enough for two secondary
+"""Seconds that a comment may take, also when the client has spent its own on a baseline: enough for two secondary
 limits in a row."""
 
 CommentMode = Literal["always", "on-change", "on-failure", "never"]
