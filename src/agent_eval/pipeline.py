@@ -223,11 +223,12 @@ def _own_plan(settings: Settings, *, models: ModelPool | None) -> tuple[Plan, Ag
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
     from agent_eval.report.bill import bill, bill_line
     from agent_eval.report.digest import close_votes
+    from agent_eval.report.judges import backends
 
     if models is None:
         return []
     report.model_usage = [bill(entry) for entry in models.ledger.by_model()]
-    return [*map(bill_line, report.model_usage), *close_votes(report.cases)]
+    return [*map(bill_line, report.model_usage), *backends(report.cases), *close_votes(report.cases)]
 
 
 def _load_scorers(plan: Plan) -> None:
