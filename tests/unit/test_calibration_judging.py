@@ -265,3 +265,27 @@ def test_few_labels_of_a_kind_are_told() -> None:
 
     [notice] = report(chosen, found).notices
     assert notice.startswith("Only 1 of 2 labels say pass")
+
+
+def test_another_threshold_may_fit_people_better() -> None:
+    chosen = criterion("response_evaluation_score=5")
+    given = {"Paris.": "5", "w": "4", "x": "4", "y": "3", "z": "1"}
+    found = labels(chosen, *(row("pass" if said in "45" else "fail", response=text) for text, said in given.items()))
+
+    def grade(request: ModelRequest) -> Any:
+        return verdict(given[request.prompt.rsplit("\n</data", 1)[0].rsplit("\n", 1)[1]])
+
+    told = report(chosen, found, grade)
+    assert [(one.threshold, one.wrongly_passed, one.wrongly_failed) for one in told.thresholds] == [
+        (1, 2, 0),
+        (3, 1, 0),
+        (4, 0, 0),
+        (5, 0, 2),
+    ]
+    assert [one.kappa for one in told.thresholds if one.threshold in {4, 5}] == [pytest.approx(1), told.kappa]
+    assert any(notice.startswith("Kappa would be highest, 1.00, with a threshold of 4.") for notice in told.notices)
+
+
+def test_verdicts_of_two_words_have_no_other_threshold() -> None:
+    chosen = criterion(MATCH)
+    assert report(chosen, labels(chosen, row("pass"), row("fail", response=BAD))).thresholds == []

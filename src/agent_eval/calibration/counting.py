@@ -25,6 +25,7 @@ from agent_eval.calibration.report import (
     RubricReport,
     ShareReport,
     TableReport,
+    OtherThreshold,
     UnjudgedReport,
 )
 from agent_eval.core.text import plural
@@ -96,6 +97,7 @@ def make_report(
         expected_agreement=found.expected,
         table=TableReport(categories=list(table.categories), counts=[list(row) for row in table.counts]),
         rubrics=_by_rubric(opinions) if labels.by_rubric else [],
+        thresholds=_by_threshold(judged) if labels.kind == "verdict" and not labels.by_rubric else [],
         close=sum(one.close for one in judged),
         unjudged=_unjudged(opinions),
         disagreements=[_opinion(one) for one in sorted(apart, key=_badness, reverse=True)],
@@ -167,6 +169,24 @@ def _by_rubric(opinions: Sequence[Opinion]) -> list[RubricReport]:
     return [_rubric(subject, [one for one in opinions if one.label.subject == subject]) for subject in subjects]
 
 
+def _by_threshold(judged: Sequence[Opinion]) -> list[OtherThreshold]:
+    scores = sorted({one.score for one in judged if one.score is not None})
+    if len(scores) < 3:
+        return []
+    found = []
+    for threshold in scores:
+        pairs = [(one.wanted, float((one.score or 0.0) >= threshold)) for one in judged]
+        found.append(
+            OtherThreshold(
+                threshold=threshold,
+                kappa=kappa_of(pairs),
+                wrongly_passed=pairs.count((0.0, 1.0)),
+                wrongly_failed=pairs.count((1.0, 0.0)),
+            )
+        )
+    return found
+
+
 def _rubric(subject: str, opinions: Sequence[Opinion]) -> RubricReport:
     groups = pairs_by_response(opinions)
     judged = [one for one in opinions if one.value is not None]
@@ -234,5 +254,11 @@ def _notices(report: CalibrationReport, judged: Sequence[Opinion]) -> Iterator[s
         low, high = report.interval.low, report.interval.high
         if low < report.min_kappa <= high:
             yield f"{report.min_kappa:g} lies inside the interval of kappa: more labels would tell on which side it is."
+    best = max(report.thresholds, key=lambda one: (one.kappa or 0.0, one.threshold), default=None)
+    if best is not None and best.kappa is not None and report.kappa is not None and best.kappa > report.kappa + 1e-9:
+        yield (
+            f"Kappa would be highest, {best.kappa:.2f}, with a threshold of {best.threshold:.4g}. These labels chose "
+            "it: expect a little less of others."
+        )
     if report.close:
         yield f"{plural(report.close, 'verdict')} hung on a single vote: another time the judge may say otherwise."

@@ -40,6 +40,15 @@ class TableReport(WireModel):
     """By label, then by verdict."""
 
 
+class OtherThreshold(WireModel):
+    """How far judge and people would agree, were this the threshold."""
+
+    threshold: float
+    kappa: float | None = None
+    wrongly_passed: int
+    wrongly_failed: int
+
+
 class RubricReport(WireModel):
     """The agreement on one rubric."""
 
@@ -127,6 +136,8 @@ class CalibrationReport(WireModel):
     """The judge's values minus people's, on average: above 0 it is lenient."""
     table: TableReport
     rubrics: list[RubricReport] = Field(default_factory=list)
+    thresholds: list[OtherThreshold] = Field(default_factory=list)
+    """Where labels say pass or fail and scores have more than two values: each of those as the threshold."""
     close: int = 0
     """Labels whose verdict one vote could have turned."""
     unjudged: list[UnjudgedReport] = Field(default_factory=list)
