@@ -3,6 +3,9 @@
 `thresholds` holds every case to its thresholds. `regressions` holds the pull request to the base: what was red there
 doesn't block, what got significantly worse does, and what can't be compared (a new case, a new metric, an error of the
 agent that the base doesn't have) is held to its thresholds. A broken case never passes for want of history.
+
+An error of the agent is repeated like any other failure. If it shows again, and the base's history has no error of the
+agent in any case, it blocks without a test: an agent that never broke and now does has no rate to compare.
 """
 
 from __future__ import annotations
@@ -100,14 +103,14 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
     words = {one.case_id: one for one in decision.cases if one.metric == PASS}
     sorted_out = _SortedOut()
     again = _errors_again(compared.confirmations)
-    broke_before = {case.case_id for case in compared.base.cases if BROKE in case.outcomes}
+    breaks_there = any(BROKE in case.outcomes for case in compared.base.cases)
     for case in cases:
         if case.status == "failed" and case.case_id in blocks:
-            _sort(case, words.get(case.case_id), compared, again, broke_before, sorted_out)
+            _sort(case, words.get(case.case_id), compared, again, breaks_there, sorted_out)
     own = [
-        _reason("agent-error", "the agent breaks in", "which it does not on the base", sorted_out.agent_errors),
-        _reason("not-comparable", "", "and can't be compared with the base", sorted_out.not_comparable),
-        _reason("metric-not-comparable", "", "by a metric that the base has no score of", sorted_out.new_metrics),
+        _reason("agent-error", sorted_out.agent_errors, "broken by an error of the agent that the base does not have"),
+        _reason("not-comparable", sorted_out.not_comparable, "failed that can't be compared with the base"),
+        _reason("metric-not-comparable", sorted_out.new_metrics, "failed by a metric that the base has no score of"),
     ]
     reasons = [reason for reason in own if reason is not None]
     by_comparison = {one.case_id for one in decision.cases if one.blocking}
@@ -122,6 +125,8 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
         value = "failed"
     elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive":
         value = "inconclusive"
+    told = {case_id for one in decision.reasons if one.blocking for case_id in one.case_ids}
+    sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in told]
     notes = [*_not_held_against(sorted_out), *(_told(one) for one in decision.reasons if not one.blocking)]
     return Verdict(
         value=value,
@@ -156,7 +161,7 @@ def _sort(
     word: CaseDecision | None,
     compared: Compared,
     again: Mapping[str, tuple[int, int]],
-    broke_before: set[str],
+    breaks_there: bool,
     into: _SortedOut,
 ) -> None:
     known = compared.gathered.comparable.get(case.case_id)
@@ -167,13 +172,12 @@ def _sort(
         into.new_metrics.append(case)
     elif word.blocking:
         return  # The decision has its own reason for it.
-    elif broke and known.base_id not in broke_before:
-        errors, runs = again.get(case.case_id, (0, 0))
-        if errors or not runs:
-            into.agent_errors.append(case)
-        else:
-            into.error_once.append((case, runs))
+    elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
+        into.error_once.append((case, again[case.case_id][1]))
+    elif broke and not breaks_there:
+        into.agent_errors.append(case)
     else:
+        # An agent that breaks now and then on the base too is noise like any other: the statistics have spoken.
         into.as_before.append((case, word))
 
 
@@ -189,42 +193,41 @@ def _errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, i
     return found
 
 
-def _reason(code: str, before: str, after: str, cases: Sequence[CaseReport]) -> Reason | None:
-    if not cases:
-        return None
-    if before:
-        message = f"{before[0].upper()}{before[1:]} {plural(len(cases), 'case')}, {after}: {_names(cases)}"
-    else:
-        verb = "fails" if len(cases) == 1 else "fail"
-        message = f"{plural(len(cases), 'case')} {verb} {after}: {_names(cases)}"
-    return Reason(code=code, message=message)
+def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
+    return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
 
 
 def _not_held_against(found: _SortedOut) -> list[Reason]:
     notes = []
     for case, runs in found.error_once:
-        message = f"{case.eval_id}: the agent broke once and not again in {plural(runs, 'more run')}"
+        message = f"{case.case_id}: the agent broke once and not again in {plural(runs, 'more run')}"
         notes.append(Reason(code="agent-error-once", message=message))
     groups: dict[str, list[tuple[CaseReport, CaseDecision]]] = {}
     for case, word in found.as_before:
-        groups.setdefault(word.word, []).append((case, word))
-    for name, members in groups.items():
-        code, what = _AS_BEFORE.get(name, _AS_BEFORE["unchanged"])
-        verb = what[0] if len(members) == 1 else what[1]
-        shown = "; ".join(f"{case.eval_id}: {word.evidence}" for case, word in members[:_MOST_NAMES])
+        groups.setdefault(_why_not(word), []).append((case, word))
+    for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
+        shown = "; ".join(f"{case.case_id}: {word.evidence}" for case, word in members[:_MOST_NAMES])
         more = f"; and {len(members) - _MOST_NAMES:,} more" if len(members) > _MOST_NAMES else ""
-        notes.append(Reason(code=code, message=f"{plural(len(members), 'case')} {verb} ({shown}{more})"))
+        what = _NOT_HELD_AGAINST[code]
+        notes.append(Reason(code=code, message=f"{plural(len(members), 'case')} {what} ({shown}{more})"))
     return notes
 
 
-_AS_BEFORE = {
-    "unchanged": ("red-on-base", ("fails as on the base", "fail as on the base")),
-    "flaky as before": ("flaky-as-before", ("failed no more often than on the base",) * 2),
-    "suspicious": ("suspicious", ("looks worse, which is not shown", "look worse, which is not shown")),
-    "better": ("red-on-base", ("fails, less often than on the base", "fail, less often than on the base")),
-    "fixed": ("red-on-base", ("failed once, and is better than on the base",) * 2),
+def _why_not(word: CaseDecision) -> str:
+    """Why a failed case doesn't block. A base that never failed is never called flaky."""
+    if word.word == "suspicious" or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):
+        return "suspicious"
+    if word.base_mean == 1.0:
+        return "failed-at-first"
+    return "flaky-as-before" if word.word == "flaky as before" else "red-on-base"
+
+
+_NOT_HELD_AGAINST = {
+    "suspicious": "failed more often than on the base, which may be chance",
+    "failed-at-first": "failed at first and not again",
+    "flaky-as-before": "failed as now and then on the base",
+    "red-on-base": "failed as on the base",
 }
-"""By the word of a failed case that doesn't block: a code, and what to say of one and of several."""
 
 
 def _told(reason: DecisionReason) -> Reason:
@@ -240,7 +243,7 @@ def _informing(cases: Sequence[CaseReport], blocks: set[str]) -> list[Reason]:
 
 
 def _names(cases: Sequence[CaseReport]) -> str:
-    names = [case.eval_id for case in cases[:_MOST_NAMES]]
+    names = [case.case_id for case in cases[:_MOST_NAMES]]
     left = len(cases) - len(names)
     return ", ".join(names) + (f" and {left:,} more" if left else "")
 

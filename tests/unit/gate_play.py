@@ -1,0 +1,113 @@
+"""Plays a pull request through history, statistics and policy, with runs that were decided beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from history_samples import FILE, case, report
+
+from agent_eval.gate.decision import Budget, Decision
+from agent_eval.gate.evaluation import Compared, evaluate
+from agent_eval.gate.gathering import gather
+from agent_eval.gate.history import extend
+from agent_eval.gate.policy import Gate
+from agent_eval.gate.rejudging import apply_policy
+from agent_eval.gate.sequential import next_step
+from agent_eval.gate.verdict import Verdict
+from agent_eval.policy_file import policy_of
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import CaseReport
+
+MOST_STEPS = 50
+
+
+@dataclass(kw_only=True)
+class Story:
+    """What every case did and would do; the texts are those of history_samples."""
+
+    base: Mapping[str, str] = field(default_factory=dict)
+    """Runs on the base, a day each, the newest last; all end on the last day."""
+    head: Mapping[str, str] = field(default_factory=dict)
+    """The head's run."""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """What extra runs of the head would do, repeated as often as needed; "1" if nothing is said."""
+    base_more: Mapping[str, str] | None = None
+    """The same of the base; None: it can't be run."""
+    heads: Sequence[CaseReport] = ()
+    """Cases of the head that are more than a text."""
+    policy: str = ""
+    gate: Gate = "regressions"
+    pull_request: bool = True
+    extra_runs: int = 40
+
+
+@dataclass(kw_only=True)
+class Played:
+    cases: list[CaseReport]
+    confirmations: list[CaseReport]
+    history: HistoryReport | None
+    decision: Decision | None
+    verdict: Verdict
+    spent: int
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The notes by their code."""
+        return {note.code: note.message for note in self.verdict.notes}
+
+
+class _Source:
+    """Deals the runs of each case in their order."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts, self._made = texts, dict[str, int]()
+
+    def deal(self, case_id: str, count: int) -> CaseReport:
+        name = case_id.removeprefix(f"{FILE}:")
+        made = self._made.get(name, 0)
+        text = self._texts.get(name, "1")
+        self._made[name] = made + count
+        return case(name, "".join(text[(made + at) % len(text)] for at in range(count)), first_run=1 + made)
+
+
+def history_of(base: Mapping[str, str]) -> HistoryReport | None:
+    days = max(map(len, base.values()), default=0)
+    history = None
+    for day in range(days):
+        there = [case(name, told[day - days]) for name, told in base.items() if day - days >= -len(told)]
+        history = extend(history, report(*there, day=day))
+    return history
+
+
+def play(story: Story) -> Played:
+    policy, problems = policy_of(story.policy)
+    assert problems == []
+    history = history_of(story.base)
+    heads = [*[case(name, told) for name, told in story.head.items()], *story.heads]
+    cases = apply_policy(heads, policy, min_pass_rate=1.0)
+    sources = _Source(story.more), _Source(story.base_more or {})
+    made: tuple[list[CaseReport], list[CaseReport]] = ([], [])
+    spent = 0
+    compared = None
+    for _ in range(MOST_STEPS if history is not None else 0):
+        known = gather(cases, history, policy, num_runs=1, confirmations=made[0], base_confirmations=made[1])
+        budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
+        step = next_step(known.evidence, known.rules, budget)
+        if isinstance(step, Decision):
+            assert history is not None
+            compared = Compared(decision=step, gathered=known, base=history, confirmations=made[0])
+            break
+        for side, wanted, source in zip(made, (step.head, step.base), sources, strict=True):
+            side += [source.deal(case_id, count) for case_id, count in wanted.items()]
+        spent += sum(step.head.values()) + sum(step.base.values())
+    assert history is None or compared is not None, "it never decides"
+    verdict = evaluate(cases, policy, gate=story.gate, pull_request=story.pull_request, compared=compared)
+    return Played(
+        cases=cases,
+        confirmations=made[0],
+        history=history,
+        decision=compared.decision if compared is not None else None,
+        verdict=verdict,
+        spent=spent,
+    )

@@ -1,0 +1,215 @@
+"""One verdict from thresholds, comparison, policy and quarantine: the whole pure road, with real statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gate_play import Played, Story, play
+from history_samples import FILE, case
+
+from agent_eval.gate.policy import Gate
+
+TEN = "1" * 10
+STEADY = {f"ok{number}": TEN for number in range(9)}
+FINE = dict.fromkeys(STEADY, "1")
+
+
+def story(base: str | None, head: str, more: str = "1", **others: object) -> Story:
+    """One case `x` among nine that always pass; without a base it is new."""
+    there = STEADY if base is None else {**STEADY, "x": base}
+    return replace(Story(base=there, head={**FINE, "x": head}, more={"x": more}), **others)  # type: ignore[arg-type]
+
+
+def codes(played: Played) -> tuple[str, list[str], list[str]]:
+    return (
+        played.verdict.value,
+        [one.code for one in played.verdict.reasons],
+        [one.code for one in played.verdict.notes],
+    )
+
+
+X = f"{FILE}:x"
+
+
+def test_what_got_worse_blocks() -> None:
+    played = play(story(TEN, "0", "0"))
+
+    assert codes(played) == ("failed", ["case-worse"], [])
+    assert played.verdict.blocking == (X,)
+    assert played.verdict.mode == "regressions"
+
+
+def test_what_was_red_on_the_base_does_not() -> None:
+    played = play(story("0" * 10, "0", "0"))
+
+    assert codes(played) == ("passed", [], ["red-on-base"])
+    assert played.told["red-on-base"] == f"1 case failed as on the base ({X}: 0 of 1 now, 0 of 10 on base)"
+    assert played.verdict.blocking == ()
+
+
+def test_what_fails_now_and_then_on_the_base_does_not() -> None:
+    assert codes(play(story("1101011011", "0", "110")))[::2] == ("passed", ["flaky-as-before"])
+
+
+def test_one_failure_that_is_not_seen_again_does_not() -> None:
+    played = play(story(TEN, "0"))
+    assert codes(played)[::2] == ("passed", ["failed-at-first"])
+
+
+@pytest.mark.parametrize(
+    ("gate", "verdict"),
+    [
+        ("regressions", "passed"),
+        ("auto", "passed"),
+        ("thresholds", "failed"),
+        ("both", "failed"),
+        ("advisory", "passed"),
+    ],
+)
+def test_each_gate_on_a_case_that_is_red_on_the_base(gate: Gate, verdict: str) -> None:
+    played = play(story("0" * 10, "0", "0", gate=gate))
+    assert played.verdict.value == verdict
+    assert played.verdict.mode == ("regressions" if gate == "auto" else gate)
+
+
+def test_both_tells_the_reasons_of_both() -> None:
+    assert codes(play(story(TEN, "0", "0", gate="both")))[1] == ["case-worse", "failed"]
+
+
+def test_auto_without_a_pull_request_or_a_baseline_holds_to_thresholds() -> None:
+    push = play(story("0" * 10, "0", "0", gate="auto", pull_request=False))
+    first = play(Story(head={"x": "0"}, gate="auto"))
+    assert codes(push)[:2] == codes(first)[:2] == ("failed", ["failed"])
+    assert push.verdict.mode == first.verdict.mode == "thresholds"
+
+
+@pytest.mark.parametrize("gate", ["regressions", "both"])
+def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> None:
+    played = play(Story(head={"x": "0"}, gate=gate))
+    assert codes(played) == ("failed", ["failed"], ["no-baseline"])
+    assert played.told["no-baseline"] == "The thresholds decide, since there is no baseline"
+    assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).told["no-baseline"] == (
+        "The thresholds decide, since nothing of the base can be compared"
+    )
+
+
+def test_a_new_case_that_fails_blocks() -> None:
+    played = play(story(None, "0", "0"))
+    assert codes(played)[:2] == ("failed", ["not-comparable"])
+    assert played.verdict.reasons[0].message == f"1 case failed that can't be compared with the base: {X}"
+
+
+def test_a_changed_case_that_fails_blocks() -> None:
+    told = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")])
+    told.head = {name: run for name, run in FINE.items() if name != "ok0"}
+    assert codes(play(told))[:2] == ("failed", ["not-comparable"])
+
+
+def test_a_new_metric_that_fails_blocks() -> None:
+    head = case("x", "1")
+    head.metrics += case("x", "0", metric="safety_v1").metrics
+    head.status = "failed"
+    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head])
+    assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
+
+
+def test_an_error_of_the_agent_that_shows_again_blocks() -> None:
+    played = play(story(TEN, "x", "1x1111"))
+    assert codes(played)[:2] == ("failed", ["agent-error"])
+    assert played.verdict.blocking == (X,)
+
+
+def test_one_that_does_not_show_again_is_told() -> None:
+    played = play(story(TEN, "x"))
+    assert codes(played)[::2] == ("passed", ["agent-error-once"])
+    assert played.told["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
+
+
+def test_one_that_can_not_be_repeated_blocks() -> None:
+    assert "agent-error" in codes(play(story(TEN, "x", extra_runs=0)))[1]
+
+
+def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
+    told = story("1111x11111", "x", "1x1")
+    assert codes(play(told))[::2] == ("passed", ["flaky-as-before"])
+    elsewhere = replace(told, base={**STEADY, "x": TEN, "ok1": "11111x1111"})
+    assert codes(play(elsewhere))[0] == "passed"
+
+
+def test_a_broken_case_never_passes_for_want_of_history() -> None:
+    thin = dict.fromkeys(STEADY, "1")
+    told = Story(base={**thin, "x": "1"}, head={**FINE, "x": "0"}, more={"x": "0"})
+    assert play(told).verdict.value == "failed"
+    assert play(replace(told, base_more={})).verdict.value == "failed"
+    assert play(replace(told, extra_runs=0)).verdict.value != "passed"
+
+
+def test_what_could_not_be_judged_stays_inconclusive() -> None:
+    errored = play(story(TEN, "p"))
+    assert codes(errored)[:2] == ("inconclusive", ["provider-unavailable"])
+    assert codes(play(story(TEN, "-")))[:2] == ("inconclusive", ["stopped"])
+    worse = play(Story(base={**STEADY, "x": TEN}, head={**FINE, "ok0": "p", "x": "0"}, more={"x": "0"}))
+    assert codes(worse)[:2] == ("failed", ["case-worse", "provider-unavailable"])
+
+
+def test_without_cases_nothing_passes() -> None:
+    assert codes(play(Story(base=STEADY)))[:2] == ("inconclusive", ["no-cases"])
+
+
+def test_all_failed_as_on_the_base() -> None:
+    red = dict.fromkeys(STEADY, "0" * 10)
+    played = play(Story(base=red, head=dict.fromkeys(red, "0"), more=dict.fromkeys(red, "0")))
+    assert codes(played) == ("passed", [], ["red-on-base"])
+    assert played.told["red-on-base"].endswith("; and 6 more)")
+
+
+INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
+
+
+@pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
+def test_a_case_that_only_informs(gate: Gate) -> None:
+    played = play(story(TEN, "0", "0", gate=gate, policy=INFORMS))
+    assert codes(played)[:2] == ("passed", [])
+    assert played.told["informing"] == f"1 case that only informs failed: {X}"
+    assert codes(play(story(TEN, "p", gate=gate, policy=INFORMS)))[0] == "passed"
+
+
+def test_a_suite_in_which_nothing_blocks_passes() -> None:
+    told = Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n")
+    assert codes(play(told)) == ("passed", [], ["informing"])
+
+
+HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
+
+
+@pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
+@pytest.mark.parametrize("head", ["0", "x", "p"])
+def test_a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
+    played = play(story(TEN, head, "0", gate=gate, policy=HELD))
+    assert codes(played)[:2] == ("passed", [])
+    assert "quarantined" in played.told
+    assert played.spent == 0, "nothing is spent on what doesn't decide"
+
+
+def test_advice_says_what_would_have_been() -> None:
+    played = play(story(TEN, "0", "0", gate="advisory"))
+    assert codes(played)[:2] == ("passed", [])
+    assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base")
+    assert play(story(TEN, "p", gate="advisory")).told["provider-unavailable"].startswith("Would be inconclusive: ")
+    assert play(Story(head={"x": "0"}, gate="advisory")).told["failed"] == "Would fail: 1 of 1 case"
+
+
+def test_advice_of_a_gate_that_was_broken_off_is_none() -> None:
+    assert codes(play(story(TEN, "-", gate="advisory")))[:2] == ("inconclusive", ["stopped"])
+
+
+def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it_says_so() -> None:
+    entry = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
+    base = {**STEADY}
+    head = Story(base=base, heads=[case(name, scores=[0.6]) for name in STEADY], policy=entry, more={})
+    assert play(head).verdict.value == "failed"
+    informed = play(replace(head, policy=f"{entry}blocking = false\n"))
+    assert informed.verdict.value == "passed"
+    assert any("response_match_score" in note.message for note in informed.verdict.notes)
+    assert play(replace(head, policy="")).verdict.value == "passed", "every case still passes"
