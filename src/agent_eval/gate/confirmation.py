@@ -18,8 +18,8 @@ from agent_eval.gate.statistics import dealt, exact_p, upper_tails
 
 _ODDS = (6.0, 20.0, 100.0)
 """By how much the odds of failing may have grown in a case that got worse: from 1% to 6%, to 17%, to 50%."""
-_STEPS = 50
-"""Log likelihood ratios are rounded to 1/50; the distribution of their sum stays exact."""
+_STEPS = 20
+"""Log likelihood ratios are rounded to 1/20; the distribution of their sum stays exact."""
 _DROPS = (0.3, 0.6)
 """Drops of the pass rate for which it is worth to go on."""
 
@@ -116,7 +116,8 @@ def pooled_p(trials: Iterable[Trial]) -> float:
     Returns:
         0 to 1. Valid at any time: it is at least what it will be when all planned runs are made, however they end.
     """
-    return _pooled(tuple(sorted(trials)))
+    found = tuple(sorted(trials))
+    return _pooled(found) if found else 1.0
 
 
 @lru_cache(maxsize=65536)

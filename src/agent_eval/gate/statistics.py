@@ -8,6 +8,7 @@ whether or not it is the same as another case's, doesn't matter. What breaks it 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NORMAL = NormalDist()
+_FEW = 8
+"""So many equal summands are added one by one, more by squaring."""
 _SAME = 1e-12
 """Sums of the same scores in another order differ by this much; they count as equal, which errs to the safe side."""
 
@@ -264,16 +267,14 @@ def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power
     """
     if not cases:
         return None
-    groups: dict[tuple[float, int, int], int] = {}
-    for case in cases:
-        groups[case] = groups.get(case, 0) + 1
+    groups = Counter(cases)
 
     def spread(drop: float) -> float:
-        variance = 0.0
+        variances = []
         for (rate, head, base), count in groups.items():
             now = min(1.0, rate + drop)
-            variance += count * (now * (1 - now) / head + rate * (1 - rate) / base)
-        return math.sqrt(variance) / len(cases)
+            variances.append(count * (now * (1 - now) / head + rate * (1 - rate) / base))
+        return math.sqrt(math.fsum(variances)) / len(cases)
 
     def reached(drop: float) -> float:
         return math.fsum(count * min(drop, 1 - rate) for (rate, _, _), count in groups.items()) / len(cases)
@@ -313,7 +314,11 @@ def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int
     sums = np.ones(1)
     for (start, chances), count in sorted(parts.items()):
         low += start * count
-        sums = _convolved(sums, _power(np.array(chances), count))
+        part = np.array(chances)
+        if count > _FEW:
+            part, count = _power(part, count), 1
+        for _ in range(count):
+            sums = _convolved(sums, part)
     return low, np.minimum(1.0, np.cumsum(sums[::-1])[::-1]).tolist()
 
 
@@ -332,7 +337,14 @@ def _power(chances: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 def _convolved(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
-    return np.convolve(one, two)
+    (places,) = two.nonzero()
+    if 8 * len(places) > len(two):
+        return np.convolve(one, two)
+    # A few values far apart: to add them up one by one is faster, and as exact.
+    result = np.zeros(len(one) + len(two) - 1)
+    for place in places.tolist():
+        result[place : place + len(one)] += two[place] * one
+    return result
 
 
 if TYPE_CHECKING:

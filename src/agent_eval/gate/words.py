@@ -254,9 +254,10 @@ def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[
             rate = (failed(head) + failed(base) + 0.3) / (len(head) + len(base) + 0.6)
             groups.append((rate, len(head), len(base)))
         return detectable_drop(groups, level)
-    variance = 0.0
+    variances = []
     for head, base in pairs:
         pool = (*head, *base)
         mean = fsum(pool) / len(pool)
-        variance += fsum((value - mean) ** 2 for value in pool) / (len(pool) - 1) * (1 / len(head) + 1 / len(base))
-    return detectable_shift(sqrt(variance) / len(pairs), level)
+        spread = fsum((value - mean) ** 2 for value in pool) / (len(pool) - 1)
+        variances.append(spread * (1 / len(head) + 1 / len(base)))
+    return detectable_shift(sqrt(fsum(variances)) / len(pairs), level)

@@ -1,0 +1,120 @@
+"""The suite's tests: exact where they say so, unmoved by order."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.gate import screening
+from agent_eval.gate.screening import Table, suite_p, suite_scores_p
+from agent_eval.gate.statistics import exact_p
+
+
+def rng(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+tables = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(1, 3)).flatmap(
+        lambda runs: st.builds(
+            Table, st.integers(0, runs[0]), st.just(runs[0]), st.integers(0, runs[1]), st.just(runs[1])
+        )
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(tables)
+@settings(max_examples=60, deadline=None)
+def test_the_suite_counts_all_deals_of_all_cases(found: list[Table]) -> None:
+    weights = [screening._weight(table.head_failures + table.base_failures, table.head + table.base) for table in found]
+    seen = sum(weight * table.head_failures for weight, table in zip(weights, found, strict=True))
+    deals = []
+    for table in found:
+        failures = table.head_failures + table.base_failures
+        runs = [1] * failures + [0] * (table.head + table.base - failures)
+        deals.append([sum(deal) for deal in combinations(runs, table.head)])
+    sums = [sum(w * k for w, k in zip(weights, deal, strict=True)) for deal in product(*deals)]
+    assert suite_p(Counter(found), rng()) == pytest.approx(sum(value >= seen for value in sums) / len(sums))
+
+
+def test_one_case_is_fishers() -> None:
+    for k in range(4):
+        assert suite_p({Table(k, 3, 1, 5): 1}, rng()) == pytest.approx(exact_p(k, 3, 1, 5))
+
+
+def test_drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        Table(0, 1, 0, 10): 40,
+        Table(1, 1, 0, 10): 1,
+        Table(1, 1, 3, 10): 4,
+        Table(1, 2, 2, 10): 2,
+        Table(0, 1, 3, 10): 4,
+    }
+    computed = suite_p(found, rng())
+    monkeypatch.setattr(screening, "_MOST_SUMS", 0)
+    drawn = suite_p(found, rng(2), draws=200_000)
+    assert 0.0001 < computed < 0.1
+    assert drawn == pytest.approx(computed, rel=0.6)
+    assert drawn == suite_p(found, rng(2), draws=200_000)
+
+
+def test_a_case_without_runs_on_a_side_says_nothing() -> None:
+    some = {Table(1, 1, 0, 10): 2, Table(0, 1, 1, 10): 3}
+    assert suite_p({**some, Table(1, 1, 0, 0): 50, Table(0, 0, 3, 5): 50}, rng()) == suite_p(some, rng())
+
+
+def test_the_suite_keeps_its_error_rate() -> None:
+    values = rng(4)
+    found = []
+    for _ in range(1500):
+        rates = values.choice([0.0, 0.05, 0.2, 0.5], size=20)
+        head, base = values.binomial(1, rates), values.binomial(10, rates)
+        cases = Counter(Table(int(k), 1, int(b), 10) for k, b in zip(head, base, strict=True))
+        found.append(suite_p(cases, rng()))
+    for alpha in (0.015, 0.05, 0.2):
+        assert np.mean(np.array(found) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(found))
+
+
+def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
+    values = rng(5)
+    quiet, loud = [], []
+    for trial in range(300):
+        means = values.uniform(0.5, 0.9, 12)
+        base = values.normal(means[:, None], 0.1, (12, 6))
+        head = values.normal(means, 0.1)
+        quiet.append(suite_scores_p([([h], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
+        loud.append(suite_scores_p([([h - 0.15], list(b)) for h, b in zip(head, base, strict=True)], rng(trial)))
+    for alpha in (0.05, 0.2):
+        assert np.mean(np.array(quiet) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(quiet))
+    assert np.mean(np.array(loud) <= 0.05) > 0.95
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
+    values = random.Random(3)
+    cases = [([values.random() for _ in range(runs)], [values.random() for _ in range(6)]) for _ in range(15)]
+    first = suite_scores_p(cases, rng(9))
+    for _ in range(5):
+        values.shuffle(cases)
+        shuffled = [(values.sample(head, len(head)), values.sample(base, len(base))) for head, base in cases]
+        assert suite_scores_p(shuffled, rng(9)) == first
+
+
+def test_several_head_runs_are_dealt_without_replacement() -> None:
+    """Against counting: two runs of the head of one case."""
+    head, base = [0.2, 0.4], [0.5, 0.9, 0.3, 0.8]
+    pool = [*head, *base]
+    sums = [sum(deal) for deal in combinations(pool, 2)]
+    counted = sum(value <= sum(head) + 1e-12 for value in sums) / len(sums)
+    drawn = suite_scores_p([(head, base)], rng(1), draws=20_000)
+    assert drawn == pytest.approx(counted, rel=0.7)
+    assert suite_scores_p([], rng()) == 1.0

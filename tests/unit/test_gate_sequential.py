@@ -1,0 +1,393 @@
+"""The gate as it is asked: what it wants to run, when it stops, what it says."""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from inline_snapshot import snapshot
+
+from agent_eval.gate.decision import Budget, CaseDecision, Decision, MetricRule, Rules, Runs
+from agent_eval.gate.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.sequential import next_step
+
+YES, NO = 1.0, 0.0
+Draw = Callable[[str, str], float]
+DEFAULT, UNLIMITED = Rules(), Budget()
+
+
+def case(
+    case_id: str, head: Sequence[float], base: Sequence[float], metric: str = PASS, **more: object
+) -> CaseEvidence:
+    series = Series(head_screen=tuple(head), base=tuple(base), **more)  # type: ignore[arg-type]
+    return CaseEvidence(case_id=case_id, metrics={metric: series})
+
+
+def steady(count: int) -> list[CaseEvidence]:
+    return [case(f"steady{index}", [YES], [YES] * 10) for index in range(count)]
+
+
+def run(
+    evidence: Sequence[CaseEvidence], draw: Draw, rules: Rules = DEFAULT, budget: Budget = UNLIMITED
+) -> tuple[Decision, list[Runs]]:
+    """Plays the pipeline: makes the runs that are wanted; draw("head" or "base", case id) is the value of one."""
+    found = list(evidence)
+    asked: list[Runs] = []
+    for _ in range(100):
+        step = next_step(found, rules, budget)
+        if isinstance(step, Decision):
+            return step, asked
+        asked.append(step)
+        for index, one in enumerate(found):
+            head, base = step.head.get(one.case_id, 0), step.base.get(one.case_id, 0)
+            metrics = {
+                name: replace(
+                    series,
+                    head_confirm=(*series.head_confirm, *(draw("head", one.case_id) for _ in range(head))),
+                    base_confirm=(*series.base_confirm, *(draw("base", one.case_id) for _ in range(base))),
+                )
+                for name, series in one.metrics.items()
+            }
+            found[index] = CaseEvidence(case_id=one.case_id, metrics=metrics)
+        if budget.extra_runs is not None:
+            budget = replace(budget, extra_runs=budget.extra_runs - sum(step.head.values()) - sum(step.base.values()))
+    raise AssertionError("it never decides")
+
+
+def of(decision: Decision, case_id: str) -> CaseDecision:
+    return next(one for one in decision.cases if one.case_id == case_id)
+
+
+def always(value: float) -> Draw:
+    return lambda side, case_id: value
+
+
+def broken_head(side: str, case_id: str) -> float:
+    return YES if side == "base" else NO
+
+
+def test_all_is_well() -> None:
+    decision, asked = run(steady(10), always(YES))
+    assert not asked
+    assert decision.outcome == "passed" and not decision.reasons and decision.extra_runs == 0
+    assert {one.word for one in decision.cases} == {"unchanged"}
+    assert decision.suites[0].p_value == 1.0
+
+
+def test_a_broken_case_is_confirmed_and_named() -> None:
+    decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head)
+    assert all(set(step.head) == {"bad"} and not step.base for step in asked)
+    assert decision.outcome == "failed"
+    assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ("bad",))]
+    bad = of(decision, "bad")
+    assert (bad.word, bad.blocking, bad.evidence) == snapshot(("broken", True, "0 of 9 now, 10 of 10 on base"))
+    assert bad.p_value is not None and bad.p_adjusted is not None and bad.p_value <= bad.p_adjusted <= 0.05
+    assert decision.extra_runs == 9 == sum(step.head["bad"] for step in asked)
+
+
+def test_an_innocent_case_is_dropped_soon() -> None:
+    decision, asked = run([*steady(29), case("once", [NO], [YES] * 9 + [NO])], always(YES))
+    assert sum(sum(step.head.values()) for step in asked) <= 6
+    assert decision.outcome == "passed"
+    assert of(decision, "once").word == "flaky as before"
+
+
+def test_a_case_that_is_red_on_base_gets_no_runs() -> None:
+    decision, asked = run([*steady(29), case("red", [NO], [NO] * 10)], always(NO))
+    assert not asked and decision.outcome == "passed"
+    assert of(decision, "red").word == "unchanged"
+
+
+def test_fixed_and_better() -> None:
+    evidence = [
+        *steady(20),
+        case("fixed", [YES] * 3, [NO] * 10),
+        case("better", [YES] * 6 + [NO], [NO] * 9 + [YES]),
+        case("same", [YES], [YES] * 5 + [NO] * 5),
+    ]
+    decision, _ = run(evidence, always(YES))
+    words = {one.case_id: one.word for one in decision.cases if not one.case_id.startswith("steady")}
+    assert words["fixed"] == "fixed" and words["same"] == "unchanged"
+
+
+def test_several_cases_that_are_somewhat_worse_fail_together() -> None:
+    flips = {name: iter([NO, NO, YES] * 9) for name in ("a", "b", "c", "d")}
+    evidence = [*steady(26), *(case(name, [NO], [YES] * 8 + [NO] * 2) for name in flips)]
+    decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
+    assert decision.outcome == "failed"
+
+
+def test_the_whole_suite_gets_worse() -> None:
+    evidence = [case(f"c{index}", [YES if index % 5 else NO], [YES] * 10) for index in range(30)]
+    decision, _ = run(evidence, always(YES))
+    assert decision.outcome == "failed"
+    reason = decision.reasons[0]
+    assert reason.code == "suite-worse"
+    assert reason.message == snapshot("The suite as a whole got worse: 20.0 points lower over 30 cases (p = 5.6e-07)")
+    suite = decision.suites[0]
+    assert suite.drop == pytest.approx(0.2) and suite.interval is not None
+    assert suite.interval[0] < 0.2 < suite.interval[1]
+    assert suite.minimum_detectable_drop is not None and 0.05 < suite.minimum_detectable_drop < 0.3
+
+
+def test_a_suite_on_the_brink_gets_a_second_look() -> None:
+    heads = [NO] + [YES] * 29
+    evidence = [case(f"c{index}", [value], [YES] * 10) for index, value in enumerate(heads)]
+    decision, asked = run(evidence, always(YES))
+    assert "second look" in asked[-1].why
+    confirmed = {name for step in asked[:-1] for name in step.head}
+    assert asked[-1].head == {f"c{index}": 1 for index in range(30) if f"c{index}" not in confirmed}
+    assert decision.outcome == "passed"
+    assert decision.suites[0].p_again is not None
+
+
+# History
+
+
+@pytest.mark.parametrize("stored", [0, 1, 2, 3, 4, 5, 10])
+@pytest.mark.parametrize("can_run_base", [False, True])
+@pytest.mark.parametrize("mode", ["auto", "always", "never"])
+def test_a_broken_case_never_passes(stored: int, can_run_base: bool, mode: str) -> None:
+    evidence = [*(case(f"s{index}", [YES], [YES] * stored) for index in range(9)), case("bad", [NO], [YES] * stored)]
+    rules = Rules(confirm_on_base=mode)  # type: ignore[arg-type]
+    decision, _ = run(evidence, broken_head, rules, Budget(can_run_base=can_run_base))
+    assert decision.outcome == "failed"
+    bad = of(decision, "bad")
+    assert bad.word == "broken" and bad.blocking
+    assert bad.by == ("threshold" if stored < 5 and (mode == "never" or not can_run_base) else bad.by)
+
+
+def test_a_thin_base_is_run_for_the_suspicious_alone() -> None:
+    evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), case("bad", [NO], [YES])]
+    decision, asked = run(evidence, broken_head, Rules(), Budget(can_run_base=True))
+    assert {name for step in asked for name in step.base} == {"bad"}
+    assert sum(step.base.get("bad", 0) for step in asked) == 9
+    assert of(decision, "bad").by == "comparison"
+
+
+def test_always_compares_runs_of_the_same_day_alone() -> None:
+    """Stored runs of better days count for nothing."""
+    rules, budget = Rules(confirm_on_base="always"), Budget(can_run_base=True)
+    evidence = [*steady(9), case("bad", [NO], [YES] * 10)]
+    decision, asked = run(evidence, always(NO), rules, budget)
+    assert decision.outcome == "passed"
+    assert 3 <= sum(step.base.get("bad", 0) for step in asked) <= 10
+    decision, _ = run(evidence, broken_head, rules, budget)
+    assert decision.outcome == "failed"
+
+
+def test_what_would_decide_is_said() -> None:
+    flips = iter([NO, NO, YES, NO, NO, YES] * 5)
+    evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), case("odd", [NO], [YES])]
+    decision, _ = run(evidence, lambda side, name: next(flips) if name == "odd" else YES)
+    assert decision.outcome == "inconclusive"
+    odd = of(decision, "odd")
+    assert odd.undecided and odd.word == "suspicious" and not odd.blocking
+    assert odd.would_decide == snapshot("1 more run of the base would decide")
+    assert decision.reasons[0].code == "thin-base"
+
+
+# Budgets
+
+
+def test_a_budget_is_kept() -> None:
+    evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
+    for extra in range(0, 40, 7):
+        decision, asked = run(evidence, broken_head, Rules(), Budget(extra_runs=extra))
+        assert decision.extra_runs == sum(sum(step.head.values()) for step in asked) <= extra
+        assert decision.outcome in {"failed", "inconclusive"}
+
+
+def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
+    decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head, Rules(), Budget(extra_runs=0))
+    assert not asked and decision.outcome == "inconclusive"
+    assert decision.reasons[0].code == "budget"
+    assert decision.reasons[0].message == snapshot(
+        "1 suspicious case could not be run again: bad (0 of 1 now, 10 of 10 on base). More confirmation runs would "
+        "decide; the budget for extra runs allows none"
+    )
+
+
+# Rules
+
+
+def test_a_tolerance_keeps_small_drops_from_blocking() -> None:
+    evidence = [*steady(29), case("bad", [NO], [YES] * 10)]
+    rules = Rules(metrics={PASS: MetricRule()}, cases={"bad": {PASS: MetricRule(max_drop=1.0)}})
+    decision, _ = run(evidence, broken_head, rules)
+    assert not of(decision, "bad").blocking and decision.outcome == "passed"
+
+
+def test_what_only_informs_gets_no_runs_and_blocks_nothing() -> None:
+    evidence = [case(f"c{index}", [NO], [YES] * 10) for index in range(9)]
+    decision, asked = run(evidence, broken_head, Rules(metrics={PASS: MetricRule(blocking=False)}))
+    assert not asked and decision.outcome == "passed"
+    assert [reason.code for reason in decision.reasons] == ["suite-worse"] and not decision.reasons[0].blocking
+
+
+def test_metrics_share_the_error_rate() -> None:
+    """A drop that is enough for one metric alone may not be for one of twenty."""
+    evidence = [
+        CaseEvidence(
+            case_id=f"c{index}",
+            metrics={
+                f"m{number}": Series(head_screen=(0.55 if number == 0 else 0.7,), base=(0.5, 0.6, 0.7, 0.8, 0.9))
+                for number in range(20)
+            },
+        )
+        for index in range(6)
+    ]
+    alone, _ = run(evidence, always(0.7), Rules(metrics={"m0": MetricRule()}), Budget(extra_runs=0))
+    many, _ = run(
+        evidence, always(0.7), Rules(metrics={f"m{n}": MetricRule() for n in range(20)}), Budget(extra_runs=0)
+    )
+    p_alone, p_many = alone.suites[0].p_adjusted, min(suite.p_adjusted or 0.0 for suite in many.suites)
+    assert p_alone is not None
+    assert p_many == pytest.approx(min(1.0, 20 * p_alone), rel=0.5)
+    own = Rules(metrics={f"m{n}": MetricRule(alpha=0.05 if n == 0 else None) for n in range(20)})
+    apart, _ = run(evidence, always(0.7), own, Budget(extra_runs=0))
+    assert next(suite.p_adjusted for suite in apart.suites if suite.metric == "m0") == p_alone
+
+
+def test_scores_of_one_case_that_fall_are_named() -> None:
+    values = random.Random(2)
+    evidence = [
+        case(f"c{index}", [values.gauss(0.8, 0.03)], [values.gauss(0.8, 0.03) for _ in range(10)], "score")
+        for index in range(20)
+    ]
+    evidence.append(case("bad", [0.4], [values.gauss(0.8, 0.03) for _ in range(10)], "score", threshold=0.5))
+    rules = Rules(metrics={"score": MetricRule()})
+    decision, asked = run(evidence, lambda side, name: values.gauss(0.4 if name == "bad" else 0.8, 0.03), rules)
+    bad = of(decision, "bad")
+    assert decision.outcome == "failed" and bad.word == "worse" and bad.blocking
+    assert bad.evidence == snapshot("0.38 now (6 runs), 0.81 on base (10 runs)")
+    assert sum(step.head.get("bad", 0) for step in asked) <= 15
+
+
+def test_a_tolerance_of_scores_is_part_of_the_test() -> None:
+    values = random.Random(2)
+    evidence = [
+        case(f"c{index}", [values.gauss(0.75, 0.02)], [values.gauss(0.8, 0.02) for _ in range(10)], "score")
+        for index in range(20)
+    ]
+    strict, _ = run(evidence, lambda side, name: values.gauss(0.75, 0.02), Rules(metrics={"score": MetricRule()}))
+    assert strict.outcome == "failed"
+    lax, _ = run(
+        evidence, lambda side, name: values.gauss(0.75, 0.02), Rules(metrics={"score": MetricRule(max_drop=0.1)})
+    )
+    assert lax.outcome == "passed" and not lax.extra_runs
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.5, -0.1])
+def test_alpha_has_a_range(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha must be between 0 and 1"):
+        Rules(alpha=alpha)
+    with pytest.raises(ValueError, match="alpha must be between 0 and 1"):
+        Rules(metrics={PASS: MetricRule(alpha=alpha)})
+
+
+def test_days_belong_to_runs() -> None:
+    with pytest.raises(ValueError, match="base_days has 1 entries for 2 runs"):
+        Series(base=(1.0, 0.0), base_days=("a",))
+
+
+# Nothing depends on order, all on the seed
+
+
+def mixed(seed: int) -> list[CaseEvidence]:
+    values = random.Random(seed)
+    found = []
+    for index in range(25):
+        rate = values.choice([1.0, 0.95, 0.8, 0.5])
+        head, base = [float(values.random() < rate - 0.15)], [float(values.random() < rate) for _ in range(10)]
+        confirm = tuple(float(values.random() < rate - 0.3) for _ in range(0 if head[0] else 3))
+        passes = Series(head_screen=tuple(head), base=tuple(base), head_confirm=confirm)
+        scores = Series(
+            head_screen=(values.gauss(0.6, 0.1),),
+            base=tuple(values.gauss(0.7, 0.1) for _ in range(10)),
+            head_confirm=tuple(values.gauss(0.6, 0.1) for _ in confirm),
+            threshold=0.5,
+        )
+        found.append(CaseEvidence(case_id=f"c{index}", metrics={PASS: passes, "score": scores}))
+    return found
+
+
+RULES = Rules(metrics={PASS: MetricRule(), "score": MetricRule(max_drop=0.02)})
+
+
+@pytest.mark.parametrize("extra", [0, None])
+@pytest.mark.parametrize("seed", range(4))
+def test_order_does_not_matter(seed: int, extra: int | None) -> None:
+    evidence = mixed(seed)
+    values = random.Random(seed)
+    first = next_step(evidence, RULES, Budget(extra_runs=extra))
+    for _ in range(3):
+        values.shuffle(evidence)
+        shuffled = [
+            CaseEvidence(
+                case_id=one.case_id,
+                metrics={
+                    name: replace(
+                        series,
+                        base=tuple(values.sample(series.base, len(series.base))),
+                        head_confirm=tuple(values.sample(series.head_confirm, len(series.head_confirm))),
+                    )
+                    for name, series in reversed(list(one.metrics.items()))
+                },
+            )
+            for one in evidence
+        ]
+        again = next_step(shuffled, RULES, Budget(extra_runs=extra))
+        if isinstance(first, Decision):
+            assert isinstance(again, Decision)
+            assert (again.outcome, again.suites) == (first.outcome, first.suites)
+            assert sorted(again.cases, key=repr) == sorted(first.cases, key=repr)
+        else:
+            assert again == first
+
+
+def test_the_same_seed_gives_the_same_verdict() -> None:
+    evidence = mixed(2)
+    one, two = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
+    assert one == two
+    other = next_step(evidence, replace(RULES, seed=1), Budget(extra_runs=0))
+    assert isinstance(one, Decision) and isinstance(other, Decision)
+    assert one.suites[0] == other.suites[0], "what is exact needs no seed"
+    assert one.suites[1].p_value != other.suites[1].p_value
+
+
+def test_ten_thousand_cases_in_seconds() -> None:
+    values = random.Random(1)
+    evidence = []
+    for index in range(10_000):
+        rate = values.choice([1.0, 1.0, 0.95, 0.8])
+        metrics = {
+            PASS: Series(
+                head_screen=(float(values.random() < rate),),
+                base=tuple(float(values.random() < rate) for _ in range(10)),
+            )
+        }
+        for name in ("a", "b"):
+            mean = values.uniform(0.6, 0.9)
+            metrics[name] = Series(
+                head_screen=(values.gauss(mean - 0.02, 0.1),),
+                base=tuple(values.gauss(mean, 0.1) for _ in range(10)),
+                threshold=0.5,
+            )
+        evidence.append(CaseEvidence(case_id=f"c{index}", metrics=metrics))
+    rules = Rules(metrics={name: MetricRule() for name in (PASS, "a", "b")})
+    unit = 1024 if sys.platform == "linux" else 1
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    begun = time.process_time()
+    decision = next_step(evidence, rules, Budget(extra_runs=0))
+    taken = time.process_time() - begun
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before
+    assert isinstance(decision, Decision) and len(decision.cases) == 30_000
+    assert {suite.metric for suite in decision.suites} == {PASS, "a", "b"}
+    assert taken < 5
+    assert grown < 300e6

@@ -1,0 +1,265 @@
+"""The tests and intervals beside brute force and beside scipy."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.gate.statistics import (
+    clustered_mean,
+    dealt,
+    detectable_drop,
+    detectable_shift,
+    exact_p,
+    holm,
+    pass_at_k,
+    pass_hat_k,
+    permutation_p,
+    sequential_p,
+    t_quantile,
+    upper_tails,
+    wilson,
+)
+
+
+def rng(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def by_enumeration(head_failures: int, head: int, base_failures: int, base: int) -> float:
+    runs = [1] * (head_failures + base_failures) + [0] * (head + base - head_failures - base_failures)
+    deals = list(combinations(range(len(runs)), head))
+    return sum(sum(runs[index] for index in deal) >= head_failures for deal in deals) / len(deals)
+
+
+ALL_SMALL = [
+    (k, head, b, base) for head in range(1, 6) for base in range(1, 6) for k in range(head + 1) for b in range(base + 1)
+]
+
+
+def test_the_exact_test_counts_all_deals() -> None:
+    for table in ALL_SMALL:
+        assert exact_p(*table) == pytest.approx(by_enumeration(*table), rel=1e-12), table
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) -> None:
+    k, b = data.draw(st.integers(0, head)), data.draw(st.integers(0, base))
+    fisher = scipy.stats.fisher_exact(np.array([[k, head - k], [b, base - b]]), alternative="greater")
+    assert exact_p(k, head, b, base) == pytest.approx(fisher.pvalue, rel=1e-9)
+    assert exact_p(k, head, b, base) == pytest.approx(
+        scipy.stats.hypergeom.sf(k - 1, head + base, k + b, head), rel=1e-9
+    )
+
+
+def test_a_side_without_runs_says_nothing() -> None:
+    assert exact_p(5, 5, 0, 0) == 1.0
+    assert exact_p(0, 0, 3, 5) == 1.0
+    assert permutation_p([], [1.0], rng()) == 1.0
+
+
+def test_five_failures_against_one_pass_are_one_in_six() -> None:
+    assert exact_p(5, 5, 0, 1) == pytest.approx(1 / 6)
+
+
+@given(st.integers(0, 12), st.integers(1, 6), st.integers(1, 6))
+def test_deals_are_a_distribution(failures: int, head: int, base: int) -> None:
+    failures = min(failures, head + base)
+    low, chances = dealt(failures, head, base)
+    assert math.fsum(chances) == pytest.approx(1)
+    mean = math.fsum((low + index) * chance for index, chance in enumerate(chances))
+    assert mean == pytest.approx(failures * head / (head + base))
+
+
+# Multiples of 1/16: their sums are the same in every order, so that scipy sees the ties that there are.
+scores = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.4375, 0.5, 0.875, 1.0]), min_size=1, max_size=4)
+
+
+@given(scores, scores)
+@settings(max_examples=30, deadline=None)
+def test_permutations_of_scores_are_scipys(head: list[float], base: list[float]) -> None:
+    def lower(one: list[float], two: list[float]) -> float:
+        return math.fsum(one) / len(one) - math.fsum(two) / len(two)
+
+    ours = permutation_p(head, base, rng())
+    if len(head) > 1 and len(base) > 1:
+        theirs = scipy.stats.permutation_test(
+            (head, base), lower, vectorized=False, alternative="less", n_resamples=999
+        )
+        assert ours == pytest.approx(theirs.pvalue)
+    assert ours == permutation_p(head[::-1], base[::-1], rng(7))
+
+
+def test_permutations_of_zeros_and_ones_are_the_exact_test() -> None:
+    for k, head, b, base in ALL_SMALL[::7]:
+        ours = permutation_p([0.0] * k + [1.0] * (head - k), [0.0] * b + [1.0] * (base - b), rng())
+        assert ours == pytest.approx(exact_p(k, head, b, base)), (k, head, b, base)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_drawn_permutations_are_near_the_counted_ones(seed: int) -> None:
+    values = random.Random(seed)
+    head = [values.gauss(0.55, 0.2) for _ in range(6)]
+    base = [values.gauss(0.7, 0.2) for _ in range(8)]
+    exact = permutation_p(head, base, rng())
+    drawn = permutation_p(head, base, rng(seed), exact=0)
+    # 9,999 draws, or 20 exceedances if they come sooner: a relative error of 1/sqrt(20) is one sigma.
+    assert drawn == pytest.approx(exact, rel=0.9, abs=0.001)
+    assert drawn == permutation_p(head, base, rng(seed), exact=0)
+
+
+def test_a_drawn_p_value_is_never_zero() -> None:
+    assert permutation_p([0.0] * 10, [1.0] * 10, rng(), exact=0, draws=99) == 1 / 100
+
+
+def test_drawn_p_values_keep_their_error_rate() -> None:
+    """P(p <= a) <= a, for the early end as for the late one."""
+    values = rng(3)
+    found = []
+    for _ in range(600):
+        level = values.random()
+        found.append(sequential_p(lambda count, level=level: values.random(count) <= level, draws=399, width=1))
+    for alpha in (0.01, 0.05, 0.2, 0.5):
+        share = np.mean(np.array(found) <= alpha)
+        assert share <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(found))
+
+
+def test_the_early_end_counts_draws_until_the_twentieth_hit() -> None:
+    hits = iter([True, False] * 200)
+
+    def exceed(count: int) -> np.ndarray:
+        return np.array([next(hits) for _ in range(count)])
+
+    assert sequential_p(exceed, draws=999, width=1) == 20 / 39
+
+
+p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
+
+
+@given(p_values)
+def test_holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
+    """An adjusted value is the largest of Bonferroni's over all subsets that contain it."""
+    adjusted = holm(values)
+    for index in range(len(values)):
+        others = [position for position in range(len(values)) if position != index]
+        worst = max(
+            min(1.0, (size + 1) * min(values[one] for one in (*subset, index)))
+            for size in range(len(values))
+            for subset in combinations(others, size)
+        )
+        assert adjusted[index] == pytest.approx(worst)
+
+
+def test_holms_textbook_example() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@given(st.integers(0, 50), st.integers(1, 50))
+def test_wilson_is_scipys(successes: int, runs: int) -> None:
+    successes = min(successes, runs)
+    theirs = scipy.stats.binomtest(successes, runs).proportion_ci(0.95, "wilson")
+    assert wilson(successes, runs) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_wilson_without_runs() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 29, 299])
+@pytest.mark.parametrize("probability", [0.9, 0.95, 0.975, 0.995])
+def test_quantiles_of_t_are_scipys(probability: float, freedom: int) -> None:
+    assert t_quantile(probability, freedom) == pytest.approx(scipy.stats.t.ppf(probability, freedom), abs=1e-4)
+
+
+def clustered_by_matrices(cases: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The sandwich of statsmodels' OLS(y, 1).fit(cov_type="cluster"), written out with matrices."""
+    y = np.concatenate([np.array(values) for values in cases])
+    x = np.ones((len(y), 1))
+    labels = np.repeat(np.arange(len(cases)), [len(values) for values in cases])
+    bread = np.linalg.inv(x.T @ x)
+    beta = bread @ x.T @ y
+    meat = np.zeros((1, 1))
+    for label in range(len(cases)):
+        score = x[labels == label].T @ (y - x @ beta)[labels == label]
+        meat += np.outer(score, score)
+    count, groups = len(y), len(cases)
+    factor = groups / (groups - 1) * (count - 1) / (count - 1)
+    return float(beta[0]), float(math.sqrt((factor * bread @ meat @ bread)[0, 0]))
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=2, max_size=8))
+def test_clustered_errors_are_the_sandwich(cases: list[list[float]]) -> None:
+    ours = clustered_mean(cases)
+    mean, error = clustered_by_matrices(cases)
+    assert ours is not None
+    assert (ours.mean, ours.error) == pytest.approx((mean, error), abs=1e-9)
+    assert ours.low <= ours.mean <= ours.high
+
+
+def test_runs_of_one_case_are_not_new_evidence() -> None:
+    once = clustered_mean([[0.0], [1.0], [1.0], [0.5]])
+    often = clustered_mean([[0.0] * 9, [1.0] * 9, [1.0] * 9, [0.5] * 9])
+    assert once is not None and often is not None
+    assert once.error == pytest.approx(often.error)
+
+
+def test_one_case_has_no_error() -> None:
+    one = clustered_mean([[0.2, 0.4]])
+    assert one is not None and one.error is None and one.low == -math.inf
+    assert clustered_mean([[], []]) is None
+
+
+@given(st.integers(1, 9), st.data())
+def test_pass_at_k_counts_samples(runs: int, data: st.DataObject) -> None:
+    passed, k = data.draw(st.integers(0, runs)), data.draw(st.integers(1, runs))
+    results = [True] * passed + [False] * (runs - passed)
+    samples = list(combinations(results, k))
+    assert pass_at_k(passed, runs, k) == pytest.approx(sum(map(any, samples)) / len(samples))
+    assert pass_hat_k(passed, runs, k) == pytest.approx(sum(map(all, samples)) / len(samples))
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_k_has_a_range(k: int) -> None:
+    with pytest.raises(ValueError, match="within 1 and the 3 runs"):
+        pass_at_k(1, 3, k)
+    with pytest.raises(ValueError, match="within 1 and the 3 runs"):
+        pass_hat_k(1, 3, k)
+
+
+def test_sums_are_counted() -> None:
+    die = (1, (1 / 6,) * 6)
+    low, tails = upper_tails({die: 3})
+    rolls = [sum(roll) for roll in ((a, b, c) for a in range(1, 7) for b in range(1, 7) for c in range(1, 7))]
+    assert low == 3
+    for value in range(3, 19):
+        assert tails[value - low] == pytest.approx(sum(roll >= value for roll in rolls) / 216)
+
+
+def test_the_detectable_drop_is_seen_four_times_out_of_five() -> None:
+    cases = [(0.05, 1, 10)] * 200
+    drop = detectable_drop(cases, 0.05)
+    assert drop is not None
+    values = rng(5)
+    bar = scipy.stats.norm.ppf(0.95) * math.sqrt(200 * 0.05 * 0.95 * 1.1) / 200
+    head = values.binomial(200, 0.05 + drop, 4000) / 200
+    base = values.binomial(2000, 0.05, 4000) / 2000
+    assert np.mean(head - base > bar) == pytest.approx(0.8, abs=0.04)
+
+
+def test_more_runs_see_smaller_drops() -> None:
+    drops = [detectable_drop([(0.1, runs, 10)] * 30, 0.025) for runs in (1, 2, 5)]
+    assert drops[0] is not None and drops[1] is not None and drops[2] is not None
+    assert drops[0] > drops[1] > drops[2] > 0
+    assert detectable_drop([], 0.05) is None
+    assert detectable_drop([(0.9, 1, 1)], 0.05) is None
+    assert detectable_shift(0.1, 0.05) == pytest.approx(0.1 * (1.6449 + 0.8416), abs=1e-4)
