@@ -218,6 +218,11 @@ def _another_workflow(bench: Bench) -> None:
     bench.record(path=".github/workflows/other.yml")
 
 
+def _another_workflow_s_file(bench: Bench) -> None:
+    """Whatever GitHub lists for the file's name."""
+    bench.record(path=".github/workflows/old/evals.yml")
+
+
 def _another_artifact(bench: Bench) -> None:
     run = bench.fake.state.run(bench.commits[0])
     bench.fake.state.artifact(run, artifact(RED), name="coverage")
@@ -266,6 +271,10 @@ def _invalid(bench: Bench) -> None:
     [
         (_nothing, "It is there once the workflow has run on a push to main."),
         (_another_workflow, "It is there once the workflow has run on a push to main."),
+        (
+            _another_workflow_s_file,
+            "Not counted: 1 run of another workflow (.github/workflows/old/evals.yml).",
+        ),
         (_another_artifact, "The green run of {short} ({url}) has no artifact agent-eval-results."),
         (_forks_main, "Not counted: 2 runs of a fork whose branch is called main too."),
         (_deleted_fork, "Not counted: 1 run of a fork whose branch is called main too."),
@@ -352,6 +361,8 @@ async def test_what_has_expired_gives_way_to_an_earlier_commit(bench: Bench) -> 
     bench.record(1)
 
     found = await bench.find()
+
+    assert bench.asked("/zip") == 1
 
     assert isinstance(found, Found)
     assert found.provenance.distance == 1

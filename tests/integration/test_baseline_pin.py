@@ -11,7 +11,7 @@ import pytest
 from base_repos import Repo, new_repo
 from fake_github import FakeGitHub, Fault, forbidden
 
-from agent_eval.baseline.git import Git, GitError
+from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.outcome import FetchFailed
 from agent_eval.baseline.pin import find_wanted
 from agent_eval.baseline.wanted import Wanted
@@ -125,6 +125,8 @@ def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
     made = pull_request(story.head, story.tip)
 
+    clone.opened().need(story.tip, Remote())  # both are here, but not what lies between
+
     assert find(made, clone.opened(), client(fake)) == wanted(story.old, HEAD)
     assert find(made, clone.opened()) == FetchFailed(
         message=f"The merge base of main and {story.head[:7]} can't be found, since this clone does not hold all "
@@ -142,6 +144,13 @@ def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub
     assert find(made, NO_GIT) == FetchFailed(
         message=f"Nobody knows what {story.merged[:7]} lies on top of: {NO_GIT.message}", hint=NO_GIT.hint
     )
+
+
+def test_a_commit_of_the_workflow_s_own_on_top_of_the_head_is_no_merge(story: Story) -> None:
+    story.repo.git("checkout", "-q", "--detach", story.head)
+    story.repo.commit({"generated": "1"})
+
+    assert isinstance(find(pull_request(story.head, story.tip), story.repo.opened()), FetchFailed)
 
 
 @pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
