@@ -31,6 +31,10 @@ RETRY_OPTIONS: Mapping[str, Any] = {
     "http_status_codes": [408, 429, 500, 502, 503, 504],
 }
 """What `adk eval` gives the agent's model calls when they have no retries (google-adk 2.13.0, measured)."""
+START_TIMEOUT = 120.0
+"""Seconds that a host has to load what it runs."""
+LOG_LIMIT = 5_000_000
+"""Bytes of each log."""
 _LOAD_ATTEMPTS = 2
 """How often a replacement for a dead host may fail to start before no more are started."""
 
@@ -48,9 +52,9 @@ class AdkAgent:
         masker: Masker,
         workers: int = 1,
         log_dir: Path,
-        start_timeout: float = 120,
+        start_timeout: float = START_TIMEOUT,
         on_throttle: Callable[[], None] = lambda: None,
-        log_limit: int = 5_000_000,
+        log_limit: int = LOG_LIMIT,
         retry_options: Mapping[str, Any] = RETRY_OPTIONS,
     ) -> None:
         """Describes the agent; nothing is started yet.

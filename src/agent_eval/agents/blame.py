@@ -10,6 +10,7 @@ import re
 from pydantic import ValidationError
 
 from agent_eval.agents.connection import RemoteError
+from agent_eval.agents.custom_metrics import MetricFailure, MetricFailureKind
 from agent_eval.agents.messages import ErrorData, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.text import first_line, plural
@@ -69,6 +70,41 @@ def failed_turn(error: RemoteError, log_tail: str | None) -> AgentFailure:
         )
     who = "The agent's model call" if data.origin == "model" else "The agent"
     return AgentFailure(f"{who} raised {summary}", kind=FailureKind.EXCEPTION, traceback=data.traceback)
+
+
+def failed_metric(function: str, error: RemoteError, log_tail: str | None) -> MetricFailure:
+    """The failure that a host's answer to `evaluate` means.
+
+    Args:
+        function: The custom metric's.
+        error: The answer.
+        log_tail: The last lines of the process.
+    """
+    data = _data(error)
+    summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
+    hint: str | None = None
+    if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
+        return MetricFailure(
+            f"A model that `{function}` asked failed: {_with_status(summary, data)}",
+            kind=MetricFailureKind.PROVIDER,
+            owner=Owner.PROVIDER,
+            traceback=data.traceback,
+            hint=hint,
+        )
+    kind, what = MetricFailureKind.EXCEPTION, f"`{function}` raised {summary}"
+    if error.code == "metric-import":
+        kind, what = MetricFailureKind.IMPORT, f"`{function}` can't be imported: {summary}"
+        hint = (
+            "`code_config.name` is `package.module.function`; the agent's parent directory and the repository's root "
+            "are importable, and the agent's package also as `agent`."
+        )
+    elif error.code == "metric-arguments":
+        what = (
+            f"`{function}` can't be called: what it would be given is not valid for the installed google-adk: {summary}"
+        )
+    elif data.exit is not None:
+        what = f"`{function}` called sys.exit({data.exit})"
+    return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=hint)
 
 
 def _data(error: RemoteError) -> ErrorData:

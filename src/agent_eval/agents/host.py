@@ -3,7 +3,8 @@
 Started by path as `PYTHON host.py FD`. This is the one file of ours that runs in the agent's environment: Python 3.10
 or newer, the standard library and the google-adk that is installed there (1.18 or newer), nothing of agent_eval. It
 loads the agent as `adk eval` and `adk web` do, runs its sessions and forwards ADK's raw events; what they amount to is
-decided on the gate's side, so that every version of ADK is scored alike.
+decided on the gate's side, so that every version of ADK is scored alike. In the role `metrics` it runs no agent but
+the functions of the config's `custom_metrics`, as ADK calls them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fcntl
 import importlib
 import importlib.machinery
 import importlib.util
+import inspect
 import json
 import os
 import queue
@@ -48,6 +50,7 @@ _EVENT_FIELDS = {
     "actions": {"skip_summarization", "transfer_to_agent", "escalate"},
 }
 """What the gate needs of an event. The rest (state deltas above all) may hold objects that no JSON can carry."""
+_AGENT_MODULES = ("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin")
 _FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
 _PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
 _LONGEST_TRACEBACK = 40_000
@@ -337,6 +340,27 @@ def _load_dotenv(directory: Path, root: Path) -> None:
             return
 
 
+def _make_importable(path: str, root: str) -> Path | None:
+    """Puts the repository's root and the agent's parent directory on the path, and loads the agent's `.env`.
+
+    Returns:
+        The agent's directory; None for a dotted module.
+    """
+    if root not in sys.path:
+        sys.path.append(root)
+    directory = Path(path)
+    if not directory.is_absolute():
+        _load_dotenv(Path(root, *path.split(".")), Path(root))
+        return None
+    sys.path.insert(0, str(directory.parent))
+    _load_dotenv(directory, Path(root))
+    return directory
+
+
+def _is_package(directory: Path) -> bool:
+    return (directory / "__init__.py").is_file() or (directory / "agent.py").is_file()
+
+
 def _import_package(path: Path) -> ModuleType:
     """Imports a directory as a package under its own name, and makes it known as `agent` as well."""
     name = path.name.replace(".", "_")
@@ -397,19 +421,14 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
     Returns:
         An App or a root agent.
     """
-    if root not in sys.path:
-        sys.path.append(root)
-    directory = Path(path)
-    if not directory.is_absolute():
-        _load_dotenv(Path(root, *path.split(".")), Path(root))
+    directory = _make_importable(path, root)
+    if directory is None:
         module = importlib.import_module(path)
         found = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
         if found is None:
             raise LookupError(f"the module {path} gives neither `app`, `root_agent` nor `get_agent_async`")
         return found
-    sys.path.insert(0, str(directory.parent))
-    _load_dotenv(directory, Path(root))
-    if (directory / "__init__.py").is_file() or (directory / "agent.py").is_file():
+    if _is_package(directory):
         package = _import_package(directory)
         found = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
         if found is None and (directory / "agent.py").is_file():
@@ -590,6 +609,120 @@ def _watch_api_errors(notify: Callable[[int], None]) -> None:
     setattr(errors.APIError, "__init__", observed)  # noqa: B010 - a type checker refuses the plain assignment
 
 
+# --- Custom metrics ----------------------------------------------------------------------------------------------
+
+_METRIC_MODULES = {
+    "EvaluationResult": "google.adk.evaluation.evaluator",
+    "EvalMetric": "google.adk.evaluation.eval_metrics",
+    "BaseCriterion": "google.adk.evaluation.eval_metrics",
+    "Invocation": "google.adk.evaluation.eval_case",
+    "ConversationScenario": "google.adk.evaluation.conversation_scenarios",
+}
+_HAS_CUSTOM_METRICS = "google.adk.evaluation.custom_metric_evaluator"
+_SHOWN_RESULT = 300
+
+
+class CustomMetrics:
+    """The functions of `custom_metrics`, and the objects of the installed ADK that they are called with."""
+
+    def __init__(self, agent: str, root: str) -> None:
+        if importlib.util.find_spec(_HAS_CUSTOM_METRICS) is None:
+            found = importlib.import_module("google.adk.version").__version__
+            raise _Environment(f"google-adk {found} has no custom metrics; 1.24 and newer have")
+        self._types = {name: getattr(importlib.import_module(module), name) for name, module in _METRIC_MODULES.items()}
+        self._agent = _make_importable(agent, root)
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._broken: dict[str, BaseException] = {}
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """The function of a dotted name. One that couldn't be imported isn't tried again."""
+        if name in self._broken:
+            raise self._broken[name]
+        if name not in self._functions:
+            try:
+                self._functions[name] = self._import(name)
+            except BaseException as error:
+                self._broken[name] = error
+                raise
+        return self._functions[name]
+
+    def _import(self, name: str) -> Callable[..., Any]:
+        module_name, _, attribute = name.rpartition(".")
+        if not module_name:
+            raise LookupError(f"`{name}` names no module; write `package.module.function`")
+        first = module_name.partition(".")[0]
+        directory = self._agent
+        # As for the agent itself: its package is known by its own name and as `agent`.
+        own = directory is not None and first in ("agent", directory.name) and first not in sys.modules
+        if own and directory is not None and _is_package(directory):
+            _import_package(directory)
+        module = importlib.import_module(module_name)
+        found = getattr(module, attribute, None)
+        if found is None:
+            raise LookupError(f"the module {module_name} has no `{attribute}`")
+        if not callable(found):
+            raise TypeError(f"`{name}` is a {type(found).__name__}, not a function")
+        return found  # type: ignore[no-any-return]
+
+    def arguments(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What ADK calls a custom metric with: the metric without its threshold, the turns, the scenario."""
+        criterion = self._types["BaseCriterion"].model_validate(params["criterion"])
+        metric = self._types["EvalMetric"](
+            metric_name=params["metric"], criterion=criterion, custom_function_path=params["function"]
+        )
+        expected, scenario = params.get("expected"), params.get("scenario")
+        return (
+            metric,
+            [self._read("Invocation", turn) for turn in params["actual"]],
+            None if expected is None else [self._read("Invocation", turn) for turn in expected],
+            None if scenario is None else self._read("ConversationScenario", scenario),
+        )
+
+    def _read(self, name: str, value: Any) -> Any:
+        """A value as an object of ADK's. What an older ADK doesn't know, and refuses, is left out."""
+        for _ in range(10):
+            try:
+                return self._types[name].model_validate_json(json.dumps(value))
+            except ValueError as error:
+                found: list[Any] = getattr(error, "errors", list)()
+                dropped = [_drop(value, one["loc"]) for one in found if one["type"] == "extra_forbidden"]
+                if not any(dropped):
+                    raise
+        return self._types[name].model_validate_json(json.dumps(value))
+
+    def told(self, result: Any) -> dict[str, Any]:
+        """A result as the gate gets it; whether it is one that counts is decided there."""
+        if not isinstance(result, self._types["EvaluationResult"]):
+            return {"type": type(result).__name__, "shown": _shown(result)[:_SHOWN_RESULT]}
+        return {
+            "type": "EvaluationResult",
+            **_score_of(result.overall_score, result.overall_eval_status, result.overall_rubric_scores),
+            "turns": [
+                _score_of(turn.score, turn.eval_status, turn.rubric_scores) for turn in result.per_invocation_results
+            ],
+        }
+
+
+def _score_of(score: Any, status: Any, rubrics: Any) -> dict[str, Any]:
+    return {
+        "score": _plain(score),
+        "status": _shown(getattr(status, "name", status)),
+        "rubrics": [
+            {"rubric_id": _shown(one.rubric_id), "score": _plain(one.score), "rationale": _shown(one.rationale or "")}
+            for one in rubrics or ()
+        ],
+    }
+
+
+def _drop(value: Any, place: tuple[Any, ...]) -> bool:
+    """Deletes what stands at a place that pydantic names; names of a union's members in it lead nowhere."""
+    for step in place[:-1]:
+        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if step in known:
+            value = value[step]
+    return isinstance(value, dict) and value.pop(place[-1], _drop) is not _drop
+
+
 # --- Serving -----------------------------------------------------------------------------------------------------
 
 
@@ -601,7 +734,10 @@ class Host:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._role = "agent"
+        self._loaded = False
         self._app: Any = None
+        self._metrics: CustomMetrics | None = None
         self._retry: dict[str, Any] = {}
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
@@ -614,13 +750,14 @@ class Host:
             "hello",
             {
                 "role": "agent",
+                "roles": ["agent", "metrics"],
                 "versions": [VERSION],
                 "capabilities": ["state", "app_details", "stack"],
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "pid": os.getpid(),
             },
         )
-        while self._app is None:  # the agent is imported while the loop stands still, as by `adk eval`
+        while not self._loaded:  # the agent is imported while the loop stands still, as by `adk eval`
             self._serve(self._inbox.get())
         self._loop.call_soon(self._drain)
         while True:
@@ -637,7 +774,7 @@ class Host:
                     self._channel.answer(message.get("id"), {"stack": self._stack()})
                     continue
                 self._inbox.put(message)
-                if self._app is not None:
+                if self._loaded:
                     self._loop.call_soon_threadsafe(self._drain)
         os._exit(0)
 
@@ -655,11 +792,13 @@ class Host:
             if error:  # the gate speaks no version that we speak
                 sys.stderr.write(f"agent-eval: {error.get('message')}\n")
                 os._exit(70)
+            self._role = (message.get("result") or {}).get("role", "agent")
             return
         number, method, params = message.get("id", 0), message.get("method"), message.get("params") or {}
         handler = {
             "load": self._load,
             "send": self._send,
+            "evaluate": self._evaluate,
             "cancel": self._cancel,
             "close_session": self._close_session,
             "shutdown": self._shutdown,
@@ -674,11 +813,15 @@ class Host:
 
     def _load(self, number: int, params: dict[str, Any]) -> None:
         started = time.monotonic()
+        app: Any = None
         try:
             self._retry = params.get("retry") or {}
             versions = self._import_adk()
             between = time.monotonic()
-            app = load_agent(params["agent"], params["root"], self._loop)
+            if self._role == "metrics":
+                self._metrics = CustomMetrics(params["agent"], params["root"])
+            else:
+                app = load_agent(params["agent"], params["root"], self._loop)
         except _Environment as error:
             data = _told(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
@@ -687,6 +830,7 @@ class Host:
         else:
             agent = getattr(app, "root_agent", app)
             self._app = app
+            self._loaded = True
             self._channel.answer(
                 number,
                 {
@@ -697,8 +841,9 @@ class Host:
             )
 
     def _import_adk(self) -> dict[str, str]:
+        needed = _METRIC_MODULES.values() if self._role == "metrics" else _AGENT_MODULES
         try:
-            for name in ("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin"):
+            for name in needed:
                 importlib.import_module(name)
             adk = importlib.import_module("google.adk.version").__version__
             genai = importlib.import_module("google.genai.version").__version__
@@ -742,6 +887,36 @@ class Host:
         except BaseException as error:  # SystemExit too: it ends the turn, not the other sessions
             code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
             told = _told(error, turn.model_errors)
+            self._channel.refuse(turn.number, code, told["message"], told)
+
+    def _evaluate(self, number: int, params: dict[str, Any]) -> None:
+        turn = Turn(number)
+        task = self._loop.create_task(self._call_metric(turn, params))
+        self._turns[number] = (task, turn)
+        task.add_done_callback(lambda _: self._turns.pop(number, None))
+
+    async def _call_metric(self, turn: Turn, params: dict[str, Any]) -> None:
+        """Calls a custom metric; without turns to score it only sees that the function can be imported."""
+        assert self._metrics is not None
+        code = "metric-import"
+        try:
+            # Not before this function has its turn: another one's that blocks the loop must not use up its time.
+            self._channel.notify("started", {"turn": turn.number})
+            function = self._metrics.function(params["function"])
+            if params.get("actual") is None:
+                self._channel.answer(turn.number, {})
+                return
+            code = "metric-arguments"
+            arguments = self._metrics.arguments(params)
+            code = "metric-exception"
+            result = function(*arguments)
+            if inspect.isawaitable(result):
+                result = await result
+            self._channel.answer(turn.number, self._metrics.told(result))
+        except asyncio.CancelledError:
+            self._channel.refuse(turn.number, "cancelled", "the call was cancelled")
+        except BaseException as error:  # SystemExit too: it ends the call, not the other ones
+            told = _told(error)
             self._channel.refuse(turn.number, code, told["message"], told)
 
     async def _session(self, params: dict[str, Any]) -> tuple[Any, str, str]:

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -18,7 +18,7 @@ from agent_eval.agents import blame
 from agent_eval.agents.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host_end import Death, how_it_ended
 from agent_eval.agents.host_log import HostLog
-from agent_eval.agents.messages import Hello, Loaded, Waiting
+from agent_eval.agents.messages import Hello, Loaded, Started, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.spawn import Sandbox, kill_group
 from agent_eval.core.masking import Masker
@@ -46,17 +46,21 @@ class HostSpec:
     start_timeout: float
     retry: Mapping[str, Any]
     on_throttle: Callable[[], None]
+    role: Literal["agent", "metrics"] = "agent"
+    """What the hosts do: run the agent, or the functions of `custom_metrics` that come with it."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Turn:
-    """A turn that is under way."""
+    """A turn, or a call of a custom metric, that is under way."""
 
     number: int
     answer: asyncio.Future[Any]
     events: list[Mapping[str, Any]] = field(default_factory=list)
     waiting: Waiting | None = None
     """What it waited for when it was cancelled."""
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a custom metric is really called; before that it waits for others."""
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -182,11 +186,12 @@ class HostProcess:
         if method != "hello":
             raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
         hello = Hello.model_validate(params)
-        if VERSION not in hello.versions or hello.role != "agent":
-            raise RemoteError("version", f"the gate speaks version {VERSION} with role agent", {})
+        role = self._spec.role
+        if VERSION not in hello.versions or role not in (hello.role, *hello.roles):
+            raise RemoteError("version", f"the gate speaks version {VERSION} with role {role}", {})
         if not self._hello.done():
             self._hello.set_result(hello)
-        return {"version": VERSION, "role": "agent"}
+        return {"version": VERSION, "role": role}
 
     def _on_notify(self, method: str, params: dict[str, Any]) -> None:
         match method:
@@ -200,6 +205,10 @@ class HostProcess:
                 turn = self._turns.get(waiting.turn)
                 if turn is not None:
                     turn.waiting = waiting
+            case "started":
+                turn = self._turns.get(Started.model_validate(params).turn)
+                if turn is not None:
+                    turn.started.set()
             case "throttled":
                 self._spec.on_throttle()
             case _:
@@ -207,9 +216,9 @@ class HostProcess:
 
     # -- turns
 
-    def begin(self, params: Mapping[str, Any]) -> Turn:
-        """Sends a turn; its `answer` is the host's."""
-        number, answer = self._connection.ask("send", params)
+    def begin(self, params: Mapping[str, Any], method: str = "send") -> Turn:
+        """Sends a turn, or a call of a custom metric (`evaluate`); its `answer` is the host's."""
+        number, answer = self._connection.ask(method, params)
         turn = Turn(number=number, answer=answer)
         self._turns[number] = turn
         answer.add_done_callback(lambda _: self._turns.pop(number, None))

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.agents.adk import AdkAgent
-from agent_eval.agents.environment import EnvironmentRequest, ensure_environment
-from agent_eval.agents.protocol import Capabilities, Session, SessionRequest
+from agent_eval.agents.adk import LOG_LIMIT, START_TIMEOUT, AdkAgent
+from agent_eval.agents.custom_metrics import MetricRunner
+from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
+from agent_eval.agents.host_process import HostSpec
+from agent_eval.agents.metric_hosts import MetricHosts
+from agent_eval.agents.protocol import AgentFailure, Capabilities, Session, SessionRequest
 from agent_eval.agents.spawn import Sandbox
 from agent_eval.core.masking import Masker
 
@@ -31,7 +34,11 @@ class ManagedAdkAgent:
     on_throttle: Callable[[], None]
     setup: asyncio.Future[None] | None = None
     """What must have ended before, shared by all agents of a run."""
+    metric_timeout: float = 180.0
+    """Seconds that a call of a custom metric may take."""
     _agent: AdkAgent | None = None
+    _metrics: MetricHosts | None = None
+    _interpreter: asyncio.Future[AgentInterpreter] | None = None
     _origin: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -53,14 +60,8 @@ class ManagedAdkAgent:
         if self._agent is not None:
             await self._agent.start()
             return
-        if self.setup is not None:
-            await asyncio.shield(self.setup)
-        interpreter = await ensure_environment(
-            self.request, sandbox=self.sandbox, masker=self.masker, cache_dir=self.cache_dir, log=self.log
-        )
+        interpreter = await self._get_interpreter()
         self._origin = {**interpreter.versions, "environment": interpreter.origin}
-        folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", self.agent_path.strip("/"))[-80:] or "agent")
-        folder.mkdir(parents=True, exist_ok=True)
         self._agent = AdkAgent(
             python=interpreter.python,
             agent_path=self.agent_path,
@@ -68,10 +69,54 @@ class ManagedAdkAgent:
             sandbox=interpreter.activate(self.sandbox),
             masker=self.masker,
             workers=self.workers,
-            log_dir=folder,
+            log_dir=self._log_folder(),
             on_throttle=self.on_throttle,
         )
         await self._agent.start()
+
+    def _log_folder(self) -> Path:
+        folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", self.agent_path.strip("/"))[-80:] or "agent")
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _get_interpreter(self) -> AgentInterpreter:
+        if self._interpreter is None:
+            self._interpreter = asyncio.ensure_future(self._make_interpreter())
+        try:
+            return await asyncio.shield(self._interpreter)
+        except AgentFailure as failure:
+            # Two may wait for it: the agent and its metrics.
+            raise failure.with_traceback(None) from None
+
+    async def _make_interpreter(self) -> AgentInterpreter:
+        if self.setup is not None:
+            await asyncio.shield(self.setup)
+        return await ensure_environment(
+            self.request, sandbox=self.sandbox, masker=self.masker, cache_dir=self.cache_dir, log=self.log
+        )
+
+    @property
+    def metrics(self) -> MetricRunner:
+        """Runs custom metrics in the agent's environment, in processes of their own."""
+        if self._metrics is None:
+            self._metrics = MetricHosts(self._metrics_spec, name="metrics", timeout=self.metric_timeout)
+        return self._metrics
+
+    async def _metrics_spec(self) -> HostSpec:
+        interpreter = await self._get_interpreter()
+        return HostSpec(
+            python=interpreter.python,
+            agent_path=self.agent_path,
+            root=self.request.root,
+            sandbox=interpreter.activate(self.sandbox),
+            masker=self.masker,
+            log_dir=self._log_folder(),
+            log_limit=LOG_LIMIT,
+            start_timeout=START_TIMEOUT,
+            retry={},
+            on_throttle=lambda: None,
+            role="metrics",
+        )
 
     async def open(self, request: SessionRequest) -> Session:
         """Opens a session; `start` must have succeeded.
@@ -83,6 +128,10 @@ class ManagedAdkAgent:
         return await self._agent.open(request)
 
     async def close(self) -> None:
-        """Ends the agent's processes."""
+        """Ends the agent's processes, and those of its metrics."""
+        if self._interpreter is not None and not self._interpreter.done():
+            self._interpreter.cancel()
+        if self._metrics is not None:
+            await self._metrics.close()
         if self._agent is not None:
             await self._agent.close()

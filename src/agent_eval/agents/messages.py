@@ -20,6 +20,9 @@ class Hello(_Message):
     """Params of `hello`."""
 
     role: str
+    """What the host is if nobody asks for anything else."""
+    roles: list[str] = Field(default_factory=list)
+    """Everything that it can be; empty: `role` alone."""
     versions: list[int]
     capabilities: list[str] = Field(default_factory=list)
     python: str = ""
@@ -65,6 +68,12 @@ class Waiting(_Message):
     """HTTP statuses of the failed attempts of the model call that is under way."""
 
 
+class Started(_Message):
+    """Params of `started`: a custom metric is called now."""
+
+    turn: int
+
+
 class AgentRequest(_Message):
     """The first model request of an agent in a turn."""
 
@@ -83,3 +92,31 @@ class TurnFacts(_Message):
     model_duration: FiniteFloat | None = None
     tool_duration: FiniteFloat | None = None
     requests: list[AgentRequest] = Field(default_factory=list)
+
+
+class RubricTold(_Message):
+    """What a custom metric says of one rubric."""
+
+    rubric_id: str = ""
+    score: Any = None
+    rationale: str = ""
+
+
+class ScoreTold(_Message):
+    """What a custom metric says of a turn."""
+
+    score: Any = None
+    """As it was given: it may be anything."""
+    status: str = ""
+    """Name of ADK's EvalStatus."""
+    rubrics: list[RubricTold] = Field(default_factory=list)
+
+
+class Evaluated(ScoreTold):
+    """Result of `evaluate`: what a custom metric returned."""
+
+    type: str = ""
+    """Name of the result's class; what follows is known for ADK's EvaluationResult only."""
+    shown: str = ""
+    """The beginning of another result, as text."""
+    turns: list[ScoreTold] = Field(default_factory=list)
