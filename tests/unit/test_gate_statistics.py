@@ -13,18 +13,15 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_eval.gate.precision import clustered_mean, detectable_drop, detectable_shift, t_quantile
 from agent_eval.gate.statistics import (
-    clustered_mean,
     dealt,
-    detectable_drop,
-    detectable_shift,
     exact_p,
     holm,
     pass_at_k,
     pass_hat_k,
     permutation_p,
     sequential_p,
-    t_quantile,
     upper_tails,
     wilson,
 )

@@ -11,7 +11,8 @@ from agent_eval.gate.evidence import PASS, CaseEvidence
 from agent_eval.gate.families import Family, Suspect, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
 from agent_eval.gate.looks import first_look, second_look
-from agent_eval.gate.statistics import clustered_mean, detectable_drop, detectable_shift, exact_p, holm
+from agent_eval.gate.precision import clustered_mean, detectable_drop, detectable_shift
+from agent_eval.gate.statistics import exact_p, holm
 
 _MOST_NAMES = 5
 
@@ -79,7 +80,7 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
-            word = _suspect_word(family, suspect, undecided)
+            word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
         elif index in better:
             word = "fixed" if is_red(base) and all(head) else "better"
         elif family.binary and is_red(base) and head and all(head):
@@ -94,7 +95,7 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
                 metric=family.metric,
                 word=word,
                 blocking=family.rule.blocking and (threshold or index in named),
-                evidence=_evidence(family, head, base),
+                evidence=_evidence(family, head, base, again=word not in _SHOWN and bool(series.head_confirm)),
                 head_mean=_mean(head),
                 base_mean=_mean(base),
                 p_value=suspect.p_value if suspect is not None and index in judged.case_p else better.get(index),
@@ -107,10 +108,19 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
     return result
 
 
-def _suspect_word(family: Family, suspect: Suspect, undecided: str | None) -> Word:
+def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> Word:
+    """The word of a case that looked worse and was not shown to be.
+
+    Args:
+        family: Its family.
+        suspect: What is known of it.
+        undecided: What would decide, if anything is missing.
+        never_failed: Whether it never failed on the base, and failed again when it was run again: that may be chance,
+            but it is not "as before".
+    """
     if suspect.red:
         return "unchanged"
-    if undecided is not None or (suspect.promise >= 1.0 and not suspect.thin):
+    if undecided is not None or never_failed or (suspect.promise >= 1.0 and not suspect.thin):
         return "suspicious"
     return "flaky as before" if family.binary else "unchanged"
 
@@ -146,9 +156,13 @@ def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
     }
 
 
-def _evidence(family: Family, head: Sequence[float], base: Sequence[float]) -> str:
+_SHOWN: tuple[Word, ...] = ("broken", "worse", "better", "fixed")
+
+
+def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
+    """The numbers of both sides; with `again` it says that the head's are not those of the run that raised suspicion."""
     if family.binary:
-        now = f"{len(head) - failed(head)} of {len(head)} now"
+        now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
         return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
     now = f"{_mean(head) or 0:.2f} now ({plural(len(head), 'run')})"
     return f"{now}, {_mean(base):.2f} on base ({plural(len(base), 'run')})" if base else f"{now}, no run on base"
