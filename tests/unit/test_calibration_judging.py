@@ -289,3 +289,31 @@ def test_another_threshold_may_fit_people_better() -> None:
 def test_verdicts_of_two_words_have_no_other_threshold() -> None:
     chosen = criterion(MATCH)
     assert report(chosen, labels(chosen, row("pass"), row("fail", response=BAD))).thresholds == []
+
+
+def test_sentences_against_what_a_tool_returned() -> None:
+    """Two questions for each response, and the share of sentences that are borne out against the threshold."""
+    chosen = criterion("hallucinations_v1=0.6")
+    tools = [{"name": "rooms", "response": "one room, 80 euros"}]
+    found = labels(
+        chosen,
+        row("pass", response="One room is left. It costs 80 euros.", tools=tools),
+        row("fail", response="One room is left. It has a balcony.", tools=tools),
+        row("fail", response="Hello. One room is left. It costs 80 euros.", tools=tools),
+    )
+
+    def script(request: ModelRequest) -> Any:
+        assert request.schema is not None
+        if request.schema["properties"]["sentences"]["items"]["type"] == "string":
+            said = ("Hello.", "One room is left.", "It costs 80 euros.", "It has a balcony.")
+            return {"sentences": [one for one in said if one in request.prompt]}
+        assert "80 euros" in request.prompt
+        words = ["supported", "unsupported" if "balcony" in request.prompt else "supported", "supported"]
+        labelled = [{"number": number, "rationale": word, "label": word} for number, word in enumerate(words, 1)]
+        return {"sentences": labelled[: request.prompt.count('"number": ')]}
+
+    said, model = opinions(chosen, found, script)
+    assert [(one.wanted, one.score, one.value) for one in said] == [(1, 1, 1), (0, 0.5, 0), (0, 1, 1)]
+    assert len(model.requests) == 6
+    [worst] = make_report(found, chosen, Options(model="m", samples=1), said).disagreements
+    assert (worst.line, worst.votes) == (3, ["1:0", "1:0", "1:0"])

@@ -22,10 +22,10 @@ from agent_eval.calibration.report import (
     CalibrationReport,
     IntervalReport,
     OpinionReport,
+    OtherThreshold,
     RubricReport,
     ShareReport,
     TableReport,
-    OtherThreshold,
     UnjudgedReport,
 )
 from agent_eval.core.text import plural
