@@ -7,7 +7,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, the container tests call act.
 lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench lock clean
+.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench bench-errors lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -48,6 +48,10 @@ test-container: .venv/ready ## Build the image and start it as GitHub does; need
 
 bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
 	$(BIN)/python benchmarks/run.py
+
+bench-errors: .venv/ready ## How often the gate is wrong: the tables and pictures of docs/statistics.md
+	$(BIN)/python benchmarks/gate_error_rates.py
+	$(BIN)/python benchmarks/draw_statistics.py
 
 lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt

@@ -1,0 +1,181 @@
+"""Draws the pictures of docs/statistics.md from the numbers in its tables.
+
+python benchmarks/draw_statistics.py       # after benchmarks/gate_error_rates.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from agent_eval.gate.statistics import dealt, exact_p
+
+DOCS = Path(__file__).parents[1] / "docs"
+GREY, RED, GREEN, BLUE, INK = "#8c959f", "#cf222e", "#1a7f37", "#0969da", "#57606a"
+FONT = "font-family='-apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
+
+
+def rows(text: str, name: str) -> list[list[str]]:
+    """The cells of the table between the marks of that name, without its head."""
+    table = text.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace("**", "") for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def number(cell: str) -> float:
+    """The first number of a cell."""
+    found = re.search(r"\d+\.\d+|\d+", cell)
+    assert found is not None, cell
+    return float(found.group())
+
+
+def words(
+    x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", fill: str = INK, bold: bool = False
+) -> str:
+    weight = " font-weight='600'" if bold else ""
+    style = f"font-size='{size}' text-anchor='{anchor}' fill='{fill}'{weight}"
+    return f"<text x='{x:.1f}' y='{y:.1f}' {style}>{escape(text)}</text>"
+
+
+def box(x: float, y: float, width: float, height: float, fill: str) -> str:
+    return f"<rect x='{x:.1f}' y='{y:.1f}' width='{max(width, 0.5):.1f}' height='{height:.1f}' fill='{fill}'/>"
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, dashed: bool = False) -> str:
+    dash = " stroke-dasharray='4 4'" if dashed else ""
+    return f"<line x1='{x1:.1f}' y1='{y1:.1f}' x2='{x2:.1f}' y2='{y2:.1f}' stroke='{GREY}'{dash}/>"
+
+
+def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """A picture that is readable on a light and on a dark page."""
+    size = f"viewBox='0 0 {width} {height}' width='{width}'"
+    return "\n".join(
+        [
+            f"<svg xmlns='http://www.w3.org/2000/svg' {size} role='img' {FONT}>",
+            f"<title>{escape(title)}</title>",
+            f"<rect width='{width}' height='{height}' fill='#ffffff'/>",
+            *parts,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def rules_picture(text: str) -> str:
+    """Two bars for each rule: alarms when nothing changed, and when three cases got worse."""
+    found = rows(text, "other rules")
+    left, width, top, step = 300, 330, 66, 46
+    parts = [
+        words(
+            20, 26, "Failed pull requests, in percent: when nothing changed, and when three cases got worse", bold=True
+        ),
+        box(left, 40, 12, 12, RED),
+        words(left + 18, 51, "nothing changed: false alarms"),
+        box(left + 220, 40, 12, 12, GREEN),
+        words(left + 238, 51, "three cases pass less by half"),
+    ]
+    for index, row in enumerate(found):
+        y = top + index * step
+        quiet, three = number(row[1]), number(row[4])
+        ours = row[0] == "this gate"
+        parts.append(words(left - 10, y + 22, row[0], anchor="end", bold=ours))
+        for offset, value, colour in ((3, quiet, RED), (19, three, GREEN)):
+            parts.append(box(left, y + offset, width * value, 14, colour))
+            parts.append(words(left + width * value + 6, y + offset + 11, f"{100 * value:.1f}", size=12))
+    bottom = top + len(found) * step
+    parts += [line(left + width * 0.05, top - 4, left + width * 0.05, bottom, dashed=True)]
+    parts += [words(left + width * 0.05, bottom + 16, "5", size=12, anchor="middle")]
+    return svg(700, bottom + 28, "False alarms and caught regressions by rule", parts)
+
+
+def dealing_picture() -> str:
+    """How 7 failures fall when 15 runs of the head and 10 of the base are dealt anew."""
+    failures, head, base = 7, 15, 10
+    low, chances = dealt(failures, head, base)
+    left, top, height, step = 60, 60, 200, 66
+    parts = [
+        words(
+            20,
+            26,
+            f"{failures} of {head + base} runs failed. How many of them are the head's, if nothing changed?",
+            bold=True,
+        )
+    ]
+    for index, chance in enumerate(chances):
+        k = low + index
+        x, tall = left + index * step, height * chance / max(chances)
+        parts.append(box(x, top + height - tall, step - 14, tall, RED if k == failures else GREY))
+        parts.append(words(x + (step - 14) / 2, top + height + 18, str(k), anchor="middle"))
+        parts.append(
+            words(x + (step - 14) / 2, top + height - tall - 6, f"{100 * chance:.1f}%", size=12, anchor="middle")
+        )
+    parts.append(line(left - 10, top + height, left + len(chances) * step, top + height))
+    middle = left + len(chances) * step / 2
+    parts.append(words(middle, top + height + 38, f"failures among the head's {head} runs", anchor="middle"))
+    p_value = exact_p(failures, head, 0, base)
+    parts.append(
+        words(
+            left + len(chances) * step - 8,
+            top + 42,
+            f"all {failures} on the head: p = {p_value:.4f}",
+            anchor="end",
+            fill=RED,
+            bold=True,
+        )
+    )
+    return svg(640, top + height + 54, "The exact test deals the runs anew", parts)
+
+
+def frontier_picture(text: str) -> str:
+    """Power against runs paid, by setting."""
+    found = rows(text, "settings")
+    left, top, width, height = 70, 50, 560, 320
+    most = 4.5
+
+    def at(paid: float, caught: float) -> tuple[float, float]:
+        return left + width * (paid - 0.8) / (most - 0.8), top + height * (1 - caught)
+
+    parts = [words(20, 26, "Caught when three cases got worse, and what a quiet pull request pays", bold=True)]
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        y = top + height * (1 - share)
+        parts += [line(left, y, left + width, y), words(left - 8, y + 4, f"{100 * share:.0f}%", anchor="end", size=12)]
+    for paid in (1, 2, 3, 4):
+        x, _ = at(paid, 0)
+        parts += [words(x, top + height + 18, f"{paid}", anchor="middle", size=12)]
+    parts.append(
+        words(
+            left + width / 2,
+            top + height + 38,
+            "runs paid when nothing changed, in runs of the whole suite",
+            anchor="middle",
+        )
+    )
+    taken: list[tuple[float, float]] = []
+    for row in found:
+        inside = re.findall(r"\((\d+\.\d+)\)", row[1])
+        x, y = at(float(inside[0]), number(row[4]))
+        colour = BLUE if row[0] == "default" else GREY
+        parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{colour}'/>")
+        label_y = y + 4
+        while any(abs(label_y - other) < 14 and abs(x - before) < 190 for before, other in taken):
+            label_y += 14
+        taken.append((x, label_y))
+        parts.append(words(x + 9, label_y, row[0].replace("`", ""), size=12, bold=row[0] == "default"))
+    return svg(720, top + height + 54, "Power against runs paid", parts)
+
+
+def pictures() -> dict[str, str]:
+    """All pictures by file name."""
+    text = (DOCS / "statistics.md").read_text(encoding="utf-8")
+    return {
+        "error-rates.svg": rules_picture(text),
+        "dealing.svg": dealing_picture(),
+        "frontier.svg": frontier_picture(text),
+    }
+
+
+if __name__ == "__main__":
+    for name, picture in pictures().items():
+        (DOCS / "images" / name).write_text(picture, encoding="utf-8")
