@@ -160,7 +160,7 @@ _SHOWN: tuple[Word, ...] = ("broken", "worse", "better", "fixed")
 
 
 def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
-    """The numbers of both sides; with `again` it says that the head's are not those of the run that raised suspicion."""
+    """The numbers of both sides; `again`: the head's are not those of the run that raised suspicion."""
     if family.binary:
         now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
         return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
