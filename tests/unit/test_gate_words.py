@@ -1,0 +1,134 @@
+"""What twelve histories are told as: words, evidence, verdict. UPDATE_GOLDEN=1 writes the page anew; then read it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gate_play import Played, Story, play
+from history_samples import FILE, case, report
+
+from agent_eval.against_base import told_decision
+from agent_eval.gate.comparison import compare
+from agent_eval.report.comment import comment_markdown
+from agent_eval.results.comparison import BaselineReport
+from agent_eval.results.report import RunReport
+
+GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "histories.txt"
+
+TEN = "1" * 10
+STEADY = {f"steady_{number}": TEN for number in range(9)}
+THIN = dict.fromkeys(STEADY, "1")
+
+
+def one(base: str, head: str, more: str, *, base_more: str | None = None, extra_runs: int = 40) -> Story:
+    """A case called `lamp` among nine steady ones whose base is as deep."""
+    return Story(
+        base={**{name: told[-len(base) :] for name, told in STEADY.items()}, "lamp": base},
+        head={**THIN, "lamp": head},
+        more={"lamp": more},
+        base_more=None if base_more is None else {"lamp": base_more},
+        extra_runs=extra_runs,
+    )
+
+
+def drop_of_all(more: str) -> Story:
+    """Thirty cases that fail now and then on the base, and half of the time now."""
+    names = [f"case_{number}" for number in range(30)]
+    base = {
+        name: "".join("0" if (day + number) % 10 == 0 else "1" for day in range(10))
+        for number, name in enumerate(names)
+    }
+    head = {name: "0" if number % 2 else "1" for number, name in enumerate(names)}
+    return Story(base=base, head=head, more=dict.fromkeys(names, more))
+
+
+HISTORIES = {
+    "Broken: passed ten times on the base, never passes now": one(TEN, "0", "0"),
+    "Worse: passed ten times on the base, passes three times of ten now": one(TEN, "0", "0001001001"),
+    "Bad luck: failed at first, passes whenever it runs again": one(TEN, "0", "1"),
+    "Flaky as before: fails three times of ten on both sides": one("1101011011", "0", "1101011011"),
+    "Red on the base, and still": one("0" * 10, "0", "0"),
+    "Fixed: never passed on the base, passes now": one("0" * 10, "1", "1"),
+    "Unchanged: passes as ever": one(TEN, "1", "1"),
+    "Broken, with one run of the base and no way to run it": one("1", "0", "0"),
+    "Broken, with one run of the base, which can be run again": one("1", "0", "0", base_more="1"),
+    "Broken or not, with a budget that allows to look": one(TEN, "0", "0", extra_runs=0),
+    "Half of the runs, with one run of the base and no way to run it": one("1", "0", "01"),
+    "All thirty cases a little worse": drop_of_all("1"),
+}
+
+
+def told(title: str, played: Played) -> str:
+    lines = [title, "-" * len(title)]
+    assert played.decision is not None
+    for decided in played.decision.cases:
+        if decided.case_id == f"{FILE}:lamp" or decided.word not in {"unchanged", "flaky as before"}:
+            needs = f"; {decided.would_decide}" if decided.would_decide else ""
+            numbers = f" [p {decided.p_value:.4f}]" if decided.p_value is not None else ""
+            lines.append(
+                f"{decided.case_id.removeprefix(FILE + ':')}: {decided.word} ({decided.evidence}){needs}{numbers}"
+            )
+    lines.append(f"Verdict: {played.verdict.value}, after {played.spent} extra runs")
+    lines += [f"  because: {reason.message} <{reason.code}>" for reason in played.verdict.reasons]
+    lines += [f"  besides: {note.message} <{note.code}>" for note in played.verdict.notes]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_words_of_twelve_histories() -> None:
+    page = "\n".join(told(title, play(story)) for title, story in HISTORIES.items())
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(page, encoding="utf-8")
+    assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name
+
+
+@pytest.mark.parametrize("title", HISTORIES)
+def test_the_same_history_gets_the_same_words(title: str) -> None:
+    story = HISTORIES[title]
+    turned = Story(
+        base=dict(reversed(list(story.base.items()))),
+        head=dict(reversed(list(story.head.items()))),
+        more=story.more,
+        base_more=story.base_more,
+        extra_runs=story.extra_runs,
+    )
+    once, again = play(story), play(turned)
+    assert (once.verdict.value, once.spent) == (again.verdict.value, again.spent)
+    assert {case.case_id: case for case in (once.decision.cases if once.decision else ())} == {
+        case.case_id: case for case in (again.decision.cases if again.decision else ())
+    }
+
+
+def reported(story: Story, played: Played) -> RunReport:
+    """The results as the pipeline leaves them."""
+    assert played.decision is not None
+    base = report(*[case(name, told[-1]) for name, told in story.base.items()], day=9)
+    head = report(*played.cases, pull_request=7)
+    return head.model_copy(
+        update={
+            "verdict": played.verdict.value,
+            "reasons": list(played.verdict.reasons),
+            "gate": played.verdict.mode,
+            "baseline": BaselineReport(status="found", source="artifact", commit="9" * 40, message="Found."),
+            "comparison": compare(head, base),
+            "decision": told_decision(played.decision, 0.05),
+            "confirmations": played.confirmations,
+        }
+    )
+
+
+@pytest.mark.parametrize("title", HISTORIES)
+def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
+    story = HISTORIES[title]
+    played = play(story)
+    text = " ".join(comment_markdown(reported(story, played)).split())
+
+    assert played.decision is not None
+    for decided in played.decision.cases:
+        if decided.word != "unchanged":
+            assert decided.word in text
+            assert decided.evidence in text
+    for reason in played.verdict.reasons:
+        first = reason.message.split(":")[0]
+        assert first in text, "the comment tells why"
