@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,11 @@ from agent_eval import __version__
 from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, agents_on_base, opened_base
 from agent_eval.clients import Clients
+from agent_eval.core.text import first_line
 from agent_eval.workbench import NotIsolated, Workbench, open_isolation, open_workbench
 
 if TYPE_CHECKING:
+    from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.baseline.git import Remote
     from agent_eval.core.limiter import Limiter
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from agent_eval.runner.plan import Plan
     from agent_eval.settings import Settings
 
+_NOT_STARTED = frozenset({"agent-environment", "agent-import"})
 _FOLDER = "base"
 """Below the output directory: the logs of the base's agents."""
 
@@ -43,6 +46,8 @@ class BaseSide:
     git: Git | GitError
     commit: str
     remote: Remote
+    isolation: Isolation
+    """The head's."""
     limiter: Limiter
     models: ModelPool | None
     until: float
@@ -79,12 +84,14 @@ class BaseSide:
 
         Raises:
             GitError: The base can't be checked out, or its agent can't be kept apart from us.
-            NotOnBase: There is nothing to run.
+            NotOnBase: There is nothing to run, or its agent can't be started there.
         """
         async with self._opening:
             bench, plan = await self._open()
         wanted = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
-        return await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
+        cases = await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
+        _check_started(cases)
+        return cases
 
     async def report(self, num_runs: int) -> RunReport:
         """Runs everything on the base.
@@ -132,10 +139,7 @@ class BaseSide:
             plan, choices = self._planned(settings, checkout)
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
-        try:
-            isolation = self.stack.enter_context(open_isolation(settings, clients, choices))
-        except NotIsolated as refused:
-            raise GitError(str(refused)) from None
+        isolation = self._isolated(settings, clients, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(journal.close, remove=True)
         self._bench = await self.stack.enter_async_context(
@@ -153,6 +157,18 @@ class BaseSide:
         self._plan = plan
         return self._bench, plan
 
+    def _isolated(self, settings: Settings, clients: Clients, choices: AgentChoices) -> Isolation:
+        """Apart from us, and from the pull request's agent, which could spoil the base's runs."""
+        if self.isolation.sandbox.user is None:
+            return self.isolation  # What isn't done for the one needn't be done for the other.
+        try:
+            isolation = self.stack.enter_context(open_isolation(settings, clients, choices))
+        except NotIsolated as refused:
+            raise GitError(str(refused)) from None
+        if isolation.sandbox.user is None:
+            raise GitError("The base's agent can't be kept apart from agent-eval, as the pull request's is.")
+        return isolation
+
     def _planned(self, settings: Settings, checkout: BaseCheckout) -> tuple[Plan, AgentChoices]:
         if self.own_plan is not None:
             return self.own_plan(settings)
@@ -160,6 +176,18 @@ class BaseSide:
         self.missing = dict(agents.missing)
         there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
         return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices
+
+
+def _check_started(cases: Sequence[CaseReport]) -> None:
+    """An agent that can't even start in its worktree says nothing about the base; as failures its runs would hide what
+    the pull request breaks.
+
+    Raises:
+        NotOnBase: One can't.
+    """
+    errors = (run.error for case in cases for run in case.runs if run.error is not None)
+    if (first := next((error for error in errors if error.kind in _NOT_STARTED), None)) is not None:
+        raise NotOnBase(f"The base's agent can't be started in its worktree: {first_line(first.message, 300)}")
 
 
 @contextlib.asynccontextmanager
@@ -190,6 +218,7 @@ async def base_side(
             git=situation.git,
             commit=situation.wanted.commit,
             remote=situation.remote,
+            isolation=bench.isolation,
             limiter=bench.limiter,
             models=bench.models,
             until=bench.until,

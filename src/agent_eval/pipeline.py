@@ -191,12 +191,14 @@ async def _judged(
     from agent_eval.against_base import compare_with_base, find_base
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.rejudging import apply_policy
+    from agent_eval.gate.verdict import decide
 
     situation = clients.situation
     finding = asyncio.create_task(find_base(settings, situation, side))
     try:
         cases = await bench.execute(plan, fail_fast=settings.fail_fast)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
+        report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
         if not clients.stop.is_set():  # Whoever stops us doesn't wait for GitHub.
             repeatable = all(one.recording is None for one in choices.by_file.values())

@@ -39,6 +39,7 @@ class Workbench:
     clients: Clients
     agents: Mapping[str, Agent]
     """By the plan's keys; each is started by the first plan that needs it."""
+    isolation: Isolation
     journal: Journal
     limiter: Limiter
     models: ModelPool | None
@@ -138,6 +139,7 @@ async def open_workbench(
             settings=settings,
             clients=clients,
             agents=agents,
+            isolation=isolation,
             journal=journal,
             limiter=limiter,
             models=models,

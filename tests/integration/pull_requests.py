@@ -1,0 +1,185 @@
+"""A repository with a base branch, pull requests and runs of their workflow: real git, a stand-in for GitHub."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from base_repos import Repo
+from fake_github import FakeGitHub, Run
+from gate_runs import Done, Repository
+
+WORKFLOW = ".github/workflows/evals.yml"
+BOT = '''
+"""Repeats what it is told, as often as answers.json says; 1 without an entry."""
+
+import json
+import random
+from pathlib import Path
+
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+from google.genai import types
+
+RATES = json.loads(Path(__file__).with_name("answers.json").read_text())
+
+
+class Bot(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        if said in RATES.get("raises", []):
+            raise ValueError("the lamp is gone")
+        good = random.random() < RATES.get(said, 1.0)
+        text = said if good else RATES.get("else", "No idea.")
+        content = types.Content(role="model", parts=[types.Part(text=text)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Bot(name="bot")
+'''
+
+
+@dataclass(kw_only=True)
+class Lab:
+    """The repository and its GitHub. The working tree is that of the last checkout."""
+
+    repository: Repository
+    github: FakeGitHub
+    repo: Repo
+    runs: list[Run] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, root: Path, github: FakeGitHub, *cases: str) -> Lab:
+        """A base branch with an agent that answers everything."""
+        root.mkdir()
+        repository, repo = Repository(root=root), Repo(root)
+        repo.git("init", "-q", "-b", "main")
+        lab = cls(repository=repository, github=github, repo=repo)
+        repository.evals("evals/bot.evalset.json", {case: f"Say {case}." for case in cases})
+        lab.commit({})
+        return lab
+
+    def commit(self, rates: Mapping[str, Any] | None = None, **files: str) -> str:
+        """Commits an agent with these rates by case, and other files by name (`__` for a slash)."""
+        named = {
+            f"Say {case}." if case not in {"else", "raises"} else case: rate for case, rate in (rates or {}).items()
+        }
+        written: dict[str, str | bytes | None] = {
+            "bot/__init__.py": "from . import agent\n",
+            "bot/agent.py": BOT,
+            "bot/answers.json": json.dumps(named),
+            ".gitignore": "agent-eval-results/\n__pycache__/\n",
+            **{name.replace("__", "/"): text for name, text in files.items()},
+        }
+        sha = self.repo.commit(written)
+        self.github.state.take_git(self.repo.root)
+        return sha
+
+    def base_run(self, *arguments: str, sha: str | None = None, upload: bool = True, **options: Any) -> Done:
+        """A push to main, its run, and the artifact that it uploads."""
+        self.repo.git("checkout", "-q", "main")
+        sha = sha or self.repo.head
+        run = self.github.state.run(sha, path=WORKFLOW)
+        payload = {"repository": {"default_branch": "main"}, "after": sha}
+        done = self._gate("push", payload, sha, "refs/heads/main", run, *arguments, **options)
+        run.conclusion = "success" if done.code == 0 else "failure"
+        if upload:
+            self.github.state.artifact(run, zipped(done.output))
+        return done
+
+    def pull_request(
+        self,
+        number: int,
+        rates: Mapping[str, Any] | None = None,
+        *arguments: str,
+        files: Mapping[str, str] | None = None,
+        fork: str | None = None,
+        attempt: int = 1,
+        upload: bool = False,
+        **options: Any,
+    ) -> Done:
+        """Pushes a commit to the pull request (made at the first push), and runs the gate on GitHub's merge of it."""
+        branch = f"change-{number}"
+        self.repo.git("checkout", "-q", branch if number in self.github.state.pulls else "main")
+        if number not in self.github.state.pulls:
+            self.repo.branch(branch)
+        head = self.commit(rates, **(files or {}))
+        pull = self.github.state.pulls.get(number)
+        if pull is None:
+            owner = {"head_repository": fork} if fork else {}
+            pull = self.github.state.pull(number, head_sha=head, head_ref=branch, **owner)
+        pull.head_sha = head
+        merge = self.repo.merge(branch, "main")
+        self.github.state.take_git(self.repo.root)
+        repository = {"full_name": self.github.state.repository}
+        payload = {
+            "number": number,
+            "repository": {"default_branch": "main", **repository},
+            "pull_request": {
+                "number": number,
+                "state": "open",
+                "user": {"login": "mona"},
+                "head": {"sha": head, "ref": branch, "repo": {"full_name": fork or self.github.state.repository}},
+                "base": {"sha": self.repo.git("rev-parse", "main"), "ref": "main", "repo": repository},
+            },
+        }
+        run = self.github.state.run(
+            head, path=WORKFLOW, event="pull_request", branch=branch, attempt=attempt,
+            head_repository=fork or self.github.state.repository,
+        )  # fmt: skip
+        done = self._gate("pull_request", payload, merge, f"refs/pull/{number}/merge", run, *arguments, **options)
+        run.conclusion = "success" if done.code == 0 else "failure"
+        if upload:
+            self.github.state.artifact(run, zipped(done.output))
+        return done
+
+    def publish(self, run: Run, *arguments: str, **options: Any) -> Done:
+        """The privileged job that runs when a run has ended."""
+        self.repo.git("checkout", "-q", "main")
+        payload = {
+            "repository": {"default_branch": "main", "full_name": self.github.state.repository},
+            "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
+        }
+        own = self.github.state.run(self.repo.head, path=".github/workflows/comment.yml", event="workflow_run")
+        return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, *arguments, **options)
+
+    def _gate(
+        self, event: str, payload: Mapping[str, Any], sha: str, ref: str, run: Run, *arguments: str, **options: Any
+    ) -> Done:
+        self.runs.append(run)
+        job = self.repository.root.parent / f"job-{run.id}"
+        job.mkdir()
+        (job / "event.json").write_text(json.dumps(payload), "utf-8")
+        environment = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_NAME": event,
+            "GITHUB_EVENT_PATH": str(job / "event.json"),
+            "GITHUB_SHA": sha,
+            "GITHUB_REF": ref,
+            "GITHUB_REPOSITORY": self.github.state.repository,
+            "GITHUB_RUN_ID": str(run.id),
+            "GITHUB_RUN_ATTEMPT": str(run.attempt),
+            "GITHUB_SERVER_URL": self.github.server_url,
+            "GITHUB_API_URL": self.github.api_url,
+            "GITHUB_WORKFLOW_REF": f"{self.github.state.repository}/{run.path}@{ref}",
+            "GITHUB_OUTPUT": str(job / "output"),
+            "GITHUB_STEP_SUMMARY": str(job / "summary"),
+            "GITHUB_TOKEN": self.github.token,
+            **options.pop("environment", {}),
+        }
+        return self.repository.gate("run", *arguments, environment=environment, **options)
+
+
+def zipped(output: Path) -> bytes:
+    """What actions/upload-artifact makes of the output directory."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(output.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(output).as_posix())
+    return data.getvalue()

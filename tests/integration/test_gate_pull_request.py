@@ -1,0 +1,147 @@
+"""The gate on pull requests, from end to end: real git, real agents, and a GitHub that is held to its description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_github import FakeGitHub, Fault
+from pull_requests import Lab
+
+CASES = ("lamp_on", "lamp_off", "heater", "door", "window")
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
+    made = Lab.make(tmp_path / "shop", github, *CASES)
+    yield made
+    made.repository.end()
+
+
+def ours(lab: Lab, number: int = 7) -> list[str]:
+    return [one.body for one in lab.github.state.comments_of(number) if "agent-eval key=" in one.body]
+
+
+def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_too(lab: Lab) -> None:
+    for number in range(250):
+        lab.github.state.comment(7, f"Comment {number}")
+    base = lab.base_run()
+    assert (base.code, base.report.history is not None) == (0, True), base.err
+
+    broken = lab.pull_request(7, {"door": 0.0})
+
+    report = broken.report
+    assert (broken.code, report.verdict, report.gate) == (1, "failed", "regressions"), broken.out + broken.err
+    assert report.baseline is not None and report.baseline.status == "found" and report.baseline.distance == 0
+    assert report.comparison is not None and [one.eval_id for one in report.comparison.cases] == ["door"]
+    assert report.decision is not None and [one.word for one in report.decision.cases] == ["broken"]
+    [comment] = ours(lab)
+    assert "door" in comment and "No idea." in comment and "10 of 10 on base" in comment
+
+    mended = lab.pull_request(7, {})
+
+    assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
+    [updated] = ours(lab)
+    assert "Passed: all 5 cases" in updated and "door" not in updated
+    assert len(lab.github.state.comments_of(7)) == 251
+
+
+def test_what_was_red_on_the_base__does_not_block(lab: Lab) -> None:
+    lab.commit({"door": 0.0})
+    base = lab.base_run()
+    assert (base.code, base.report.gate) == (1, "thresholds"), "on the base branch the thresholds decide"
+
+    done = lab.pull_request(7, {"door": 0.0, "lamp_on": 1.0}, files={"README__md": "hello"})
+
+    assert (done.code, done.statuses["door"]) == (0, "failed"), done.out + done.err
+    assert any("fails as on the base" in notice for notice in done.report.notices), done.report.notices
+    [comment] = ours(lab)
+    assert "1 case failed on the base too" in comment
+
+
+def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
+    done = lab.pull_request(7, {"door": 0.0})
+
+    report = done.report
+    assert (done.code, report.gate) == (1, "thresholds"), done.err
+    assert report.baseline is not None and report.baseline.status == "none-yet", report.baseline
+    [comment] = ours(lab)
+    assert report.baseline.message.split(".")[0][:40] in comment.replace("&#8203;", "")
+    job = lab.repository.root.parent / f"job-{lab.runs[-1].id}"
+    outputs = (job / "output").read_text("utf-8")
+    assert "none-yet" in outputs and "/issues/7" not in outputs
+    assert lab.github.server_url in outputs, "the comment's address"
+    assert "no baseline" in (job / "summary").read_text("utf-8").lower() or "none" in outputs
+
+
+def test_history_grows_with_every_push(lab: Lab) -> None:
+    first = lab.base_run()
+    lab.commit({}, README__md="two")
+    second = lab.base_run()
+
+    assert [len(done.report.history.records) for done in (first, second) if done.report.history] == [1, 2]
+    assert second.report.history is not None
+    assert {case.outcomes for case in second.report.history.cases} == {"11"}
+    assert second.report.baseline is None and second.report.comparison is None
+
+
+def test_a_pull_request_does_not_choose_its_own_rules(lab: Lab) -> None:
+    lab.commit({}, **{"agent-eval.toml": "num-runs = 2\n"})
+    lab.base_run()
+
+    done = lab.pull_request(7, {"door": 0.0}, files={"agent-eval.toml": 'gate = "advisory"\nnum-runs = 1\n'})
+
+    assert (done.code, done.report.num_runs) == (1, 2), done.out + done.err
+    [comment] = ours(lab)
+    assert "This pull request changes agent-eval.toml" in comment.replace("&#8203;", "")
+    assert comment.index("This pull request changes") < comment.index("| Metric |")
+
+
+def test_where_nobody_may_write__the_verdict_stands(lab: Lab) -> None:
+    lab.base_run()
+    lab.github.read_only = True
+
+    done = lab.pull_request(7, {"door": 0.0}, fork="stranger/shop")
+
+    assert done.code == 1
+    assert "::notice title=No comment::" in done.out and "job summary" in done.out
+    assert ours(lab) == []
+
+
+def test_a_fork__is_published_by_the_second_workflow(lab: Lab) -> None:
+    lab.base_run()
+    lab.github.read_only = True
+    gated = lab.pull_request(
+        7, {"door": 0.0, "else": "@octocat closes #1 <b>no</b>"}, fork="stranger/shop", upload=True
+    )
+    run = lab.runs[-1]
+    assert gated.code == 1
+    lab.github.read_only = False
+
+    done = lab.publish(run)
+
+    assert done.code == 0, done.err + done.out
+    [comment] = ours(lab)
+    assert "door" in comment and "has uploaded these results" in comment
+    assert "@octocat" not in comment.replace("```diff", "").split("```")[0]
+    assert not done.output.exists() or not (done.output / "journal.jsonl").exists(), "nothing was run"
+
+
+@pytest.mark.parametrize("fault", ["down", "drop"])
+def test_trouble_with_github__never_changes_the_verdict(lab: Lab, fault: str) -> None:
+    lab.base_run()
+    kind = Fault(status=500, times=1_000) if fault == "down" else Fault(drop="before", times=1_000)
+    lab.github.faults.append(kind)
+
+    done = lab.pull_request(7, {})
+
+    assert (done.code, done.report.verdict) == (0, "passed"), done.err
+    assert done.report.baseline is not None and done.report.baseline.status == "fetch-failed"
+    assert "comment could not be posted" in done.err
