@@ -417,6 +417,14 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
         (_origin(commit="f" * 40), "is not used: its results are those of another commit (fffffff)"),
         (_origin(run_id=7), "is not used: its results are those of another run (7)"),
         (_origin(pull_request=3), "is not used: its results are those of pull request 3"),
+        (
+            _origin(event="merge_group", ref="refs/heads/main"),
+            "is not used: its results are not those of the base branch (Only a push, a schedule or a dispatch",
+        ),
+        (
+            _origin(event="push", ref="refs/heads/feature"),
+            "is not used: its results are not those of the base branch (Baselines are recorded on main only",
+        ),
         (_origin(repository="octo/other"), "is not used: its results are those of the repository octo/other"),
     ],
 )
@@ -436,7 +444,7 @@ async def test_what_must_not_be_used_ends_the_search(
 async def test_results_that_say_the_right_things_of_themselves(bench: Bench) -> None:
     state = bench.fake.state
     run = state.run(bench.commits[0])
-    origin = Origin(repository="Octo/Shop", commit=bench.commits[0], run_id=run.id, event="push")
+    origin = Origin(repository="Octo/Shop", commit=bench.commits[0], run_id=run.id, event="push", ref="refs/heads/main")
     state.artifact(run, artifact(results(origin=origin)))
 
     assert isinstance(await bench.find(), Found)

@@ -18,7 +18,7 @@ from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive,
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
 from agent_eval.baseline.reading import incomplete, read_report
-from agent_eval.baseline.recording import BASE_EVENTS
+from agent_eval.baseline.recording import BASE_EVENTS, may_record
 from agent_eval.baseline.wanted import Wanted
 from agent_eval.core.text import harmless, plural
 from agent_eval.github import runs
@@ -259,6 +259,8 @@ def _contradiction(origin: Origin | None, run: WorkflowRun, wanted: Wanted) -> s
         return f"its results are those of another run ({origin.run_id})"
     if origin.pull_request is not None:
         return f"its results are those of pull request {origin.pull_request}"
+    if origin.event and not (permission := may_record(origin, branches=[wanted.base_ref])).allowed:
+        return f"its results are not those of the base branch ({permission.why.rstrip('.')})"
     return None
 
 

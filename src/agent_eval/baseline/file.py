@@ -43,7 +43,7 @@ class FileSource:
         return await asyncio.to_thread(self._committed if wanted.is_pull_request else self._lying_there, wanted)
 
     def _committed(self, wanted: Wanted) -> Baseline:
-        where = f"{self.path} on {wanted.base_ref} at {short(wanted.commit)}"
+        where = f"{self.path} on {harmless(wanted.base_ref)} at {short(wanted.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be read: {self.git.message}", hint=self.git.hint)
         try:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from agent_eval.agents.finder import AgentChoice, is_agent
 from agent_eval.agents.locate import AgentChoices
@@ -230,6 +231,8 @@ class RerunSource:
     remote: Remote = ORIGIN
     checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseCheckout]] = opened_base
     """Checks the commit out, as `opened_base` does; another one may keep it for later."""
+    evals: Literal["head", "base"] = "head"
+    """Whose eval files `run` uses; for the words."""
 
     @property
     def source(self) -> BaselineSource:
@@ -238,7 +241,7 @@ class RerunSource:
 
     async def find(self, wanted: Wanted) -> Baseline:
         """Checks the wanted commit out and runs its agent."""
-        where = f"{wanted.base_ref} at {short(wanted.commit)}"
+        where = f"{harmless(wanted.base_ref)} at {short(wanted.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be run again: {self.git.message}", hint=self.git.hint)
         try:
@@ -252,10 +255,11 @@ class RerunSource:
             return FetchFailed(message=f"{where} could not be run again: {message}", hint=hint)
         if (reason_ := incomplete(report) or _without_scores(report)) is not None:
             return FetchFailed(message=f"{where} was run again, but {reason_}.")
+        whose = "its own" if self.evals == "base" else "this run's"
         return Found(
             report=report,
             provenance=Provenance(commit=wanted.commit, distance=0, recorded_at=report.started_at),
-            message=f"The agent of {where} was run again with this run's eval files "
+            message=f"The agent of {where} was run again with {whose} eval files "
             f"({plural(len(report.cases), 'case')}).",
         )
 
