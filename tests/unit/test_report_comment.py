@@ -25,6 +25,7 @@ from agent_eval.report.sections import Links
 from agent_eval.report.summary import summary_markdown
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
 from agent_eval.results.report import Reason, TurnEvidence
+from agent_eval.results.status import GateMode
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_comment"
 TEXTS: Mapping[str, Callable[[Situation], str]] = {
@@ -186,7 +187,7 @@ def test_comment_markdown__500_failing_cases_fit_and_the_newest_failures_come_fi
     text = comment("many")
     page = rendered(text)
     assert 20_000 < utf16_length(text) <= LIMIT
-    assert page.text.count("passed on the base") >= 20
+    assert page.text.count("needs 1.00, base 1.00") >= 20
     assert "case_001" in page.open
     assert "250 cases failed on the base too" in page.open
     assert "case_003" not in page.open
@@ -241,6 +242,34 @@ def test_comment_markdown__holds_any_text(value: str) -> None:
     )
     text = comment_markdown(one, links=LINKS, warnings=[value])
     nothing_of_theirs(text, f"{SERVER}/example/repo/")
+
+
+def test_annotation_commands__newly_failing_cases_say_so_and_come_first() -> None:
+    lines = annotation_commands(situation("mixed").report)
+    titles = [line.split("title=")[1].split("::")[0] for line in lines]
+    assert titles == [
+        "thermostat_in_bedroom failed%2C passed on the base",
+        "garage_door crashed%2C passed on the base",
+        "fan_off failed (a new case)",
+        "front_door failed%2C as on the base",
+        "turn-without-reference",
+    ]
+
+
+@pytest.mark.parametrize(("gate", "kind"), [("thresholds", "error"), ("both", "error"), ("regressions", "warning")])
+def test_annotation_commands__what_failed_before_is_as_loud_as_the_gate_takes_it(gate: GateMode, kind: str) -> None:
+    one = situation("mixed").report.model_copy(update={"gate": gate})
+    (line,) = [line for line in annotation_commands(one) if "front_door" in line]
+    assert line.startswith(f"::{kind} ")
+
+
+def test_console__tells_deltas_and_what_was_fixed() -> None:
+    text = console(situation("mixed").report, width=140)
+    assert "thermostat_in_bedroom · passed on the base" in text
+    assert "tool_trajectory_avg_score 0.50, needs 1.00, base 1.00" in text
+    assert "8 cases compared: 2 newly failing, 1 fixed, 1 still failing, 4 passing as before" in text
+    assert "✓ fixed: good_morning" in text
+    assert text.rstrip().endswith("since the base 2 newly failing and 1 fixed (12 s)")
 
 
 def test_comment_markdown__invalid_tells_the_problems() -> None:

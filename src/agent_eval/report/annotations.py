@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.digest import has_crashed, headline, not_run_groups, why, with_status
+from agent_eval.report import deltas, standing
+from agent_eval.report.digest import has_crashed, not_run_groups, why
 from agent_eval.report.escape import one_line, visible
+from agent_eval.report.standing import Against
 from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 
 MOST_PER_TYPE = 10
@@ -60,7 +62,7 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
-            message = f"{headline(report)}. {plural(left, f'more {kind}')} in {more}."
+            message = f"{deltas.headline(report, standing.against(report))}. {plural(left, f'more {kind}')} in {more}."
             commands.append(
                 _command(_Annotation(kind=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
             )
@@ -73,19 +75,49 @@ def notice_command(title: str, message: str) -> str:
 
 
 def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
-    for case in with_status(report, "failed"):
-        yield _case_annotation(case, "error", "crashed" if has_crashed(case) else "failed")
-    for case in with_status(report, "errored"):
-        yield _case_annotation(case, "error", "could not be judged")
-    for case in with_status(report, "quarantined"):
-        yield _case_annotation(case, "warning", "is quarantined")
+    known = standing.against(report)
+    groups = standing.groups(report, known)
+    for case in groups.worse:
+        kind: Kind = "warning" if case.status == "passed" else "error"
+        yield _case_annotation(case, kind, _worse(case, known), known)
+    for case in groups.failed:
+        yield _case_annotation(case, "error", _failed(case) + _new(case, known), known)
+    # What was there before blocks nothing where the gate says so, and is no news anyhow.
+    old: Kind = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
+    for case in groups.still:
+        yield _case_annotation(case, old, f"{_failed(case)}, as on the base", known)
+    for case in groups.flaky:
+        yield _case_annotation(case, old, f"{_failed(case)}, as now and then on the base", known)
+    for case in groups.errored:
+        yield _case_annotation(case, "error", "could not be judged", known)
+    for case in groups.quarantined:
+        yield _case_annotation(case, "warning", "is quarantined", known)
     for reason, cases in not_run_groups(report):
         yield _Annotation(kind="warning", title=f"{plural(len(cases), 'case')} not run", message=reason)
 
 
-def _case_annotation(case: CaseReport, kind: Kind, what: str) -> _Annotation:
-    name = shorten(one_line(case.eval_id), LONGEST_TITLE - 40)
-    message = "\n".join(one_line(line) for line in why(case, _LINES)) or what
+def _failed(case: CaseReport) -> str:
+    return "crashed" if has_crashed(case) else "failed"
+
+
+def _worse(case: CaseReport, known: Against) -> str:
+    word, _ = standing.tag(case, known)
+    if word in {"broken", "worse", "suspicious"}:
+        return "looks worse than on the base" if word == "suspicious" else f"is {word} since the base"
+    return f"{_failed(case)}, {word}"
+
+
+def _new(case: CaseReport, known: Against) -> str:
+    word, _ = standing.tag(case, known)
+    return {"new": " (a new case)", "the case has changed": " (a changed case)"}.get(word, "")
+
+
+def _case_annotation(case: CaseReport, kind: Kind, what: str, known: Against) -> _Annotation:
+    name = shorten(one_line(case.eval_id), LONGEST_TITLE - 60)
+    _, evidence = standing.tag(case, known)
+    base = standing.base_scores(known.changes.get(case.case_id))
+    lines = [evidence, *(line + standing.on_base(line, base) for line in why(case, _LINES))]
+    message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(kind=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
 
 

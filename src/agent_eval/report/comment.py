@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.report import deltas, escape, sections
-from agent_eval.report.deltas import Against
+from agent_eval.report import deltas, escape, sections, standing
 from agent_eval.report.digest import other_reasons, run_note
 from agent_eval.report.markdown import MARKS, Detail, environment, fitting, problem_views, reproduce
 from agent_eval.report.sections import Links
+from agent_eval.report.standing import Against
 from agent_eval.results.report import RunReport
 
 LIMIT = 60_000
@@ -61,7 +61,7 @@ def comment_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
-    known = deltas.against(report) if known is None else known
+    known = standing.against(report) if known is None else known
     links = Links() if links is None else links
     template = environment().get_template("comment.md.j2")
 
@@ -83,7 +83,7 @@ def utf16_length(text: str) -> int:
 def _context(
     report: RunReport, known: Against, detail: Detail, links: Links, warnings: Sequence[str], *, shortened: bool
 ) -> dict[str, Any]:
-    groups = deltas.groups(report, known)
+    groups = standing.groups(report, known)
     # Errors have their own share of the room: an outage must not hide behind failures.
     share = max(detail.explained // 3, min(detail.explained, 2))
     worse, failed = groups.worse[: detail.explained], groups.failed[: detail.explained]
@@ -125,7 +125,7 @@ def _context(
     }
 
 
-def _worse_title(groups: deltas.Groups, known: Against) -> str:
+def _worse_title(groups: standing.Groups, known: Against) -> str:
     changes = [known.changes.get(case.case_id) for case in groups.worse]
     newly = all(one is not None and one.change == "newly_failing" for one in changes)
     return "Newly failing" if newly and not known.decided else "Worse than on the base"

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
+from agent_eval.report import deltas, standing
 from agent_eval.report.digest import (
     Finding,
     Turn,
     findings,
     has_crashed,
-    headline,
     metric_rows,
     not_run_groups,
     other_reasons,
     place,
     run_note,
     why,
-    with_status,
 )
 from agent_eval.report.escape import EMPTY, visible
 from agent_eval.report.numbers import score_text
 from agent_eval.report.overview import overview
+from agent_eval.report.standing import Against
 from agent_eval.report.styling import mark, plain, styled
 from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 
@@ -93,18 +93,23 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield from overview(report)
     yield ""
     yield from _not_run(report)
-    unhappy = [*with_status(report, "failed"), *with_status(report, "errored"), *with_status(report, "quarantined")]
+    known = standing.against(report)
+    groups = standing.groups(report, known)
+    unhappy = [
+        *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
+    ]  # fmt: skip
     listed = _MOST_DETAILED + _MOST_EXPLAINED
     for case in unhappy[:_MOST_DETAILED]:
-        yield from _case(case)
+        yield from _case(case, known)
     for case in unhappy[_MOST_DETAILED:listed]:
         yield from _short_case(case)
     for case in unhappy[listed : listed + _MOST_LISTED]:
         yield _case_line(case)
     yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
     yield from _problems(report.problems)
-    yield from _totals(report)
-    yield from _ending(report, files)
+    yield from _against(report, known)
+    yield from _totals(report, known)
+    yield from _ending(report, known, files)
 
 
 def _case_line(case: CaseReport) -> Text:
@@ -138,22 +143,32 @@ def _not_run(report: RunReport) -> Iterator[RenderableType]:
         yield ""
 
 
-def _case(case: CaseReport) -> Iterator[RenderableType]:
+def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
     sign, style = mark(case)
     word = "crashed" if case.status == "failed" and has_crashed(case) else case.status
-    title = styled((f"{sign}{word} ", style), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "cyan"))
+    since, evidence = standing.tag(case, known)
+    title = styled(
+        (f"{sign}{word} ", style),
+        (case.eval_id, "bold"),
+        (f" · {since}" if since else "", style),
+        "  ",
+        (place(case.file, case.line), "cyan"),
+    )
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
+    if evidence:
+        yield styled("  ", (evidence, ""))
+    base = standing.base_scores(known.changes.get(case.case_id))
     for finding in findings(case):
-        yield from _finding(finding, total_runs=len(case.runs))
+        yield from _finding(finding, standing.on_base(finding.summary, base), total_runs=len(case.runs))
     yield ""
 
 
-def _finding(finding: Finding, *, total_runs: int) -> Iterator[RenderableType]:
+def _finding(finding: Finding, on_base: str, *, total_runs: int) -> Iterator[RenderableType]:
     from rich.padding import Padding
 
-    yield Padding(styled((finding.summary, "bold")), (0, 0, 0, 2))
+    yield Padding(styled((finding.summary, "bold"), (on_base, "")), (0, 0, 0, 2))
     for line in finding.lines[:_MOST_LINES]:
         yield Padding(_bullet(styled((line, ""))), (0, 0, 0, 4))
     if len(finding.lines) > _MOST_LINES:
@@ -237,11 +252,31 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _totals(report: RunReport) -> Iterator[RenderableType]:
+def _against(report: RunReport, known: Against) -> Iterator[RenderableType]:
+    """What has changed since the base, beside the cases that are shown above."""
+    if known.baseline is not None:
+        told = known.baseline.message if known.baseline.status == "found" else deltas.no_base(known.baseline)
+        yield styled(" ", (shorten(told, 600), "dim"))
+    if known.comparison is None:
+        return
+    if report.cases:
+        yield styled(" ", (deltas.summary_of(known.comparison), ""))
+    better = standing.groups(report, known).better
+    if better:
+        names = ", ".join(case.eval_id for case in better[:10]) + (" …" if len(better) > 10 else "")
+        yield styled(" ", ("✓ ", "green"), (f"{'better' if known.decided else 'fixed'}: {names}", ""))
+    for note in known.comparison.notes[:10]:
+        yield styled(" ", (note, "yellow"))
+
+
+def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
     from rich import box
     from rich.table import Table
 
     rows = metric_rows(report)
+    if rows and known.comparison is not None:
+        yield _deltas(deltas.rows(report, known.comparison))
+        return
     if not rows:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
@@ -263,7 +298,28 @@ def _totals(report: RunReport) -> Iterator[RenderableType]:
     yield table
 
 
-def _ending(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
+def _deltas(rows: Sequence[deltas.DeltaRow]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
+    table.add_column("metric", overflow="fold")
+    for name in ("now", "base", "change", "needs", "failed", "not evaluated"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            styled((row.name or "cases that pass", "" if row.gates else "dim")),
+            row.now,
+            row.base,
+            row.change,
+            row.needs,
+            styled((f"{row.failed:,}", "bold red" if row.failed else "")) if row.gates else "",
+            styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else "")) if row.gates else "",
+        )
+    return table
+
+
+def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
         yield styled(" ", (notice, "dim"))
     for reason in other_reasons(report):
@@ -274,4 +330,4 @@ def _ending(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
             line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
             line.no_wrap, line.overflow = True, "ignore"  # A path in two pieces opens nothing.
             yield line
-    yield styled((headline(report), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+    yield styled((deltas.headline(report, known), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

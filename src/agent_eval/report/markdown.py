@@ -15,7 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report import digest, escape, numbers
+from agent_eval.report import digest, escape, numbers, standing
 from agent_eval.results.report import CaseReport, ProblemReport
 
 if TYPE_CHECKING:
@@ -154,15 +154,10 @@ def case_view(
         "crashed": case.status == "failed" and digest.has_crashed(case),
         "tag": known.tag,
         "evidence": detail.cut(known.evidence),
-        "why": [shorten(line, detail.name) + _on_base(line, known.base or {}) for line in digest.why(case)],
+        "why": [shorten(line, detail.name) + standing.on_base(line, known.base or {}) for line in digest.why(case)],
         "findings": [_finding(finding, case, detail) for finding in found] if opened and tells_more else [],
         "label": "Traceback and log" if all(finding.log for finding in found) else "Expected (-) and actual (+)",
     }
-
-
-def _on_base(line: str, base: Mapping[str, str]) -> str:
-    """What the line of a metric has to say about the base."""
-    return next((f", {told}" for name, told in base.items() if line.startswith(f"{name} ")), "")
 
 
 def _finding(finding: digest.Finding, case: CaseReport, detail: Detail) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from agent_eval.core.text import shorten
-from agent_eval.report import deltas, digest, escape
-from agent_eval.report.deltas import Against
+from agent_eval.report import deltas, digest, escape, standing
 from agent_eval.report.markdown import Detail, Told, case_view
 from agent_eval.report.numbers import score_text
+from agent_eval.report.standing import Against
 from agent_eval.results.comparison import BaselineReport, ComparisonReport
 from agent_eval.results.report import CaseReport, RunReport
 
@@ -89,10 +89,10 @@ def explained(
 
 def told(case: CaseReport, known: Against) -> Told:
     """What is known of a case beside its own report."""
-    if case.status == "errored":  # What went wrong says more.
-        return Told()
-    word, evidence = deltas.tag(case, known)
-    return Told(tag=word, evidence=evidence, base=deltas.base_scores(known.changes.get(case.case_id)))
+    word, evidence = standing.tag(case, known)
+    if not known.decided and word == standing.TAGS["newly_failing"]:  # The heading above it says so.
+        word = ""
+    return Told(tag=word, evidence=evidence, base=standing.base_scores(known.changes.get(case.case_id)))
 
 
 def listed(cases: Sequence[CaseReport], known: Against, detail: Detail, links: Links) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def base_view(report: RunReport, known: Against, detail: Detail, links: Links) -
 
 
 def _changes_title(comparison: ComparisonReport) -> str:
-    counts = deltas.count(comparison)
+    counts = standing.count(comparison)
     renamed = sum(case.renamed_from is not None for case in comparison.cases)
     parts = {
         "new": counts["added"],

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.core.text import shorten
-from agent_eval.report import deltas, digest, escape, sections
-from agent_eval.report.deltas import Against
+from agent_eval.report import deltas, digest, escape, sections, standing
 from agent_eval.report.markdown import MARKS, Detail, environment, fitting, problem_views, reproduce
 from agent_eval.report.sections import Links
+from agent_eval.report.standing import Against
 from agent_eval.results.report import RunReport
 
 LIMIT = 1_000_000
@@ -56,7 +56,7 @@ def summary_markdown(
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
-    known = deltas.against(report)
+    known = standing.against(report)
     links = _links(source_url) if links is None else links
     template = environment().get_template("summary.md.j2")
 
@@ -86,7 +86,7 @@ def _context(
     *,
     shortened: bool,
 ) -> dict[str, Any]:
-    groups = deltas.groups(report, known)
+    groups = standing.groups(report, known)
     blocks = [
         ("Newly failing" if not known.decided else "Worse than on the base", groups.worse),
         (
