@@ -120,7 +120,7 @@ def test_an_agent_that_fails_outright() -> None:
     once = suggest([series(FAILED, *[0.9] * 30)], wanted=0.9, num_runs=1)
 
     assert [(one.suggestion, one.probability, one.failures) for one in often.suggestions] == [(None, None, 2)]
-    assert "no suggestion, the agent failed without a score too often" in render_thresholds(often)
+    assert "no suggestion, the agent failed without a score in 2 of 3 rounds" in render_thresholds(often)
     [one] = once.suggestions
     assert (one.suggestion, one.failures) == (0.9, 1)
     assert one.lowest is not None

@@ -25,7 +25,8 @@ def render_thresholds(report: ThresholdsReport) -> str:
 def _suggestion(one: SuggestionReport, report: ThresholdsReport) -> Iterator[str]:
     now = threshold_text(one.threshold)
     if one.suggestion is None:
-        why = "no round can be used" if not one.rounds else "the agent failed without a score too often"
+        often = f"the agent failed without a score in {one.failures:,} of {plural(one.rounds, 'round')}"
+        why = often if one.rounds else "no round can be used"
         yield f"  {one.metric}: no suggestion, {why} (now {now})"
     else:
         chance = percent_text(one.probability)
