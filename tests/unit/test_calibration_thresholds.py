@@ -135,6 +135,16 @@ def test_all_metrics_together() -> None:
     assert report.together == pytest.approx(0.9), "Bonferroni"
     assert "All of them together hold with at least 90%." in render_thresholds(report)
     assert suggest([series(*scores), series()], wanted=0.95, num_runs=1).together is None
+    few = suggest([series(0.5), series(0.6)], wanted=0.95, num_runs=1)
+    assert "That all 2 hold at once can't be promised from so few rounds." in render_thresholds(few)
+
+
+def test_the_lowest_case_is_named_unless_all_are_perfect() -> None:
+    imperfect = render_thresholds(suggest([series(0.75, 1.0)], wanted=0.5, num_runs=1))
+    perfect = render_thresholds(suggest([series(1.0, 1.0)], wanted=0.5, num_runs=1))
+
+    assert "      lowest: 0.75, f:0, run 1 of r" in imperfect.splitlines()
+    assert "lowest:" not in perfect
 
 
 def case(name: str, scores: Scores, *, fingerprint: str = "", started: float = 0.0) -> CaseReport:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from agent_eval.calibration.thresholds import SuggestionReport, ThresholdsReport, dropped_text
 from agent_eval.core.text import harmless, plural
+from agent_eval.evalset.metrics import METRICS
 from agent_eval.report.escape import folded
 from agent_eval.report.numbers import percent_text, score_text, threshold_text
 
@@ -40,7 +41,7 @@ def _suggestion(one: SuggestionReport, report: ThresholdsReport) -> Iterator[str
         rounds = plural(one.rounds, "round")
         numbers.insert(0, rounds if one.order is None else f"{_ordinal(one.order)} lowest of {rounds}")
         yield f"      {', '.join(numbers)}"
-    if one.lowest is not None:
+    if one.lowest is not None and not _is_best(one):
         said = "a failure without a score" if one.lowest.score is None else score_text(one.lowest.score)
         where = f"{folded(one.lowest.case_id)}, run {one.lowest.run + 1} of {folded(one.lowest.report)}"
         yield f"      lowest: {said}, {where}"
@@ -48,6 +49,12 @@ def _suggestion(one: SuggestionReport, report: ThresholdsReport) -> Iterator[str
         yield "      a threshold of 0 gates nothing: look at the lowest case first"
     if one.dropped:
         yield f"      {dropped_text(one.dropped)}"
+
+
+def _is_best(one: SuggestionReport) -> bool:
+    """Whether no round was anything but perfect: then no case stands out."""
+    spec = METRICS.get(one.metric)
+    return one.lowest is not None and spec is not None and one.lowest.score == spec.high
 
 
 def _ordinal(number: int) -> str:
@@ -64,4 +71,7 @@ def _explained(report: ThresholdsReport) -> Iterator[str]:
         "lower prediction limit, from the lowest score of each round."
     )
     if report.together is not None and len(report.suggestions) > 1:
-        yield f"All of them together hold with at least {percent_text(report.together)}."
+        if report.together > 0:
+            yield f"All of them together hold with at least {percent_text(report.together)}."
+        else:
+            yield f"That all {len(report.suggestions):,} hold at once can't be promised from so few rounds."
