@@ -71,52 +71,13 @@ def check_policy(
         found.ranges(entry, cases)
     for held in policy.quarantine:
         found.expiry(held, today)
+    suspects = _Findings(file)
+    suspects.by_cases(policy, cases)
     # Of a run of some cases nothing can be said by them alone; all the others are read only if it matters.
-    suspects = [*_unused(policy, cases), *_too_many(policy, cases)]
-    if suspects and everything is not None and len(whole := everything()) > len(cases):
-        suspects = [*_unused(policy, whole), *_too_many(policy, whole)]
-    for code, message, hint, line in suspects:
-        found.add(Severity.ERROR, code, message, hint, line)
-    return sorted(found.problems, key=lambda problem: problem.line or 0)
-
-
-Suspect = tuple[str, str, str, int | None]
-"""Code, message, hint, line."""
-
-
-def _unused(policy: Policy, cases: Sequence[KnownCase]) -> list[Suspect]:
-    """The patterns that mean no case, and the metrics that none of their cases has."""
-    found: list[Suspect] = []
-    patterns = [(pattern, entry.line) for entry in policy.entries for pattern in entry.cases]
-    patterns += [(entry.case, entry.line) for entry in policy.quarantine]
-    empty = set()
-    for pattern, line in patterns:
-        if not any(map(_meant_by(pattern), cases)):
-            empty.add(pattern)
-            found.append(("policy-matches-nothing", f"`{pattern}` means no case.", _near_cases(pattern, cases), line))
-    for entry in policy.entries:
-        if entry.metric in {None, PASS_METRIC} or empty.intersection(entry.cases):
-            continue
-        here = _meant(entry, cases)
-        if not any(names_metric(entry.metric, name) for name in _metrics(here)):
-            configured = sorted({name for case in here for name in case.metrics})
-            near = nearby(entry.metric or "", [*configured, *INFORMATIONAL_METRICS, PASS_METRIC], count=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"They have: {', '.join(configured) or 'none'}."
-            message = f"No case that this [[policy]] holds for has a metric `{entry.metric}`."
-            found.append(("policy-matches-nothing", message, hint, entry.line))
-    return found
-
-
-def _too_many(policy: Policy, cases: Sequence[KnownCase]) -> list[Suspect]:
-    held = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
-    if not cases or len(held) <= policy.max_quarantined * len(cases) + _EPSILON:
-        return []
-    message = (
-        f"{len(held):,} of {plural(len(cases), 'case')} are quarantined; "
-        f"max-quarantined allows {policy.max_quarantined:.1%}, which is {_allowed(policy, len(cases)):,}."
-    )
-    hint = "A gate that looks away from more than that says little. Mend cases, remove them, or raise max-quarantined."
-    return [("quarantine-too-many", message, hint, policy.quarantine[0].line)]
+    if suspects.problems and everything is not None and len(whole := everything()) > len(cases):
+        suspects = _Findings(file)
+        suspects.by_cases(policy, whole)
+    return sorted([*found.problems, *suspects.problems], key=lambda problem: problem.line or 0)
 
 
 def _allowed(policy: Policy, cases: int) -> int:
@@ -140,6 +101,44 @@ class _Findings:
 
     def warning(self, code: str, message: str, hint: str, line: int | None) -> None:
         self.add(Severity.WARNING, code, message, hint, line)
+
+    def by_cases(self, policy: Policy, cases: Sequence[KnownCase]) -> None:
+        """Patterns that mean no case, metrics that none of their cases has, too many quarantines."""
+        empty = self._patterns(policy, cases)
+        for entry in policy.entries:
+            if entry.metric not in {None, PASS_METRIC} and not empty.intersection(entry.cases):
+                self._metric(entry, _meant(entry, cases))
+        self._share(policy, cases)
+
+    def _patterns(self, policy: Policy, cases: Sequence[KnownCase]) -> set[str]:
+        patterns = [(pattern, entry.line) for entry in policy.entries for pattern in entry.cases]
+        patterns += [(entry.case, entry.line) for entry in policy.quarantine]
+        empty = set()
+        for pattern, line in patterns:
+            if not any(map(_meant_by(pattern), cases)):
+                empty.add(pattern)
+                self.error("policy-matches-nothing", f"`{pattern}` means no case.", _near_cases(pattern, cases), line)
+        return empty
+
+    def _metric(self, entry: PolicyEntry, here: Sequence[KnownCase]) -> None:
+        if any(names_metric(entry.metric, name) for name in _metrics(here)):
+            return
+        configured = sorted({name for case in here for name in case.metrics})
+        near = nearby(entry.metric or "", [*configured, *INFORMATIONAL_METRICS, PASS_METRIC], count=1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"They have: {', '.join(configured) or 'none'}."
+        message = f"No case that this [[policy]] holds for has a metric `{entry.metric}`."
+        self.error("policy-matches-nothing", message, hint, entry.line)
+
+    def _share(self, policy: Policy, cases: Sequence[KnownCase]) -> None:
+        held = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
+        if not cases or len(held) <= policy.max_quarantined * len(cases) + _EPSILON:
+            return
+        message = (
+            f"{len(held):,} of {plural(len(cases), 'case')} are quarantined; "
+            f"max-quarantined allows {policy.max_quarantined:.1%}, which is {_allowed(policy, len(cases)):,}."
+        )
+        hint = "A gate that looks away from more than that says little. Mend cases, or raise max-quarantined."
+        self.error("quarantine-too-many", message, hint, policy.quarantine[0].line)
 
     def ranges(self, entry: PolicyEntry, cases: Sequence[KnownCase]) -> None:
         """A threshold that no score, or every score, reaches; a direction of a metric that has one."""
