@@ -1,0 +1,112 @@
+"""docs/policy.md: its examples are read without a mistake, and it names every key and every code there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from datetime import date
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from agent_eval import policy_file
+from agent_eval.flaky import FlakyReport, Proposal, render_toml
+from agent_eval.gate.drift import ALPHA, CASE_ALPHA
+from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
+from agent_eval.policy_file import policy_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_can_be_read(example: str) -> None:
+    policy, problems = policy_of(example)
+    assert problems == []
+    assert policy.entries or policy.quarantine
+
+
+def first_column(heading: str) -> list[str]:
+    section = PAGE.split(f"{heading}\n", 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
+    assert table is not None
+    return [re.findall(r"`([^`]+)`", line.split("|")[1])[0] for line in table[0].splitlines()[2:]]
+
+
+def test_every_key_has_a_row_and_every_gate() -> None:
+    assert first_column("## Exceptions: `[[policy]]`") == list(policy_file._POLICY_FIELDS)
+    assert set(first_column("## What decides")) == set(get_args(Gate))
+    held = EXAMPLES[1].split("[[quarantine]]")[1]
+    assert re.findall(r"^(\w+) =", held, re.MULTILINE) == list(policy_file._QUARANTINE_FIELDS)
+
+
+def test_every_code_of_a_reason_has_a_row() -> None:
+    tree = ast.parse((ROOT / "src/agent_eval/gate/evaluation.py").read_text(encoding="utf-8"))
+    made = {
+        str(keyword.value.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+    }
+    made |= {
+        str(node.args[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "_reason"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    words = ast.parse((ROOT / "src/agent_eval/gate/words.py").read_text(encoding="utf-8"))
+    made |= {
+        str(key.value)
+        for node in ast.walk(words)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WEIGHT"
+        for key in getattr(node.value, "keys", [])
+    }
+    section = PAGE.split("### What `regressions` holds")[1].split("\n## ")[0]
+    told = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE))))
+
+    assert "agent-error" in made
+    assert "case-worse" in made
+    assert told >= made - {"no-baseline", "informing", "quarantined"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("evals/home.test.json", [("evals/home.test.json", "x")]),
+        ("evals/drafts/", [("evals/drafts/a.test.json", "x")]),
+        ("*.evalset.json", [("deep/down/a.evalset.json", "x")]),
+        ("evals/home.test.json:lamp_on", [("evals/home.test.json", "lamp_on")]),
+        ("evals/**:smoke_*", [("evals/a/b.test.json", "smoke_1")]),
+        (":smoke_*", [("anywhere.test.json", "smoke_1")]),
+    ],
+)
+def test_the_patterns_mean_what_the_page_says(pattern: str, meant: list[tuple[str, str]]) -> None:
+    assert pattern in first_column("### Patterns of cases")
+    assert all(case_matcher(pattern)(file, eval_id) for file, eval_id in meant)
+    assert not case_matcher(pattern)("other.test.json", "other")
+
+
+def test_the_numbers_are_those_of_the_source() -> None:
+    assert f"{DEFAULT_ALPHA} for everything together" in PAGE
+    assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in PAGE
+    assert f"{NOTICE_DAYS} days before a quarantine ends" in PAGE
+    assert (ALPHA, CASE_ALPHA) == (0.05, 0.01), "one time in twenty, one in a hundred"
+
+
+def test_the_example_of_flaky_is_what_it_prints() -> None:
+    found = Proposal(
+        case_id="evals/home.test.json:garage",
+        failures=4,
+        runs=10,
+        rate=0.4,
+        low=0.1682,
+        high=0.6873,
+        since="5f0c1d2e3a4b5c6d",
+        metrics={"response_match_score": 4},
+    )
+    report = FlakyReport(records=10, cases=30, proposals=[found], failing=[], skipped=[])
+    assert render_toml(report, today=date(2026, 11, 21), owner="@alice") in PAGE
