@@ -172,7 +172,7 @@ def our_gate(pull: PullRequest, cell: Cell, head: Floats, base: Floats) -> tuple
                 base_confirm=(*series.base_confirm, *then.tolist()),
             )
             evidence[index] = CaseEvidence(case_id=case_id, metrics={metric: series})
-        if budget.extra_runs is not None:
+        if cell.extra_runs is not None:
             budget = replace(budget, extra_runs=cell.extra_runs - extra)
     return step.outcome, (head.size + again.size + extra) / world.cases
 
@@ -181,7 +181,7 @@ def mcnemar(head: Floats, base: Floats) -> float:
     """One-sided and exact: of the cases that differ, how many are worse (Q. McNemar, 1947)."""
     worse, better = int((base > head).sum()), int((head > base).sum())
     count = worse + better
-    return sum(math.comb(count, k) for k in range(worse, count + 1)) / 2**count
+    return math.fsum(math.comb(count, k) / 2.0**count for k in range(worse, count + 1))
 
 
 def wilcoxon(head: Floats, base: Floats) -> float:

@@ -283,6 +283,33 @@ def test_a_tolerance_of_scores_is_part_of_the_test() -> None:
     assert lax.outcome == "passed" and not lax.extra_runs
 
 
+@pytest.mark.parametrize("same_day", [False, True])
+def test_scores_keep_their_error_rate_with_a_base_of_today(same_day: bool) -> None:
+    values = random.Random(8)
+    rules = Rules(metrics={"score": MetricRule()}, confirm_on_base="always")
+    failed = 0
+    for _ in range(60):
+        means = {f"c{index}": values.uniform(0.6, 0.9) for index in range(8)}
+
+        def draw(side: str, name: str, means: dict[str, float] = means) -> float:
+            return values.gauss(means[name], 0.1)
+
+        evidence = [
+            case(
+                name,
+                [draw("head", name)],
+                [] if same_day else [draw("base", name) for _ in range(6)],
+                "score",
+                base_screen=(draw("base", name),) if same_day else (),
+                threshold=0.65,
+            )
+            for name in means
+        ]
+        decision, _ = run(evidence, draw, rules, Budget(can_run_base=True))
+        failed += decision.outcome == "failed"
+    assert failed <= 8  # P(more than 8 of 60 | 5%) < 0.005
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 1.5, -0.1])
 def test_alpha_has_a_range(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha must be between 0 and 1"):

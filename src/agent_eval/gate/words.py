@@ -195,7 +195,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
         confirm = family.confirm_p
         if together and confirm is not None and confirm / family.shares[2] <= judged.level:
-            message = f"{plural(len(together), 'case')} got worse when taken together{of}: {_names(together)}"
+            message = f"The suspicious cases got worse when taken together{of}: {_names(together)}"
             add("cases-worse-together", message, together)
         suite = _suite(judged)
         looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
