@@ -79,12 +79,12 @@ def test_the_first_example_means_what_the_page_says(tmp_path: Path) -> None:
 
 def test_the_commands_of_the_page_exist() -> None:
     """Each example's flags are settings, or flags that the command has beside them."""
-    others = {"--format", "--version", "--help"}
+    others = {"--format", "--version", "--help", "--criterion"}
     known = {f"--{setting.input}" for setting in SETTINGS} | others
     commands = re.findall(r"^agent-eval (.+)$", PAGE, re.MULTILINE)
 
     assert commands
     for command in commands:
         words = shlex.split(command, comments=True)
-        assert words[0] in {"run", "validate", "agents", "plan", "migrate", "action"}
+        assert words[0] in {"run", "validate", "agents", "plan", "calibrate", "migrate", "action"}
         assert {word for word in words if word.startswith("--")} <= known
