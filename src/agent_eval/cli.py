@@ -113,6 +113,15 @@ def _parser() -> argparse.ArgumentParser:
     flaky.add_argument("--days", type=_natural, default=30, metavar="N", help="how long they wait. Default: 30")
     flaky.set_defaults(command=_flaky)
 
+    compare = commands.add_parser("compare", allow_abbrev=False, help="tell what changed between two results.json")
+    compare.add_argument("head", type=Path, metavar="HEAD")
+    compare.add_argument("base", type=Path, metavar="BASE")
+    compare.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
+    compare.add_argument(
+        "--source-url", type=_web_address, metavar="URL", help="where HEAD's files can be browsed, for links"
+    )
+    compare.set_defaults(command=_compare)
+
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
     )
@@ -293,6 +302,28 @@ def _natural(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 3650:
         raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
     return int(text)
+
+
+def _web_address(value: str) -> str:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a web address")
+    return value
+
+
+def _compare(given: argparse.Namespace) -> int:
+    from agent_eval.comparing import UnreadableError, compare_files, render
+
+    try:
+        report = compare_files(given.head, given.base)
+    except UnreadableError as error:
+        _say(f"agent-eval: {error}")
+        return 2
+    width = min(os.get_terminal_size().columns, 160) if sys.stdout.isatty() else 110
+    _show(render(report, given.format, source_url=given.source_url, width=width).rstrip())
+    return 0
 
 
 def _flaky(given: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
+from agent_eval.report.comparison_text import against_lines, delta_table
 from agent_eval.report.digest import (
     Finding,
     Turn,
@@ -107,7 +108,7 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
         yield _case_line(case)
     yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
     yield from _problems(report.problems)
-    yield from _against(report, known)
+    yield from against_lines(report, known)
     yield from _totals(report, known)
     yield from _ending(report, known, files)
 
@@ -252,30 +253,13 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _against(report: RunReport, known: Against) -> Iterator[RenderableType]:
-    """What has changed since the base, beside the cases that are shown above."""
-    if known.baseline is not None:
-        told = known.baseline.message if known.baseline.status == "found" else deltas.no_base(known.baseline)
-        yield styled(" ", (shorten(told, 600), "dim"))
-    if known.comparison is None:
-        return
-    if report.cases:
-        yield styled(" ", (deltas.summary_of(known.comparison), ""))
-    better = standing.groups(report, known).better
-    if better:
-        names = ", ".join(case.eval_id for case in better[:10]) + (" …" if len(better) > 10 else "")
-        yield styled(" ", ("✓ ", "green"), (f"{'better' if known.decided else 'fixed'}: {names}", ""))
-    for note in known.comparison.notes[:10]:
-        yield styled(" ", (note, "yellow"))
-
-
 def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
     from rich import box
     from rich.table import Table
 
     rows = metric_rows(report)
     if rows and known.comparison is not None:
-        yield _deltas(deltas.rows(report, known.comparison))
+        yield delta_table(deltas.rows(report, known.comparison))
         return
     if not rows:
         return
@@ -296,27 +280,6 @@ def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
             else "",
         )
     yield table
-
-
-def _deltas(rows: Sequence[deltas.DeltaRow]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
-    table.add_column("metric", overflow="fold")
-    for name in ("now", "base", "change", "needs", "failed", "not evaluated"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
-            styled((row.name or "cases that pass", "" if row.gates else "dim")),
-            row.now,
-            row.base,
-            row.change,
-            row.needs,
-            styled((f"{row.failed:,}", "bold red" if row.failed else "")) if row.gates else "",
-            styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else "")) if row.gates else "",
-        )
-    return table
 
 
 def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iterator[RenderableType]:

@@ -1,0 +1,127 @@
+"""`agent-eval compare` as people start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli import main
+from agent_eval.report.results_json import results_json
+from agent_eval.results.comparison import ComparisonReport
+from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
+
+
+def results(path: Path, *scores: tuple[str, float], commit: str = "b" * 40) -> Path:
+    cases = [
+        CaseReport(
+            case_id=f"evals/home.test.json:{name}",
+            file="evals/home.test.json",
+            line=number,
+            eval_set_id="home",
+            eval_id=name,
+            status="passed" if score >= 0.8 else "failed",
+            fingerprint=f"asks {name}",
+            metrics=[
+                MetricReport(
+                    name="response_match_score",
+                    score=score,
+                    threshold=0.8,
+                    status="passed" if score >= 0.8 else "failed",
+                    fingerprint="one",
+                    runs=[RunScore(run=0, score=score, status="passed" if score >= 0.8 else "failed")],
+                )
+            ],
+        )
+        for number, (name, score) in enumerate(scores, start=3)
+    ]
+    report = RunReport(
+        tool_version="1.0.0",
+        verdict="failed" if any(score < 0.8 for _, score in scores) else "passed",
+        started_at=1_790_000_000.0,
+        duration=2.0,
+        num_runs=1,
+        min_pass_rate=1.0,
+        origin=Origin(commit=commit),
+        cases=cases,
+    )
+    path.write_text(results_json(report), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    head = results(tmp_path / "head.json", ("lamp", 0.25), ("fan", 0.9), ("door", 1.0))
+    base = results(tmp_path / "base.json", ("lamp", 0.9), ("fan", 0.6), ("door", 1.0), ("gone", 1.0))
+    return str(head), str(base)
+
+
+def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "agent_eval", "compare", *files],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_"))},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, base 0.90\n" in done.stdout
+    assert "✓ fixed: fan" in done.stdout
+    assert "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed" in done.stdout
+    assert done.stdout.endswith("Failed: 1 of 3 cases, 2 passed; since the base 1 newly failing and 1 fixed\n")
+
+
+def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    source = "https://gitlab.example/group/project/-/blob/main"
+    assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("## ❌ Failed: 1 of 3 cases, 2 passed; since the base 1 newly failing and 1 fixed\n")
+    assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in told
+    assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in told
+
+
+def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *files, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(case["eval_id"], case["change"]) for case in told["cases"]] == [
+        ("lamp", "newly_failing"),
+        ("fan", "fixed"),
+        ("gone", "removed"),
+    ]
+    assert ComparisonReport.model_validate(told).compared == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "can't be read: No such file or directory"),
+        (b"[]", "is not a results.json of agent-eval"),
+        (b"{", "it is not JSON"),
+        (b'{"schema_version": "9", "tool_version": "7.0"}', "in version 9 of the results' schema"),
+        (b'{"schema_version": "1"}', "does not fit the schema of results.json"),
+    ],
+)
+def test_compare__what_is_no_results_file_is_exit_2(
+    files: tuple[str, str], tmp_path: Path, content: bytes | None, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.json"
+    if content is not None:
+        bad.write_bytes(content)
+    for pair in ((files[0], str(bad)), (str(bad), files[1])):
+        assert main(["compare", *pair]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert sentence in told.err
+        assert "bad.json" in told.err
+
+
+def test_compare__a_source_url_is_a_web_address(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *files, "--source-url", "javascript:alert(1)"])
+    assert ended.value.code == 2
+    assert "is not a web address" in capsys.readouterr().err
