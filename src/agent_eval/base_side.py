@@ -159,8 +159,8 @@ class BaseSide:
 
     def _isolated(self, settings: Settings, clients: Clients, choices: AgentChoices) -> Isolation:
         """Apart from us, and from the pull request's agent, which could spoil the base's runs."""
-        if self.isolation.sandbox.user is None:
-            return self.isolation  # What isn't done for the one needn't be done for the other.
+        if self.isolation.sandbox.user is None:  # What isn't done for the one needn't be done for the other.
+            return _with_pythonpath(self.isolation, clients.environ.get("PYTHONPATH"))
         try:
             isolation = self.stack.enter_context(open_isolation(settings, clients, choices))
         except NotIsolated as refused:
@@ -176,6 +176,15 @@ class BaseSide:
         self.missing = dict(agents.missing)
         there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
         return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices
+
+
+def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
+    """The same, but for where modules are found: those of the head are none of the base's."""
+    if value is None:
+        return isolation
+    sandbox = isolation.sandbox
+    changed = dataclasses.replace(sandbox, environment={**sandbox.environment, "PYTHONPATH": value})
+    return dataclasses.replace(isolation, sandbox=changed)
 
 
 def _check_started(cases: Sequence[CaseReport]) -> None:

@@ -15,14 +15,16 @@ from base_repos import Repo, new_repo
 
 _AGENT = """
 import greetings
+import tone
 from google.adk.agents.llm_agent import LlmAgent
 from scripted_model import reply, scripted, text
 
-root_agent = LlmAgent(
-    name="bot",
-    model=scripted(lambda said, count, request: reply(text({call} if said == "Hello" else f"You said {{said}}."))),
-    instruction="Greet.",
-)
+
+def script(said, count, request):
+    return reply(text({call} if said == "Hello" else "You said " + said + tone.{stop}))
+
+
+root_agent = LlmAgent(name="bot", model=scripted(script), instruction="Greet.")
 """
 BASE, HEAD = "Good day, how are you?", "Hi."
 
@@ -40,13 +42,17 @@ def wheel(folder: Path, name: str, version: str, files: Mapping[str, str]) -> No
 
 @dataclass(frozen=True, kw_only=True)
 class TwoVersions:
-    """`greetings` 1.0 has `formal` and 2.0 has `short`: neither agent starts with the other's."""
+    """`greetings` 1.0 has `formal` and 2.0 has `short`: neither agent works with the other's.
+
+    Nor with the other's `lib/tone.py`, a module of the repository that PYTHONPATH leads to.
+    """
 
     repo: Repo
     base: str
     head: str
     environment: Mapping[str, str]
-    """Where packages come from: an index in a directory. ADK is the one of the other tests, through a path file."""
+    """Where packages come from: an index in a directory. ADK is the one of the other tests, through a path file. And
+    PYTHONPATH, as a workflow sets it: into the checkout."""
 
 
 def two_versions(root: Path) -> TwoVersions:
@@ -71,8 +77,9 @@ def two_versions(root: Path) -> TwoVersions:
     repo.write({".python-version": f"{sys.version_info.major}.{sys.version_info.minor}\n"})
     base = repo.commit(
         {
-            "bot/agent.py": _AGENT.format(call="greetings.formal()"),
+            "bot/agent.py": _AGENT.format(call="greetings.formal()", stop="FULL_STOP"),
             "requirements.txt": "adk-elsewhere\ngreetings==1.0\n",
+            "lib/tone.py": "FULL_STOP = '.'\n",
             "evals/bot.test.json": _evals({"hello": ("Hello", BASE)}),
             "evals/test_config.json": '{"criteria": {"response_match_score": 0.9}}',
         }
@@ -80,12 +87,18 @@ def two_versions(root: Path) -> TwoVersions:
     repo.branch("feature")
     head = repo.commit(
         {
-            "bot/agent.py": _AGENT.format(call="greetings.short()"),
+            "bot/agent.py": _AGENT.format(call="greetings.short()", stop="DOT"),
             "requirements.txt": "adk-elsewhere\ngreetings==2.0\n",
+            "lib/tone.py": "DOT = '.'\n",
             "evals/bot.test.json": _evals({"hello": ("Hello", BASE), "echo": ("milk", "You said milk.")}),
         }
     )
-    environment = {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(index), "UV_OFFLINE": "1"}
+    environment = {
+        "UV_NO_INDEX": "1",
+        "UV_FIND_LINKS": str(index),
+        "UV_OFFLINE": "1",
+        "PYTHONPATH": str(repo.root / "lib"),
+    }
     return TwoVersions(repo=repo, base=base, head=head, environment=environment)
 
 

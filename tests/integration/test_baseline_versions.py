@@ -51,7 +51,13 @@ async def _environment(root: Path, directory: Path, made: TwoVersions, cache: Pa
 
 def _greeting(interpreter: AgentInterpreter, root: Path) -> str:
     done = subprocess.run(
-        [*interpreter.python, "-c", _GREET], cwd=root, capture_output=True, text=True, timeout=60, check=False
+        [*interpreter.python, "-c", _GREET],
+        cwd=root,
+        env={"PYTHONPATH": str(root / "lib"), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return done.stdout.strip() or done.stderr
 
