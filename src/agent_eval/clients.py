@@ -97,6 +97,7 @@ async def open_agents(
             log=clients.log,
             on_throttle=limiter.throttled,
             setup=setup,
+            metric_timeout=settings.turn_timeout,
         )
     try:
         yield agents

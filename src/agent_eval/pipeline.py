@@ -112,6 +112,7 @@ def _plan(
     settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: Without | None
 ) -> Plan:
     from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
+    from agent_eval.runner.fingerprints import function_source
     from agent_eval.runner.plan import make_plan, source_fingerprint
 
     agents = {path: choice.path for path, choice in choices.by_file.items()}
@@ -120,7 +121,16 @@ def _plan(
         path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
     }
     judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
-    return make_plan(suite.files, agents, fingerprints, settings.num_runs, judge, without)
+    return make_plan(
+        suite.files,
+        agents,
+        fingerprints,
+        settings.num_runs,
+        judge,
+        without,
+        recorded={choice.path for choice in choices.by_file.values() if choice.recording is not None},
+        sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
+    )
 
 
 def _has_error(problems: Iterable[Problem]) -> bool:

@@ -72,7 +72,9 @@ def make_report(
 
     problems = [*suite.problems, *choices.problems]
     agents = {path: choice.path for path, choice in choices.by_file.items()}
-    problems += make_plan(suite.files, agents, {}, settings.num_runs, Judge(model=Scales())).problems
+    recorded = {choice.path for choice in choices.by_file.values() if choice.recording is not None}
+    judge = Judge(model=Scales())
+    problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, recorded=recorded).problems
     if any(problem.severity is Severity.ERROR for problem in problems):
         return PlanReport(), problems
     models = model_settings(settings)

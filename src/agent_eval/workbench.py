@@ -60,6 +60,7 @@ class Workbench:
         Returns:
             A report for every case of the plan, in its order.
         """
+        from agent_eval.agents.managed import ManagedAdkAgent
         from agent_eval.runner.execution import Execution, Limits
 
         settings = self.settings
@@ -78,6 +79,7 @@ class Workbench:
             ),
             limiter=self.limiter,
             model=self.models,
+            metrics={key: agent.metrics for key, agent in self.agents.items() if isinstance(agent, ManagedAdkAgent)},
             on_progress=self.clients.progress,
             stop=self.clients.stop,
         )

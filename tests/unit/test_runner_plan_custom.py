@@ -1,16 +1,71 @@
-"""A custom metric is never scored by one of ours that has its name."""
+"""Custom metrics and packages' criteria in a plan: who scores them, and what is refused before anything runs."""
 
 from __future__ import annotations
 
-from test_runner_plan import case, loaded, plan
+from collections.abc import Collection
+from pathlib import Path
 
-CUSTOM = {"response_match_score": {"code_config": {"name": "agent.metrics.polite"}}}
+from test_runner_plan import case, loaded
+
+from agent_eval.criteria.custom import CustomMetric
+from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.runner.fingerprints import function_source
+from agent_eval.runner.plan import Plan, make_plan
+
+POLITE = CriterionConfig(metric="polite", threshold=0.5, options={"words": ["please"]})
+CODE = {"polite": {"code_config": {"name": "agent.metrics.polite"}}}
 
 
-def test_a_custom_metric_with_the_name_of_a_known_one_is_refused() -> None:
-    made = plan(loaded("a.test.json", case(), custom_metrics=CUSTOM))
+def planned(
+    *, recorded: Collection[str] = (), source: str = "s", code: str = "agent.metrics.polite", **config: object
+) -> Plan:
+    custom = {"polite": {"code_config": {"name": code}}}
+    file = loaded("a.test.json", case(), **{"criteria": (POLITE,), "custom_metrics": custom, **config})
+    return make_plan([file], {"a.test.json": "agent"}, {}, 1, recorded=recorded, sources=lambda *_: source)
+
+
+def test_a_custom_metric_is_scored_by_its_function() -> None:
+    [one] = planned().cases
+
+    assert one.criteria[0] == CustomMetric(
+        name="polite", threshold=0.5, function="agent.metrics.polite", options={"words": ["please"]}
+    )
+
+
+def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
+    made = planned(recorded={"agent"})
 
     assert made.cases == ()
+    assert [(one.code, one.file) for one in made.problems] == [("custom-metric-without-agent", "test_config.json")]
+
+
+def test_a_metric_that_nobody_brings_is_refused() -> None:
+    made = planned(custom_metrics={})
+
     assert [(one.code, one.message) for one in made.problems] == [
-        ("metric-unsupported", "This version has no scorer for the custom metric `response_match_score`.")
+        ("criterion-package-broken", "No installed package gives the metric `polite`.")
     ]
+
+
+def test_scores_of_another_function_or_another_source_are_not_compared() -> None:
+    prints = {
+        planned(source=source, code=code).cases[0].identities["polite"].fingerprint
+        for source, code in (("s", "agent.metrics.polite"), ("t", "agent.metrics.polite"), ("s", "agent.metrics.rude"))
+    }
+
+    assert len(prints) == 3
+
+
+def test_the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
+    package = tmp_path / "agents" / "home"
+    (package / "metrics").mkdir(parents=True)
+    (tmp_path / "shared.py").write_text("raise SystemExit")
+    (package / "polite.py").write_text("raise SystemExit(1)")
+    (package / "metrics" / "__init__.py").write_text("raise SystemExit(2)")
+
+    def found(function: str) -> str:
+        return function_source(function, tmp_path, package)
+
+    assert found("agent.polite.fn") == found("home.polite.fn") == found("agents.home.polite.fn") != ""
+    assert len({found("agent.polite.fn"), found("home.metrics.fn"), found("shared.fn"), ""}) == 4
+    assert found("nowhere.fn") == found("fn") == ""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agent_eval.agents.custom_metrics import MetricRunner
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.schema import EvalCase
+from agent_eval.results.recording import RunError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,8 @@ class Conversation:
     """Which run of the case this is, from 0: a judge votes anew on each."""
     case_id: str = ""
     """What the calls of a judge are booked on."""
+    metrics: MetricRunner | None = None
+    """Runs the pull request's own metrics; None where there is no agent's environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +99,8 @@ class Scored:
 
     score: float | None
     """None only for an informational metric that had nothing to count."""
+    passed: bool | None = None
+    """The metric's own word; None: it passes if the score is at least the threshold."""
     turn_scores: tuple[float | None, ...] = ()
     findings: tuple[TurnFinding, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
@@ -110,6 +116,8 @@ class NotEvaluated:
     code: str
     """Stable, kebab-case."""
     message: str
+    error: RunError | None = None
+    """What broke, if code did. One that the agent's owner has to mend fails the run."""
 
 
 Result = Scored | NotEvaluated

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import (
     Count,
     InvocationDuration,
@@ -14,10 +15,12 @@ from agent_eval.criteria.efficiency import (
 )
 from agent_eval.criteria.judged.building import JUDGED, refusal
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options, judge_options
+from agent_eval.criteria.packages import build_packaged
 from agent_eval.criteria.response_match import ResponseMatch
 from agent_eval.criteria.tokenize import warm_up
 from agent_eval.criteria.tool_trajectory import ToolTrajectory
 from agent_eval.criteria.trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
+from agent_eval.evalset.metrics import METRICS
 from agent_eval.evalset.suite import CriterionConfig, MatchType
 
 INFORMATIONAL: tuple[Criterion, ...] = (
@@ -85,25 +88,30 @@ def why_not(config: CriterionConfig) -> str | None:
     return refusal(config) if config.metric in JUDGED else None
 
 
-def build(config: CriterionConfig, *, judge: Judge | None = None) -> Criterion:
+def build(config: CriterionConfig, *, judge: Judge | None = None, function: str | None = None) -> Criterion:
     """Makes the scorer of a configured criterion.
 
     Args:
         config: Validated; its options are typed.
         judge: Whom judged criteria ask; the others need none.
+        function: `code_config.name` of a custom metric.
 
     Raises:
-        ValueError: No scorer is known for the metric, or it needs a judge; ask `supported` first.
+        PackageFault: A package that is to bring the scorer doesn't.
+        ValueError: The metric needs a judge; ask `supported` first.
     """
+    if function is not None:
+        return CustomMetric(name=config.metric, threshold=config.threshold, function=function, options=config.options)
     if config.metric in JUDGED:
         if judge is None:
             raise ValueError(f"the metric {config.metric!r} needs a judge")
         return JUDGED[config.metric](config, judge)
     factory = _FACTORIES.get(config.metric)
-    if factory is None:
-        known = ", ".join(sorted({*_FACTORIES, *JUDGED}))
-        raise ValueError(f"no scorer for the metric {config.metric!r}; there is one for {known}")
-    return factory(config)
+    if factory is not None:
+        return factory(config)
+    if config.metric in METRICS:
+        raise ValueError(f"the metric {config.metric!r} is not built from a config")
+    return build_packaged(config)
 
 
 def prepare(configs: Iterable[CriterionConfig]) -> None:

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_snake
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.criterion_models import CRITERION_MODELS, BaseCriterion, RubricsBasedCriterion
 from agent_eval.evalset.metrics import METRICS, Family, MetricSpec
+from agent_eval.evalset.packaged import is_packaged
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document
 from agent_eval.evalset.selectors import nearby
@@ -56,14 +57,15 @@ def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Probl
         if refused is not None:
             problems.append(refused)
             continue
-        model_type = BaseCriterion if metric in custom else CRITERION_MODELS[metric]
+        ours = metric in METRICS
+        model_type = CRITERION_MODELS[metric] if ours else BaseCriterion
         model, wrong = _read(document, value, model_type, path)
         problems += wrong
         if model is not None:
-            spec = None if metric in custom else METRICS[metric]
+            spec = METRICS.get(metric)
             at = (*path, "threshold") if isinstance(value, dict) else path
             problems += _threshold_problems(document, model.threshold, metric, spec, at)
-            if metric not in custom:
+            if ours:
                 problems += _field_problems(document, model, metric, path)
             problems += _duplicate_rubrics(document, model, path)
             found.append(criterion(metric, model))
@@ -80,9 +82,11 @@ def _custom_names(config: dict[str, Any]) -> set[str]:
 
 def _refuse_name(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
     """What is wrong with the name of a metric."""
-    if metric in custom:
-        return None
     spec = METRICS.get(metric)
+    if metric in custom:
+        return None if spec is None else _taken(document, metric, path)
+    if spec is None and is_packaged(metric):
+        return None
     if spec is None:
         close = nearby(metric, CRITERION_MODELS)
         known = ", ".join(f"`{name}`" for name in CRITERION_MODELS)
@@ -97,6 +101,16 @@ def _refuse_name(document: Document, metric: str, path: JsonPath, custom: set[st
             hint="Remove it: it gates nothing.",
         )
     return None
+
+
+def _taken(document: Document, metric: str, path: JsonPath) -> Problem:
+    return document.error(
+        "custom-metric-name-taken",
+        f"`custom_metrics` has a metric of its own by the name `{metric}`, which is ADK's.",
+        path=path,
+        key=True,
+        hint="Give it another name: whoever reads the report would take its scores for those of ADK's metric.",
+    )
 
 
 def _read(

@@ -95,6 +95,7 @@ def _score(run: RunScore, metric: MetricReport) -> RunScore:
         reason=run.reason,
         evidence=run.evidence,
         details=run.details,
+        error=run.error,
     )
 
 

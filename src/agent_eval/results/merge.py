@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from agent_eval.core.text import plural
 from agent_eval.results.report import (
@@ -23,6 +24,8 @@ from agent_eval.results.report import (
 WITHOUT_KEY = "without-key"
 """The code of what was left out because there is no key for it, where the gate was told to do without."""
 
+Direction = Literal["higher", "lower"]
+"""Which side of a threshold is good."""
 _EPSILON = 1e-9
 """A rate such as 2/3 must meet a demand of 0.6666666667 that somebody typed."""
 
@@ -33,8 +36,10 @@ def status_of_run(run: RunResult, scores: Iterable[RunScore]) -> CaseStatus:
         return "not_run"
     if run.error is not None:
         return "failed" if run.error.owner == "agent" else "errored"
-    statuses = {score.status for score in scores if not _left_out(score.reason)}
-    if "failed" in statuses:
+    counted = [score for score in scores if not _left_out(score.reason)]
+    statuses = {score.status for score in counted}
+    # Without a score, but not without an owner: a metric that the pull request's own code broke fails the run.
+    if "failed" in statuses or any(score.error is not None and score.error.owner == "agent" for score in counted):
         return "failed"
     return "errored" if "not_evaluated" in statuses else "passed"
 
@@ -89,6 +94,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     scores = [run.score for run in runs if run.score is not None]
     mean = _mean(scores)
     missing = next((run for run in runs if run.status == "not_evaluated"), None)
+    direction = _direction(metric, runs)
     status: MetricStatus
     reason: Reason | None = None
     if metric.threshold is None:
@@ -96,7 +102,7 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
     elif missing is not None:
         # Never masked by the runs, or the metrics, that could be evaluated.
         status, reason = "not_evaluated", missing.reason
-    elif mean is not None and reaches(mean, metric):
+    elif mean is not None and reaches(mean, metric, direction) and any(run.status == "passed" for run in runs):
         status = "passed"
     else:
         status = "failed"
@@ -109,16 +115,32 @@ def _metric(metric: MetricReport, runs: list[RunScore]) -> MetricReport:
         judge=metric.judge,
         fingerprint=metric.fingerprint,
         blocking=metric.blocking,
-        direction=metric.direction,
+        direction=direction,
         runs=runs,
     )
 
 
-def reaches(score: float, metric: MetricReport) -> bool:
+def _direction(metric: MetricReport, runs: Sequence[RunScore]) -> Direction:
+    """Which side is good, as the runs show: a custom metric says itself whether it passed (ADK infers it likewise)."""
+    shown = {
+        (run.score > metric.threshold) == (run.status == "passed")
+        for run in runs
+        if run.score is not None
+        and metric.threshold is not None
+        and run.score != metric.threshold
+        and run.status in {"passed", "failed"}
+    }
+    if len(shown) != 1:
+        return metric.direction
+    return "higher" if shown.pop() else "lower"
+
+
+def reaches(score: float, metric: MetricReport, direction: Direction | None = None) -> bool:
     """Whether a score is on the good side of a metric's threshold, if it has one."""
     if metric.threshold is None:
         return True
-    return score <= metric.threshold if metric.direction == "lower" else score >= metric.threshold
+    lower = (direction or metric.direction) == "lower"
+    return score <= metric.threshold if lower else score >= metric.threshold
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -142,7 +164,7 @@ def _case_status(
         return "failed", _error_of(runs)
     # What is missing could not save it: it failed, whatever else happened.
     if counts["failed"] and (total - counts["failed"]) / total < min_pass_rate - _EPSILON:
-        return "failed", _why_failed(runs, counts["passed"], min_pass_rate, below)
+        return "failed", _why_failed(runs, counts["passed"], min_pass_rate, metrics)
     if counts["errored"]:
         return "errored", _why_errored(runs, metrics)
     if counts["not_run"]:
@@ -157,10 +179,16 @@ def _case_status(
     return "passed", None
 
 
-def _why_failed(runs: Sequence[RunResult], passed: int, min_pass_rate: float, below: Sequence[MetricReport]) -> Reason:
+def _why_failed(
+    runs: Sequence[RunResult], passed: int, min_pass_rate: float, metrics: Sequence[MetricReport]
+) -> Reason:
     if len(runs) > 1:
         share = f"{passed} of {plural(len(runs), 'run')} passed"
         return Reason(code="min-pass-rate", message=f"{share}; min-pass-rate is {min_pass_rate:g}")
+    below = [metric for metric in metrics if metric.status == "failed"]
+    broken = [score.error for metric in metrics for score in metric.runs if score.error is not None]
+    if broken and not below:
+        return Reason(code=broken[0].kind, message=broken[0].message)
     return Reason(code="below-threshold", message=_below(below))
 
 

@@ -78,6 +78,8 @@ class RunScore(_Report):
     evidence: list[TurnEvidence] = Field(default_factory=list)
     details: dict[str, Any] = Field(default_factory=dict)
     """Numbers behind an informational score, e.g. token counts."""
+    error: RunError | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What broke while it was evaluated: a custom metric, with its traceback. Written only where something did."""
 
 
 class MetricReport(_Report):

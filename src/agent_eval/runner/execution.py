@@ -8,20 +8,21 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from agent_eval.agents.custom_metrics import MetricFailure, MetricRunner
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import shorten
+from agent_eval.criteria.custom import CustomMetric, error_of
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
-from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.models.protocol import Model
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import CaseReport, CaseStatus
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
-from agent_eval.runner.scoring import report_not_run, report_run
+from agent_eval.runner.scoring import report_not_run, report_run, waits
 from agent_eval.simulation.protocol import SimulatorFailure, Stop
 from agent_eval.simulation.simulated import CODES as SIMULATOR_CODES
 from agent_eval.simulation.simulated import user_of
@@ -73,6 +74,8 @@ class Execution:
     limiter: Limiter
     model: Model | None = None
     """Plays the users of scenarios; None where no case has one."""
+    metrics: Mapping[str, MetricRunner] = field(default_factory=dict)
+    """Who runs the custom metrics that come with an agent, by the plan's keys. A recorded agent has none."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end early: what runs is broken off, the rest not run."""
@@ -132,7 +135,7 @@ class Execution:
                 waiting.append((planned, run))
             else:
                 self.reused += 1
-                await self._note(planned, await report_run(planned, recording))
+                await self._note(planned, await report_run(planned, recording, self.metrics.get(planned.agent)))
         if self._halt is not None:
             return
         starting = {
@@ -141,7 +144,7 @@ class Execution:
         queue = iter(waiting)
         # A task for each of 10,000 runs would cost more than the runs. Where judges are asked, some more than can run
         # at once: a run that waits for its judge keeps no agent waiting.
-        judged = any(criterion.name in JUDGED for one in self.plan.cases for criterion in one.criteria)
+        judged = any(waits(criterion) for one in self.plan.cases for criterion in one.criteria)
         many = self.limits.concurrency * (_JUDGED_PER_RUNNING + 1 if judged else 1)
         workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
@@ -165,10 +168,27 @@ class Execution:
             if self._halt is not None:
                 return
             await asyncio.shield(starting[planned.agent])
-            async with self.limiter.slot():
-                recording = await self._record(planned, run)
-            self.journal.add(recording)
-            await self._note(planned, await report_run(planned, recording))
+            unready = await self._unready(planned)
+            if unready is None:
+                async with self.limiter.slot():
+                    recording = await self._record(planned, run)
+                self.journal.add(recording)
+            else:  # The agent was not asked: there is nothing that a resumed run could go on from.
+                recording = await self._record(planned, run, unready)
+            await self._note(planned, await report_run(planned, recording, self.metrics.get(planned.agent)))
+
+    async def _unready(self, planned: PlannedCase) -> RunError | None:
+        """Why the custom metrics of a case can't be called at all: better known before the agent is paid for."""
+        runner = self.metrics.get(planned.agent)
+        if runner is None or planned.agent in self._failures:
+            return None
+        try:
+            for criterion in planned.criteria:
+                if isinstance(criterion, CustomMetric):
+                    await runner.prepare(criterion.function)
+        except MetricFailure as failure:
+            return error_of(failure)
+        return None
 
     async def _note(self, planned: PlannedCase, part: CaseReport) -> None:
         self._parts.setdefault(planned.case_id, []).append(part)
@@ -183,17 +203,22 @@ class Execution:
             if merge(kept, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
                 self._break_off("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Mend that case first.")
 
-    async def _record(self, planned: PlannedCase, run: int) -> Recording:
-        """One run, and once more in a process of its own if another run may have taken its process down."""
+    async def _record(self, planned: PlannedCase, run: int, error: RunError | None = None) -> Recording:
+        """One run, and once more in a process of its own if another run may have taken its process down.
+
+        Args:
+            planned: The case.
+            run: 0-based.
+            error: Why the agent is not asked at all.
+        """
         started_at, begun = time.time(), time.perf_counter()
         turns: list[Invocation] = []
-        error: RunError | None = None
         stop: Stop | None = None
         attempts = 0
         failure = self._failures.get(planned.agent)
         if failure is not None:
             error = run_error(failure, None)
-        while failure is None or failure.collateral:
+        while error is None or (failure is not None and failure.collateral):
             attempts += 1
             try:
                 turns = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -43,21 +45,46 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> s
     return _hash([content, simulated])
 
 
-def metric_identity(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> MetricIdentity:
+def metric_identity(
+    config: CriterionConfig, default_model: str = DEFAULT_JUDGE, source: str | None = None
+) -> MetricIdentity:
     """By what the scores of a configured criterion are known.
 
     Args:
         config: Validated. Its threshold plays no part: the same score is measured, only judged otherwise.
         default_model: The judge of criteria that name none.
+        source: Of a custom metric: which code it is.
     """
-    judge = judge_of(config, default_model)
+    judge = judge_of(config, default_model) if source is None else None
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
     asked = None
     if judge is not None:
         asked = [QUESTIONS_VERSION, judge.model, judge.samples, dict(judge.config)]
     return MetricIdentity(
-        judge=judge.model if judge is not None else None, fingerprint=_hash([config.metric, options, asked])
+        judge=judge.model if judge is not None else None,
+        fingerprint=_hash([config.metric, options, asked if source is None else source]),
     )
+
+
+def function_source(function: str, root: Path, package: Path | None) -> str:
+    """Hash of the file that a custom metric stands in; "" where it can't be found without importing anything.
+
+    Args:
+        function: `package.module.function`.
+        root: The repository's.
+        package: The agent's directory, which is known as `agent` too; None for a module.
+    """
+    *module, _ = function.split(".")
+    candidates = [Path(root, *module)]
+    if package is not None:
+        candidates.insert(0, Path(package.parent, *module))
+        if module[:1] == ["agent"]:
+            candidates.insert(0, Path(package, *module[1:]))
+    for path in candidates:
+        for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            with contextlib.suppress(OSError):
+                return hashlib.sha256(file.read_bytes()).hexdigest()[:_LENGTH]
+    return ""
 
 
 def _without(value: Any) -> Any:

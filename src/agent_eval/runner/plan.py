@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
+from agent_eval.criteria.packages import PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
 from agent_eval.criteria.withheld import Withheld
+from agent_eval.evalset.metrics import METRICS
 from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
 from agent_eval.results.recording import RunError
@@ -96,6 +98,9 @@ def make_plan(
     num_runs: int,
     judge: Judge | None = None,
     without: Without | None = None,
+    *,
+    recorded: Collection[str] = (),
+    sources: Callable[[str, str], str] = lambda agent, function: "",
 ) -> Plan:
     """Plans a validated suite.
 
@@ -107,6 +112,8 @@ def make_plan(
         judge: Whom judged criteria ask; without one they can't be planned.
         without: Models that can't be asked. Their criteria say so instead of a score, and a case that has no other,
             or whose simulated user is one of them, is not run.
+        recorded: Agents that are recordings: no custom metric can run beside them.
+        sources: A hash of the source of an agent's custom metric, by agent and function.
 
     Returns:
         The plan; it must not be run if its problems hold an error.
@@ -114,14 +121,18 @@ def make_plan(
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
     for file in files:
-        wrong = _cannot_run(file, judge)
+        wrong = _cannot_run(file, judge, recorded=agents.get(file.path) in recorded)
         problems += wrong
         if any(problem.severity is Severity.ERROR for problem in wrong) or file.path not in agents:
             continue
-        gating = [_criterion(config, judge, without) for config in file.config.criteria]
+        functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
+        gating = [_criterion(config, judge, without, functions) for config in file.config.criteria]
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
-        identities = {config.metric: metric_identity(config, default) for config in file.config.criteria}
+        identities = {
+            config.metric: metric_identity(config, default, source=_source(functions, config.metric, agent, sources))
+            for config in file.config.criteria
+        }
         for selected in file.cases:
             cases.append(
                 PlannedCase(
@@ -142,12 +153,21 @@ def make_plan(
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
 
 
-def _criterion(config: CriterionConfig, judge: Judge | None, without: Without | None) -> Criterion:
+def _criterion(
+    config: CriterionConfig, judge: Judge | None, without: Without | None, functions: Mapping[str, str]
+) -> Criterion:
+    if config.metric in functions:
+        return build(config, function=functions[config.metric])
     options = judge.options(config) if judge is not None and judge_of(config) is not None else None
     if options is None or without is None or options.model not in without.models:
         return build(config, judge=judge)
     message = f"There is no key for its judge, {options.model}"
     return Withheld(name=config.metric, threshold=config.threshold, code=without.code, message=message)
+
+
+def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Callable[[str, str], str]) -> str | None:
+    function = functions.get(metric)
+    return None if function is None else f"{function} {sources(agent, function)}"
 
 
 def _left_out(
@@ -165,16 +185,21 @@ def _left_out(
     return RunError(kind=without.code, owner="gate", message=message)
 
 
-def _cannot_run(file: LoadedFile, judge: Judge | None) -> list[Problem]:
+def _cannot_run(file: LoadedFile, judge: Judge | None, *, recorded: bool) -> list[Problem]:
     """What is right by ADK's rules and not yet to be had from this version. Refused, since it would gate nothing."""
     problems = []
     config = file.config.source or file.path
     for criterion in file.config.criteria:
-        # A custom metric may go by the name of one of ADK's; it is another one all the same.
-        custom = criterion.metric in file.config.custom_metrics
-        named = f"the custom metric `{criterion.metric}`" if custom else f"`{criterion.metric}`"
-        refused = None if custom else why_not(criterion)
-        if custom or refused or not supported(criterion.metric, judged=judge is not None):
+        if criterion.metric in file.config.custom_metrics:
+            if recorded:
+                problems.append(_without_code(criterion.metric, config))
+            continue
+        if criterion.metric not in METRICS:
+            problems += _package_problem(criterion, config)
+            continue
+        refused = why_not(criterion)
+        if refused or not supported(criterion.metric, judged=judge is not None):
+            named = f"`{criterion.metric}`"
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
@@ -209,6 +234,33 @@ def _cannot_run(file: LoadedFile, judge: Judge | None) -> list[Problem]:
         if spoken and selected.case.conversation_scenario is not None
     ]
     return problems
+
+
+def _without_code(metric: str, config: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="custom-metric-without-agent",
+        message=f"The custom metric `{metric}` runs in the agent's environment, and a recording has none.",
+        hint="Run the agent, or take the metric out of `criteria`.",
+        file=config,
+    )
+
+
+def _package_problem(criterion: CriterionConfig, config: str) -> list[Problem]:
+    try:
+        build(criterion)
+    except PackageFault as fault:
+        message = str(fault)
+        return [
+            Problem(
+                severity=Severity.ERROR,
+                code="criterion-package-broken",
+                message=f"{message[:1].upper()}{message[1:]}.",
+                hint="The package is installed beside agent-eval: mend, update or remove it there.",
+                file=config,
+            )
+        ]
+    return []
 
 
 def _fingerprint(selected: SelectedCase, config: EvalConfig, agent: str, source: str) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from agent_eval.agents.custom_metrics import MetricRunner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.judged.building import JUDGED
+from agent_eval.criteria.packages import Packaged
 from agent_eval.results.merge import status_of_run
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore, TurnEvidence
@@ -22,8 +25,19 @@ _REASONS, _REASON = 20, 500
 """Reasons of a finding, and characters of each."""
 
 
-async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
-    """Scores one run. A run that failed has no scores: an error is not a 0."""
+def waits(criterion: Criterion) -> bool:
+    """Whether a criterion mostly waits for somebody else: a model, or the process of a custom metric."""
+    return criterion.name in JUDGED or isinstance(criterion, CustomMetric | Packaged)
+
+
+async def report_run(planned: PlannedCase, recording: Recording, metrics: MetricRunner | None = None) -> CaseReport:
+    """Scores one run. A run that failed has no scores: an error is not a 0.
+
+    Args:
+        planned: The case.
+        recording: What the agent did.
+        metrics: Runs custom metrics; None where there is no agent's environment.
+    """
     scores: list[tuple[Criterion, RunScore]] = []
     if recording.error is None:
         conversation = Conversation(
@@ -32,9 +46,10 @@ async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
             expected=planned.case.conversation,
             run=recording.run,
             case_id=planned.case_id,
+            metrics=metrics,
         )
-        # Those that ask a model at once, since they mostly wait; the others cost less than a task would.
-        judged = [criterion for criterion in planned.criteria if criterion.name in JUDGED]
+        # Those that mostly wait at once; the others cost less than a task would.
+        judged = [criterion for criterion in planned.criteria if waits(criterion)]
         verdicts = dict(
             zip(
                 (criterion.name for criterion in judged),
@@ -58,8 +73,7 @@ async def report_run(planned: PlannedCase, recording: Recording) -> CaseReport:
         stop_reason=recording.stop_reason,
     )
     result.status = status_of_run(result, (score for _, score in scores))
-    metrics = [_metric(criterion, score, planned) for criterion, score in scores]
-    return _case(planned, result, metrics)
+    return _case(planned, result, [_metric(criterion, score, planned) for criterion, score in scores])
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
@@ -97,14 +111,14 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
     if isinstance(result, NotEvaluated):
         status = "not_evaluated" if criterion.threshold is not None else "informational"
         reason = Reason(code=result.code, message=result.message)
-        return RunScore(run=recording.run, status=status, reason=reason)
+        return RunScore(run=recording.run, status=status, reason=reason, error=result.error)
     if criterion.threshold is None:
         return RunScore(run=recording.run, score=result.score, status="informational", details=result.details)
     if result.score is None:
         reason = Reason(code="no-score", message="The criterion gave no score")
         return RunScore(run=recording.run, status="not_evaluated", reason=reason)
-    # A plain comparison without tolerance, as in ADK.
-    passed = result.score >= criterion.threshold
+    # A plain comparison without tolerance, as in ADK; custom metrics compare themselves.
+    passed = result.score >= criterion.threshold if result.passed is None else result.passed
     return RunScore(
         run=recording.run,
         score=result.score,

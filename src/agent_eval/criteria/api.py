@@ -1,0 +1,18 @@
+"""What a package needs to bring a criterion of its own (docs/custom-metrics.md). These names stay.
+
+The entry point's name, in the group `agent_eval.criteria`, is the metric's; its value is a function that takes the
+`CriterionConfig` and returns a `Criterion`, or raises ValueError where the config is wrong.
+"""
+
+from agent_eval.core.content import text_of as text_of
+from agent_eval.core.invocation import Invocation as Invocation
+from agent_eval.core.invocation import tool_calls as tool_calls
+from agent_eval.core.invocation import tool_responses as tool_responses
+from agent_eval.criteria.base import Conversation as Conversation
+from agent_eval.criteria.base import Criterion as Criterion
+from agent_eval.criteria.base import NotEvaluated as NotEvaluated
+from agent_eval.criteria.base import Result as Result
+from agent_eval.criteria.base import Scored as Scored
+from agent_eval.criteria.base import TurnFinding as TurnFinding
+from agent_eval.evalset.schema import EvalCase as EvalCase
+from agent_eval.evalset.suite import CriterionConfig as CriterionConfig
