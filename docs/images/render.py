@@ -2,8 +2,8 @@
 
     .venv/bin/python docs/images/render.py
 
-The job summary is rendered by GitHub's own Markdown parser and photographed by Chromium (`--chromium PATH`, a
-headless one of any recent version); the console's text becomes an SVG by rich.
+The job summary and two comments are rendered by GitHub's own Markdown parser and photographed by Chromium (`--chromium
+PATH`, a headless one of any recent version); the console's text becomes an SVG by rich.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from rich.console import Console
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
 
-from report_samples import failed  # noqa: E402 - found through the path above
+from comparison_samples import mixed, regression  # noqa: E402 - found through the path above
+from report_samples import failed  # noqa: E402
 
+from agent_eval.report.comment import comment_markdown  # noqa: E402
 from agent_eval.report.console import print_report  # noqa: E402
 from agent_eval.report.summary import summary_markdown  # noqa: E402
 
@@ -52,21 +54,33 @@ def coloured(match: re.Match[str]) -> str:
     return "<pre><code>" + "\n".join(lines) + "</code></pre>"
 
 
-def page() -> str:
-    """The summary as a page, the first details opened."""
-    markdown = summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main")
+def pages() -> dict[str, tuple[str, int]]:
+    """Markdown and height in pixels, by the name of the picture."""
+    told = {"comment-regression": regression(), "comment-mixed": mixed()}
+    heights = {"comment-regression": 1130, "comment-mixed": 1480}
+    return {
+        "summary": (summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main"), 940),
+        **{
+            name: (comment_markdown(one.report, links=one.links, warnings=one.warnings), heights[name])
+            for name, one in told.items()
+        },
+    }
+
+
+def page(markdown: str) -> str:
+    """The text as a page, the first details opened."""
     body = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
     body = re.sub(r'<pre lang="diff"><code>(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
     body = re.sub(r'<pre><code class="language-diff">(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
     body = body.replace("<details>", "<details open>", 1)
-    return f"<!doctype html><meta charset=utf-8><title>{html.escape('Job summary')}</title><style>{STYLE}</style>{body}"
+    return f"<!doctype html><meta charset=utf-8><title>{html.escape('agent-eval')}</title><style>{STYLE}</style>{body}"
 
 
-def photograph(chromium: str, target: Path, height: int) -> None:
+def photograph(chromium: str, markdown: str, target: Path, height: int) -> None:
     """Writes a picture of the page."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "page.html")
-        source.write_text(page(), encoding="utf-8")
+        source.write_text(page(markdown), encoding="utf-8")
         subprocess.run(
             [
                 *[chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"],
@@ -95,9 +109,9 @@ def draw(target: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", default=shutil.which("chromium") or "chromium")
-    parser.add_argument("--height", type=int, default=940, help="pixels of the page that are shown")
     options = parser.parse_args()
-    photograph(options.chromium, HERE / "summary.png", options.height)
+    for name, (markdown, height) in pages().items():
+        photograph(options.chromium, markdown, HERE / f"{name}.png", height)
     draw(HERE / "console.svg")
 
 
