@@ -114,6 +114,14 @@ def test_a_new_metric_that_fails_blocks() -> None:
     assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
 
 
+def test_a_new_metric_that_broke_blocks() -> None:
+    head = case("x", "1")
+    head.metrics += case("x", "?", metric="custom").metrics
+    head.status = "failed"  # a metric that the pull request's own code broke
+    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head])
+    assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
+
+
 def test_an_error_of_the_agent_that_shows_again_blocks() -> None:
     played = play(story(TEN, "x", "1x1111"))
     assert codes(played)[:2] == ("failed", ["agent-error"])

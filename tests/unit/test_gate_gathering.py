@@ -111,8 +111,12 @@ def test_a_raised_threshold_is_no_regression() -> None:
 
 def with_second(one: CaseReport, *scores: float) -> CaseReport:
     """The case with a second gating metric, `safety_v1`."""
-    second = case(one.eval_id, scores=scores, metric="safety_v1").metrics
-    return one.model_copy(update={"metrics": [*one.metrics, *second]})
+    second = case(one.eval_id, scores=scores, metric="safety_v1")
+    runs = [
+        run.model_copy(update={"status": "failed" if "failed" in {run.status, other.status} else "passed"})
+        for run, other in zip(one.runs, second.runs, strict=True)
+    ]
+    return one.model_copy(update={"metrics": [*one.metrics, *second.metrics], "runs": runs})
 
 
 def test_a_new_metric_is_left_out_of_what_is_compared() -> None:
@@ -121,6 +125,25 @@ def test_a_new_metric_is_left_out_of_what_is_compared() -> None:
 
     assert series(found).head_screen == (1.0,), "by what the base was measured by, it passes"
     assert found.comparable[f"{FILE}:a"].missing == ("safety_v1",)
+
+
+def test_a_run_is_what_it_was_judged__whatever_its_scores_look_like() -> None:
+    # A custom metric may pass by a rule of its own.
+    head = case("a", scores=[0.2])
+    head.runs[0].status = "passed"
+    assert series(gathered([head], base_of([head]))) == Series(head_screen=(1.0,), base=(1.0,), base_days=("0",))
+
+
+def test_extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> None:
+    text = entry("threshold = 0.9")
+    base = base_of([case("a", scores=[0.95])])
+    more = [case("a", scores=[0.8], first_run=1)]
+    others = [case("a", scores=[0.92, 0.8], first_run=1, threshold=0.7)]
+
+    found = gathered([case("a", scores=[0.8])], base, text, confirmations=more, base_confirmations=others)
+
+    assert (series(found).head_screen, series(found).head_confirm) == ((0.0,), (0.0,))
+    assert series(found).base_confirm == (1.0, 0.0)
 
 
 def test_a_metric_that_is_gone_is_no_improvement() -> None:

@@ -168,7 +168,7 @@ def _sort(
     broke = any(run.error is not None and run.error.owner == "agent" for run in case.runs)
     if known is None or word is None:
         into.not_comparable.append(case)
-    elif any(one.status == "failed" and one.blocking and one.name in known.missing for one in case.metrics):
+    elif any(one.status != "passed" and one.blocking and one.name in known.missing for one in case.metrics):
         into.new_metrics.append(case)
     elif word.blocking:
         return  # The decision has its own reason for it.

@@ -6,6 +6,7 @@ threshold, adds a criterion or changes a judge has not made the agent worse.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from agent_eval.gate.decision import ConfirmOnBase, MetricRule, Rules
 from agent_eval.gate.evidence import PASS, CaseEvidence, Series
 from agent_eval.gate.history import base_ids
 from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
+from agent_eval.gate.rejudging import apply_policy
 from agent_eval.gate.stored_runs import (
     MetricKey,
     PassRules,
@@ -27,6 +29,7 @@ from agent_eval.gate.stored_runs import (
 from agent_eval.results.history import BROKE, FAILED, PASSED, CaseHistory, HistoryReport
 from agent_eval.results.report import SCORING_VERSION, CaseReport
 
+_ENDLESS = 1 << 30
 _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
 
 
@@ -107,7 +110,11 @@ def gather(
     """
     comparable = comparable_cases(cases, base)
     reader = PolicyReader(policy)
-    more, base_more = _by_id(confirmations), _by_id(base_confirmations)
+    judged_alike = dataclasses.replace(policy, quarantine=())
+    more, base_more = (
+        _by_id(apply_policy(list(extra), judged_alike, min_pass_rate=0.0))
+        for extra in (confirmations, base_confirmations)
+    )
     there = {case.case_id: case for case in base.cases} if base is not None else {}
     evidence: list[CaseEvidence] = []
     defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
@@ -120,10 +127,10 @@ def gather(
         renamed = base_more.get(known.base_id, ()) if known.base_id != case.case_id else ()
         sides = _Sides(
             head=_runs([case], known.rules, range(num_runs)),
-            head_more=_runs([case], known.rules, range(num_runs, 1 << 30))
-            + _runs(more.get(case.case_id, ()), known.rules, range(1 << 30)),
+            head_more=_runs([case], known.rules, range(num_runs, _ENDLESS))
+            + _runs(more.get(case.case_id, ()), known.rules, range(_ENDLESS)),
             base=judged(base, there[known.base_id], known.rules),
-            base_more=_runs([*base_more.get(case.case_id, ()), *renamed], known.rules, range(1 << 30)),
+            base_more=_runs([*base_more.get(case.case_id, ()), *renamed], known.rules, range(_ENDLESS)),
             same_day=same_day,
         )
         if not sides.head:
@@ -178,9 +185,10 @@ def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list
     found: dict[int, StoredRun] = {}
     for part in parts:
         scores = scores_by_run(part)
+        as_judged = rules_of(part) == rules
         for run in part.runs:
             own = scores.get(run.run, {})
-            outcome = outcome_of(run, own, rules) if run.run in numbers else None
+            outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None
             if outcome is not None:
                 rounded = {key: stored(score) for key, score in own.items()}
                 found[run.run] = StoredRun(record=-1, outcome=outcome, scores=rounded)

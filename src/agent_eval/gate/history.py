@@ -147,11 +147,11 @@ def base_ids(cases: Iterable[CaseReport], base: Mapping[str, CaseHistory]) -> di
 
 def fresh_runs(case: CaseReport, num_runs: int, record: int) -> list[StoredRun]:
     """What of a case's own runs becomes history."""
-    rules, scores = rules_of(case), scores_by_run(case)
+    scores = scores_by_run(case)
     kept = []
     for run in sorted(case.runs, key=lambda run: run.run):
         own = scores.get(run.run, {})
-        outcome = outcome_of(run, own, rules) if run.run < num_runs else None
+        outcome = outcome_of(run, own, None) if run.run < num_runs else None
         if outcome is not None and (outcome != UNKNOWN or own):
             rounded = {key: stored(score) for key, score in own.items()}
             kept.append(StoredRun(record=record, outcome=outcome, scores=rounded))

@@ -76,11 +76,22 @@ def stored(score: float) -> float:
     return float(f"{score:.5g}")
 
 
-def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRules) -> str | None:
-    """What a run of the head came to; None if it says nothing about the agent."""
+def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRules | None) -> str | None:
+    """What a run of today came to; None if it says nothing about the agent.
+
+    Args:
+        run: The run.
+        scores: Its scores.
+        rules: By which to judge it; None: as it was judged, which knows more than the scores (a custom metric may pass
+            by a rule of its own).
+    """
     if run.error is not None:
         return BROKE if run.error.owner == "agent" else None
-    return None if run.status == "not_run" else _by_rules(scores, rules)
+    if run.status == "not_run":
+        return None
+    if rules is None:
+        return {"passed": PASSED, "failed": FAILED}.get(run.status, UNKNOWN)
+    return _by_rules(scores, rules)
 
 
 def _by_rules(scores: Mapping[MetricKey, float], rules: PassRules) -> str:
