@@ -7,6 +7,7 @@ import dataclasses
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -107,7 +108,9 @@ def _by_the_bases_rules(
             # The pull request may be about to mend them.
             warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
         else:
-            settings, problems = others, wrong
+            today = datetime.now(UTC).date()
+            policy = others.policy.instead_of(settings.policy, today)
+            settings, problems = dataclasses.replace(others, policy=policy), wrong
     if changed := gating_files_changed(situation):
         listed = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
         warnings.append(f"This pull request changes what is scored: {listed}.")

@@ -190,3 +190,27 @@ def test_a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
     assert {code for _, code, _ in wrong(text, cases=some)} == {NOTHING, "quarantine-too-many"}
     assert wrong(text, cases=some, everything=CASES) == []
     assert {code for _, code, _ in wrong(quarantine("x"), cases=some, everything=CASES)} == {"policy-matches-nothing"}
+
+
+def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> None:
+    base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + quarantine(":home_2"))[0]
+    own = policy_of(quarantine(":home_2"))[0]
+
+    applied = base.instead_of(own, TODAY)
+
+    assert [entry.case for entry in applied.quarantine] == [":gone", ":home_2"]
+    found = check_policy(applied, CASES, today=TODAY)
+    assert [(one.severity, one.code, one.file) for one in found] == [
+        (Severity.WARNING, "quarantine-expired", None),
+        (Severity.WARNING, NOTHING, None),
+    ]
+    assert found[0].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
+
+
+def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:
+    own = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))[0]
+    found = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
+    assert [(one.severity, one.code, one.line) for one in found] == [
+        (Severity.ERROR, NOTHING, 1),
+        (Severity.ERROR, "quarantine-expired", 6),
+    ]

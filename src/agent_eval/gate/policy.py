@@ -7,7 +7,7 @@ against the cases, `rejudging` and `evaluation` follow them. It is imported at e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -71,6 +71,20 @@ class Policy:
     quarantine: tuple[QuarantineEntry, ...] = ()
     max_quarantined: float = DEFAULT_MAX_QUARANTINED
     """The share of the cases that may be quarantined, 0 to 1."""
+    ended: tuple[QuarantineEntry, ...] = ()
+    """Quarantines that were left out of a policy of another commit, since they are over."""
+    replaces: Policy | None = None
+    """The policy of the checkout, where this is the base branch's and counts instead of it."""
+
+    def instead_of(self, own: Policy, today: date) -> Policy:
+        """This policy of the base branch for a checkout that has another one.
+
+        Whoever wrote the checkout can't mend the base: what of this policy doesn't fit any more (a case is gone, a
+        quarantine is over) must not stop the very pull request that mends it. The checkout's own is held to everything.
+        """
+        over = tuple(entry for entry in self.quarantine if entry.expires < today)
+        kept = tuple(entry for entry in self.quarantine if entry.expires >= today)
+        return replace(self, quarantine=kept, ended=over, replaces=own)
 
     @property
     def alpha(self) -> float:

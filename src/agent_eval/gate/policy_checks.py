@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from agent_eval.core.problem import Problem, Severity
@@ -56,7 +56,8 @@ def check_policy(
     """Finds what is wrong with a policy for these cases.
 
     Args:
-        policy: As the file says.
+        policy: As the file says. If it is the base branch's and replaces the checkout's own, its mistakes are warnings,
+            and those of the own one are errors.
         cases: Those of this run.
         today: In UTC.
         everything: Gives all cases of the repository, if the run has only some. Asked only when an entry means none of
@@ -66,18 +67,38 @@ def check_policy(
     Returns:
         Errors and warnings, by line.
     """
-    found = _Findings(file)
+    own = policy.replaces
+    found = _check(policy, cases, today, everything, file)
+    if own is not None:
+        found = [_of_base(problem) for problem in found]
+        found += _check(own, cases, today, everything, file)
+    return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _of_base(problem: Problem) -> Problem:
+    """A mistake in the base branch's file: who changes the checkout can't mend it there, and may have done so here."""
+    where = f"{problem.file} of the base branch, line {problem.line}"
+    return replace(problem, severity=Severity.WARNING, file=None, line=None, message=f"{where}: {problem.message}")
+
+
+def _check(
+    policy: Policy,
+    cases: Sequence[KnownCase],
+    today: date,
+    everything: Callable[[], Sequence[KnownCase]] | None,
+    file: str,
+) -> list[Problem]:
+    found, suspects = _Findings(file), _Findings(file)
     for entry in policy.entries:
         found.ranges(entry, cases)
-    for held in policy.quarantine:
+    for held in (*policy.quarantine, *policy.ended):
         found.expiry(held, today)
-    suspects = _Findings(file)
     suspects.by_cases(policy, cases)
     # Of a run of some cases nothing can be said by them alone; all the others are read only if it matters.
     if suspects.problems and everything is not None and len(whole := everything()) > len(cases):
         suspects = _Findings(file)
         suspects.by_cases(policy, whole)
-    return sorted([*found.problems, *suspects.problems], key=lambda problem: problem.line or 0)
+    return [*found.problems, *suspects.problems]
 
 
 def _allowed(policy: Policy, cases: int) -> int:
