@@ -131,6 +131,7 @@ class BaseSide:
                 root=checkout.root,
                 output_dir=self.settings.output / _FOLDER,
                 cache_dir=None if self.settings.cache_dir is None else self.settings.root / self.settings.cache_dir,
+                agent_python=interpreter_for_base(self.settings),
                 resume=False,
             )
             clients = dataclasses.replace(
@@ -176,6 +177,14 @@ class BaseSide:
         self.missing = dict(agents.missing)
         there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
         return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices
+
+
+def interpreter_for_base(settings: Settings) -> str | None:
+    """The setting `agent-python` of the head, as it holds in another directory: both sides share the interpreter."""
+    if settings.agent_python is None:
+        return None
+    path = settings.root.absolute() / settings.agent_python
+    return str(path) if path.is_file() else settings.agent_python
 
 
 def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
