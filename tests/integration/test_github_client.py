@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -27,6 +29,14 @@ def failure(github: GitHub, path: str = "/repos/octo/shop/pulls/7") -> GitHubErr
     with pytest.raises(GitHubError) as caught:
         github.get(path)
     return caught.value
+
+
+def test_requests_is_imported_when_it_is_needed() -> None:
+    code = (
+        "import sys; import agent_eval.github.comments, agent_eval.github.binding; sys.exit('requests' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_what_each_request_says_of_itself(fake: FakeGitHub) -> None:
@@ -59,11 +69,12 @@ def test_ghes_has_its_api_below_a_path() -> None:
         (Fault(drop="after"), [1.0]),
         (Fault(drop="middle"), [1.0]),
         (secondary_limit(retry_after=9), [9.0]),
+        (secondary_limit(retry_after=9, times=3), [9.0, 9.0, 9.0]),
         (secondary_limit(status=429), [60.0]),
         (primary_limit(reset=2_000_000_020, now=2_000_000_000), [21.0]),
         (primary_limit(reset=2_000_000_020, now=2_000_000_000, status=429), [21.0]),
     ],
-    ids=["500", "503", "before", "after", "middle", "retry-after", "secondary", "primary", "primary-429"],
+    ids=["500", "503", "before", "after", "middle", "retry-after", "named", "secondary", "primary", "primary-429"],
 )
 def test_reads_are_repeated(fake: FakeGitHub, fault: Fault, waits: list[float]) -> None:
     fake.faults.append(Fault(**vars(fault)))
@@ -208,6 +219,14 @@ def test_after_that_nothing_is_sent(fake: FakeGitHub) -> None:
     assert len(fake.requests) == before
 
 
+def test_slow_answers_cost_budget(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(delay=0.2, times=9))
+    github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.3)
+    github.get("/repos/octo/shop/pulls/7")
+
+    assert failure(github).kind == "unavailable"
+
+
 def test_what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
     clock = Clock()
     github = client(fake, clock, budget=10.0)
@@ -299,6 +318,12 @@ def test_of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
 
     assert client(fake).get("/repos/octo/shop/pulls/7")["number"] == 7
     assert failure(client(fake), "/repos/octo/shop/pulls/8").kind == "not-found"
+
+
+def test_the_rest_of_an_error_is_not_waited_for(fake: FakeGitHub) -> None:
+    fake.faults.append(Fault(status=404, body=b" " * 400_000, drop="middle"))
+
+    assert failure(client(fake)).kind == "not-found"
 
 
 def test_redirects_in_a_circle_end(fake: FakeGitHub) -> None:
@@ -434,12 +459,21 @@ class TestDownload:
         assert client(fake).download(path, max_bytes=3000) == b"zip" * 1000
         assert len(fake.requests) == 2
 
-    def test_does_not_tell_the_signed_address(self, fake: FakeGitHub, path: str) -> None:
-        fake.faults.append(Fault(path="/store/", status=403, body=b"<xml/>"))
+    @pytest.mark.parametrize(
+        ("fault", "kind"),
+        [
+            (Fault(path="/store/", status=403, body=b"<xml/>"), "forbidden"),
+            (Fault(path="/store/", drop="before", times=9), "unavailable"),
+            (Fault(path="/store/", drop="middle", times=9), "unavailable"),
+        ],
+        ids=["403", "before", "middle"],
+    )
+    def test_does_not_tell_the_signed_address(self, fake: FakeGitHub, path: str, fault: Fault, kind: str) -> None:
+        fake.faults.append(Fault(**vars(fault)))
         with pytest.raises(GitHubError) as caught:
             client(fake).download(path, max_bytes=3000)
 
-        assert caught.value.kind == "forbidden"
+        assert caught.value.kind == kind
         assert "at the store" in str(caught.value)
         assert "sig=" not in "".join(traceback.format_exception(caught.value))
 

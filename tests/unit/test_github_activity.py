@@ -97,6 +97,21 @@ def test_dependabot_is_treated_like_a_fork() -> None:
     assert "by Dependabot" in found.explanation
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "actor", "withheld"),
+    [
+        ("pull_request_review", FORK, "mona", True),
+        ("pull_request_review", OWN, "mona", False),
+        ("pull_request_review_comment", OWN, "dependabot[bot]", True),
+        ("push", None, "dependabot[bot]", True),
+        ("workflow_dispatch", {}, "dependabot[bot]", False),
+        ("schedule", {}, "dependabot[bot]", False),
+    ],
+)
+def test_where_else_secrets_are_withheld(name: str, body: dict[str, Any] | None, actor: str, withheld: bool) -> None:
+    assert do(event(name, body, actor=actor)).secrets_withheld == withheld
+
+
 def test_a_branch_may_be_called_anything() -> None:
     body = payload("pull_request.opened", pull_request__head__ref="x`$(id)\n::error::")
     found = do(event("pull_request", body))

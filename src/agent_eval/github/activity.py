@@ -23,6 +23,19 @@ from agent_eval.github.events import Event, PullRequest, at, branch_of, pull_req
 Kind = Literal["compare", "record", "publish", "gate", "refuse"]
 Mode = Literal["auto", "gate", "publish"]
 _DEPENDABOT = "dependabot[bot]"
+_FROM_DEPENDABOT = frozenset(
+    {
+        "pull_request",
+        "pull_request_review",
+        "pull_request_review_comment",
+        "push",
+        "create",
+        "deployment",
+        "deployment_status",
+    }
+)
+"""Events whose runs get a reading token and no secrets when Dependabot is their actor (docs.github.com,
+"Troubleshooting Dependabot on GitHub Actions")."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +85,7 @@ def activity(
             return Activity(kind="refuse", pull_request=pull_request, explanation=refusal)
     if mode == "publish":
         return _publish(event)
-    withheld = _secrets_withheld(event, pull_request)
+    withheld = _secrets_withheld(event, told)
     if mode == "gate":
         about = _commit(event)
         explanation = "The gate runs alone, as mode: gate asks: nothing is compared, recorded or posted."
@@ -121,10 +134,10 @@ def _unsafe(pull_request: PullRequest | None) -> str | None:
 
 
 def _secrets_withheld(event: Event, pull_request: PullRequest | None) -> bool:
-    """As GitHub does: for forks, and for what Dependabot started, except where the base's own workflow runs."""
-    if event.name == "pull_request" and pull_request is not None and pull_request.is_fork:
-        return True
-    return event.actor == _DEPENDABOT and event.name in {"pull_request", "push", "pull_request_review"}
+    """As GitHub does: for what a fork's pull request starts, and for what Dependabot starts (_FROM_DEPENDABOT)."""
+    if pull_request is not None and pull_request.is_fork:
+        return event.name != "pull_request_target"
+    return event.actor == _DEPENDABOT and event.name in _FROM_DEPENDABOT
 
 
 def _commit(event: Event) -> str | None:

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, refused
-from agent_eval.github.origin import checked_api_url, joined, same_origin
+from agent_eval.github.origin import check_encrypted, checked_api_url, joined, same_origin
 from agent_eval.github.transfer import Answer, BearerAuth, NoAuth, new_session, receive
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class GitHub:
                 raise GitHubError("rejected", f"{asked}: GitHub answered {answer.status}, a redirect of a write.")
             address = joined(answer.url, answer.location, asked)
             if elsewhere:
-                self._secure(address, asked)
+                check_encrypted(address, self.api_url, asked)
             else:
                 address = self._within(address, asked)
             params = None
@@ -339,8 +339,3 @@ class GitHub:
         raise GitHubError(
             "malformed", f"{asked}: GitHub's answer leads to another server, which gets no token of ours."
         )
-
-    def _secure(self, address: str, asked: str) -> None:
-        scheme = urlsplit(address).scheme
-        if scheme != "https" and scheme != urlsplit(self.api_url).scheme:
-            raise GitHubError("malformed", f"{asked}: GitHub redirects to an address without encryption.")

@@ -49,3 +49,14 @@ def joined(address: str, link: str, asked: str) -> str:
     if not found:
         raise GitHubError("malformed", f"{asked}: GitHub's answer leads to an address that is none.")
     return found
+
+
+def check_encrypted(address: str, api_url: str, asked: str) -> None:
+    """Refuses to leave encryption on the way to a store of files.
+
+    Raises:
+        GitHubError: `malformed` if the address is neither encrypted nor as open as the API's own is.
+    """
+    scheme = urlsplit(address).scheme
+    if scheme != "https" and scheme != urlsplit(api_url).scheme:
+        raise GitHubError("malformed", f"{asked}: GitHub redirects to an address without encryption.")

@@ -16,7 +16,7 @@
   are in `fake.tokens` (token -> login); `fake.read_only = True` lets every write fail as on a fork.
 * `state.take_git(directory)` copies the commits, branches and files of a real repository.
 * `api_url` begins with http://127.0.0.1:PORT, so that processes started by a test can use it as GITHUB_API_URL;
-  `address="0.0.0.0"` for containers, `base_path="/api/v3"` for a GHES.
+  `address="0.0.0.0"` for containers (and `name`, by which they reach it), `base_path="/api/v3"` for a GHES.
 * Artifacts are served by another server (another origin, as GitHub's store is), after a 302; an expired one is 410.
 """
 

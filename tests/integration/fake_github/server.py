@@ -57,6 +57,7 @@ class FakeGitHub:
         repository: str = "octo/shop",
         base_path: str = "",
         address: str = "127.0.0.1",
+        name: str = "127.0.0.1",
         strict: bool = True,
     ) -> None:
         self.state = State(repository=repository)
@@ -72,6 +73,7 @@ class FakeGitHub:
         self.violations: list[str] = []
         self._strict = strict
         self._base_path = base_path
+        self._name = name
         self._lock = threading.Lock()
         self._api = _Server((address, 0), _handler(self, store=False))
         self._store = _Server((address, 0), _handler(self, store=True))
@@ -83,7 +85,7 @@ class FakeGitHub:
     @property
     def server_url(self) -> str:
         """Of the pages, as GITHUB_SERVER_URL."""
-        return f"http://127.0.0.1:{self._api.server_address[1]}"
+        return f"http://{self._name}:{self._api.server_address[1]}"
 
     @property
     def api_url(self) -> str:
@@ -92,7 +94,7 @@ class FakeGitHub:
 
     @property
     def store_url(self) -> str:
-        return f"http://127.0.0.1:{self._store.server_address[1]}"
+        return f"http://{self._name}:{self._store.server_address[1]}"
 
     def __enter__(self) -> Self:
         for thread in self._threads:

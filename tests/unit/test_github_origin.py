@@ -1,0 +1,48 @@
+"""Whose an address is, and where a link leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.github.errors import GitHubError
+from agent_eval.github.origin import check_encrypted, checked_api_url, joined, same_origin
+
+API = "https://api.github.com"
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("https://api.github.com/repos", True),
+        ("https://API.github.com/repos", True),
+        ("http://api.github.com/repos", False),
+        ("https://api.github.com:8443/repos", False),
+        ("https://api.github.com.example/repos", False),
+        ("https://api.github.com@example.test/repos", False),
+        ("//api.github.com/repos", False),
+    ],
+)
+def test_origins(address: str, same: bool) -> None:
+    assert same_origin(address, API) == same
+
+
+@pytest.mark.parametrize("address", ["http://store.example/1", "ftp://store.example/1", "file:///etc/passwd", "x"])
+def test_encryption_is_not_left(address: str) -> None:
+    with pytest.raises(GitHubError, match="without encryption"):
+        check_encrypted(address, API, "GET /x")
+
+
+def test_a_store_may_be_as_open_as_the_api_itself() -> None:
+    check_encrypted("https://store.example/1", API, "GET /x")
+    check_encrypted("https://store.example/1", "http://ghes.example/api/v3", "GET /x")
+    check_encrypted("http://store.example/1", "http://ghes.example/api/v3", "GET /x")
+
+
+def test_links() -> None:
+    assert joined(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
+    with pytest.raises(GitHubError, match="that is none"):
+        joined(API, "http://[x", "GET /x")
+
+
+def test_an_api_url_loses_its_last_slash() -> None:
+    assert checked_api_url("https://ghes.example/api/v3/") == "https://ghes.example/api/v3"
