@@ -150,6 +150,7 @@ def our_gate(pull: PullRequest, cell: Cell, head: Floats, base: Floats) -> tuple
                     head_screen=tuple(head[index].tolist()),
                     base=tuple(base[index].tolist()),
                     base_screen=tuple(again[index].tolist()),
+                    base_days=tuple(str(day) for day in range(world.depth)),
                     threshold=threshold,
                 )
             },
@@ -281,6 +282,8 @@ def cells() -> Iterator[Cell]:
     for sd in (0.5, 1.0):
         name = f"nothing changed, stored base only, sd {sd}"
         yield Cell(group=day, name=name, world=World(day_sd=sd))
+    world = World(cases=300, day_sd=0.5)
+    yield Cell(group=day, name="nothing changed, stored base only, sd 0.5, 300 cases", world=world)
     for name, change in CHANGES[:2]:
         world = World(day_sd=0.5, base_can_run=True)
         yield Cell(

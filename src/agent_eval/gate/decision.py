@@ -91,7 +91,7 @@ class DecisionReason:
     """Why the outcome is what it is."""
 
     code: str
-    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`."""
+    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`, `days-differ`."""
     message: str
     """One sentence for people, with the numbers."""
     metric: str = "pass"

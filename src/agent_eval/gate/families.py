@@ -17,6 +17,7 @@ from math import comb, fsum
 from typing import TYPE_CHECKING
 
 from agent_eval.gate.confirmation import Trial, pooled_p, promise
+from agent_eval.gate.days import shift_p
 from agent_eval.gate.decision import Budget, MetricRule, Rules
 from agent_eval.gate.evidence import Series
 from agent_eval.gate.looks import Pair, first_look, missing, second_look
@@ -123,7 +124,19 @@ class Family:
     @cached_property
     def suite_p(self) -> float | None:
         """The screening runs of all cases against the base's; None when no case has both."""
-        return self._suite_p([first_look(series, fresh_only=self.fresh_only) for series in self.series])
+        return self._guarded([first_look(series, fresh_only=self.fresh_only) for series in self.series])
+
+    @cached_property
+    def days_differ(self) -> bool:
+        """Whether the base's records differ by more than chance, so that today may differ from all of them."""
+        return not self.fresh_only and shift_p([(one.head_screen, one) for one in self.series]) is not None
+
+    def _guarded(self, pairs: Sequence[Pair]) -> float | None:
+        p_value = self._suite_p(pairs)
+        if p_value is None or not self.days_differ:
+            return p_value
+        days = shift_p([(head, one) for (head, _), one in zip(pairs, self.series, strict=True)])
+        return max(p_value, days or 0.0)
 
     def _suite_p(self, pairs: Sequence[Pair]) -> float | None:
         rng = self._rng("")
@@ -152,8 +165,9 @@ class Family:
         tested = [suspect for suspect in self.suspects if suspect.trial.base_planned]
         if not any(suspect.trial.made for suspect in tested):
             return None
-        if self.binary:
+        if self.binary and not self.days_differ:
             return pooled_p(suspect.trial for suspect in tested)
+        # A shift of all cases is no news where the days differ: then only what one case shows counts.
         return min(1.0, *(suspect.p_value / suspect.weight for suspect in tested))
 
     @property
@@ -187,7 +201,7 @@ class Family:
         """The suite with more runs of each case; None until all have them."""
         if not self.series or self._trigger is None or any(any(runs) for runs in self.missing().values()):
             return None
-        return self._suite_p([second_look(series, fresh_only=self.fresh_only) for series in self.series])
+        return self._guarded([second_look(series, fresh_only=self.fresh_only) for series in self.series])
 
     def missing(self) -> dict[str, tuple[int, int]]:
         """By case id: how many runs of head and base a second look needs still."""

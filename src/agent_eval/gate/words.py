@@ -61,6 +61,7 @@ _WEIGHT = {
     "suite-worse": 3,
     "thin-base": 4,
     "budget": 5,
+    "days-differ": 6,
 }
 _UNDECIDED = {"thin-base", "budget"}
 
@@ -204,6 +205,12 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         ):
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
             add("suite-worse", f"The suite as a whole got worse{of}: {suite_words(suite)}", low)
+    if family.days_differ:
+        message = (
+            f"The base's own runs differ from day to day by more than chance{of}; today was held against that spread. "
+            "With `confirm-on-base: always` only runs of one day are compared"
+        )
+        add("days-differ", message, [], blocks=False)
     undecided = [case for case in cases if case.undecided]
     short = [case for case in undecided if "budget" in (case.would_decide or "")]
     history = [case for case in undecided if case not in short]
