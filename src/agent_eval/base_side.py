@@ -83,8 +83,8 @@ class BaseSide:
             first_run: The number of the first of these runs.
 
         Raises:
-            GitError: The base can't be checked out, or its agent can't be kept apart from us.
-            NotOnBase: There is nothing to run, or its agent can't be started there.
+            GitError: The base can't be checked out, or its agent can't be started there or kept apart from us.
+            NotOnBase: There is nothing to run.
         """
         async with self._opening:
             bench, plan = await self._open()
@@ -201,11 +201,12 @@ def _check_started(cases: Sequence[CaseReport]) -> None:
     the pull request breaks.
 
     Raises:
-        NotOnBase: One can't.
+        GitError: One can't. There may be nothing wrong with the base, so that is not the same as `NotOnBase`.
     """
     errors = (run.error for case in cases for run in case.runs if run.error is not None)
     if (first := next((error for error in errors if error.kind in _NOT_STARTED), None)) is not None:
-        raise NotOnBase(f"The base's agent can't be started in its worktree: {first_line(first.message, 300)}")
+        what = first_line(first.message, 300).rstrip(".")
+        raise GitError(f"The base's agent can't be started in its worktree: {what}.")
 
 
 @contextlib.asynccontextmanager
