@@ -62,6 +62,14 @@ def test_a_branch_that_github_lists_no_pull_request_for_is_found(fake: FakeGitHu
     assert bound(fake, run_of(fake, fake.state.pull(7), pulls=())).pull_request.number == 7
 
 
+def test_a_forks_pull_request_of_the_same_commit_is_not_that_of_the_branch(fake: FakeGitHub) -> None:
+    """Whatever GitHub lists for a run: somebody may open a pull request from a copy of our branch."""
+    copy = fork(fake)
+    run = fake.state.run(copy.head_sha, event="pull_request", branch="feature", pulls=(copy.number,))
+
+    assert "No open pull request" in unbound(fake, run).message
+
+
 def test_a_fork_that_is_gone_is_found_by_its_commit(fake: FakeGitHub) -> None:
     fake.state.pull(6, head_repository=None)
     pull = fake.state.pull(7, head_repository=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.github.comments import starts_comment
@@ -22,6 +22,8 @@ def test_what_is_written_is_read(key: str, text: str, run_id: int, attempt: int)
 
 
 @given(KEYS)
+@example("-->")
+@example("a--b")
 def test_no_key_ends_the_comment_of_html(key: str) -> None:
     first, _, rest = marked(key, RUN, "text").partition("\n")
 
