@@ -1,0 +1,60 @@
+"""Every mistake in a policy ends `agent-eval run` with exit code 2, at its line, before an agent is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli import main
+
+TURN = {"user_content": {"parts": [{"text": "Lamp on"}]}, "final_response": {"parts": [{"text": "It is on."}]}}
+SUITE = {
+    "eval_set_id": "home",
+    "eval_cases": [{"eval_id": name, "conversation": [TURN]} for name in ("a", "b")],
+}
+HELD = '\n[[quarantine]]\ncase = "evals/home.test.json:a"\nreason = "r"\nowner = "@o"\n'
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "home.test.json").write_text(json.dumps(SUITE), encoding="utf-8")
+    (tmp_path / "agent").mkdir()
+    # Whoever imports it would know.
+    (tmp_path / "agent" / "agent.py").write_text("root_agent = open('started', 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "told"),
+    [
+        ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-unknown-key] There is no `treshold`"),
+        ('[[policy]]\nmetric = "response_match_score"\nthreshold = true', 3, "must be a number, not true"),
+        ("[[policy]]\nalpha = 1.5", 2, "[policy-invalid] `alpha` must be an error rate above 0 and below 1, not 1.5"),
+        ("[[policy]]\nalpha = 0.1\nalpha = 0.2\n", 3, "[settings-file-unreadable]"),
+        ('[[policy]]\ncases = "evals/x.test.json"\nalpha = 0.1', 1, "[policy-matches-nothing] `evals/x.test.json`"),
+        ('[[policy]]\nmetric = "hallucinations_v1"\nalpha = 0.1', 1, "[policy-matches-nothing]"),
+        (f"max-quarantined = 0.5\n{HELD}expires = 2020-01-31", 3, "[quarantine-expired]"),
+        (f"max-quarantined = 0.5\n{HELD}", 3, "has no `expires`"),
+        (f"{HELD}expires = 2999-01-31", 2, "[quarantine-too-many] 1 of 2 cases are quarantined"),
+        ('gate = "regression"', 1, "[setting-invalid]"),
+    ],
+)
+def test_a_mistake(repository: Path, capsys: pytest.CaptureFixture[str], text: str, where: int, told: str) -> None:
+    (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
+
+    assert main(["run", "--output-dir", "out"]) == 2
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"agent-eval.toml:{where}" in out
+    assert told in out
+    report = json.loads((repository / "out" / "results.json").read_text("utf-8"))
+    assert [(one["file"], one["line"]) for one in report["problems"] if one["severity"] == "error"] == [
+        ("agent-eval.toml", where)
+    ]
+    assert not list(repository.rglob("started"))
