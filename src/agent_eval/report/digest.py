@@ -95,8 +95,9 @@ def with_status(report: RunReport, status: str) -> list[CaseReport]:
 
 
 def has_crashed(case: CaseReport) -> bool:
-    """Whether the agent broke down in a run of the case: it has no score because of the pull request's own code."""
-    return any(run.error is not None and run.error.owner == "agent" for run in case.runs)
+    """Whether code of the pull request broke down in a run of the case: the agent, or a metric that comes with it."""
+    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
+    return any(error is not None and error.owner == "agent" for error in errors)
 
 
 def headline(report: RunReport) -> str:
@@ -195,14 +196,18 @@ def _error_findings(case: CaseReport) -> Iterator[Finding]:
         lines = [first_line(error.hint, _LINE)] if error.hint else []
         if len(case.runs) > 1:
             lines.append(_which_runs(runs, len(case.runs)))
-        log = "\n\n".join(text.strip("\n") for text in (error.traceback, error.log_tail) if text and text.strip())
         yield Finding(
             subject=error.kind,
             summary=f"{error.kind}{where}: {first_line(error.message, _LINE)}",
             lines=tuple(lines),
-            log=log,
+            log=_log(error),
             is_error=True,
         )
+
+
+def _log(error: RunError | None) -> str:
+    told = (error.traceback, error.log_tail) if error is not None else ()
+    return "\n\n".join(text.strip("\n") for text in told if text and text.strip())
 
 
 def _which_runs(runs: Sequence[int], total: int) -> str:
@@ -222,6 +227,9 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         turns = _turns(metric)
         judged = any("judge" in run.details for run in metric.runs)
         lines, telling = [], []
+        broken = next((run.error for run in metric.runs if run.error is not None), None)
+        if broken is not None and broken.hint:
+            lines.append(first_line(broken.hint, _LINE))
         if metric.reason is not None and metric.status == "failed":
             lines.append(first_line(metric.reason.message, _LINE))
         for turn in turns:
@@ -238,6 +246,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             lines=tuple(lines),
             telling=tuple(telling),
             turns=turns,
+            log=_log(broken),
         )
 
 
