@@ -147,7 +147,7 @@ async def _run(
 ) -> Outcome:
     from agent_eval.base_side import base_side
     from agent_eval.core.limiter import Limiter
-    from agent_eval.gate.repeats import pass_rates
+    from agent_eval.gate.repeats import pass_rates, pass_rates_notices
     from agent_eval.runner.journal import Journal
     from agent_eval.workbench import NotIsolated, open_isolation, open_workbench
 
@@ -174,7 +174,11 @@ async def _run(
         report.provenance |= bench.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
-        report.notices += [*_spending(models, report), *(note.message for note in verdict.notes)]
+        report.notices += [
+            *pass_rates_notices(report.pass_rates),
+            *_spending(models, report),
+            *(note.message for note in verdict.notes),
+        ]
         if bench.reused:
             report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
         report.duration = round(time.time() - report.started_at, 3)

@@ -10,7 +10,7 @@ from history_samples import FILE, case, report
 
 from agent_eval.gate.drift import drift, drift_notices, flakiness
 from agent_eval.gate.history import extend
-from agent_eval.gate.repeats import pass_rates, pass_rates_notice
+from agent_eval.gate.repeats import pass_rates, pass_rates_notices
 from agent_eval.results.history import HistoryReport
 
 
@@ -152,12 +152,12 @@ def test_pass_rates_over_several_runs() -> None:
     assert [(rate.k, rate.cases) for rate in rates] == [(1, 4), (2, 4), (3, 3)]
     assert [rate.any for rate in rates] == pytest.approx([(1 + 2 / 3 + 0 + 1 / 2) / 4, (1 + 1 + 0 + 1) / 4, 2 / 3])
     assert [rate.all for rate in rates] == pytest.approx([(1 + 2 / 3 + 0 + 1 / 2) / 4, (1 + 1 / 3 + 0 + 0) / 4, 1 / 3])
-    assert pass_rates_notice(rates) == (
+    assert pass_rates_notices(rates) == [
         "Of 3 runs of a case at least one passes with 66.7% (pass@3), all pass with 33.3% (pass^3); a single "
         "run with 54.2%"
-    )
+    ]
 
 
 def test_one_run_each_has_no_rates() -> None:
     assert pass_rates([case("a", "1")], 1) == []
-    assert pass_rates_notice([]) is None
+    assert pass_rates_notices([]) == []
