@@ -242,6 +242,17 @@ def test_sums_are_counted() -> None:
         assert tails[value - low] == pytest.approx(sum(roll >= value for roll in rolls) / 216)
 
 
+def test_long_sums_are_close_and_on_the_safe_side() -> None:
+    """A binomial distribution of 12,000 summands, and what three values far apart give."""
+    low, tails = upper_tails({(0, (0.7, 0.3)): 12_000})
+    for value in (3400, 3600, 3700, 3900):
+        exact = scipy.stats.binom.sf(value - 1, 12_000, 0.3)
+        assert exact - 1e-12 <= tails[value - low] <= exact + 2e-10
+    far = (0, (0.5, *[0.0] * 40, 0.5))
+    low, tails = upper_tails({far: 5})
+    assert tails[41 * 3] == pytest.approx(scipy.stats.binom.sf(2, 5, 0.5))
+
+
 def test_the_detectable_drop_is_seen_four_times_out_of_five() -> None:
     cases = [(0.05, 1, 10)] * 200
     drop = detectable_drop(cases, 0.05)
