@@ -1,0 +1,74 @@
+"""Policy and quarantine on a real pull request, and what `agent-eval flaky` makes of the base branch's results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_github import FakeGitHub
+from pull_requests import Lab
+
+from agent_eval.cli import main
+
+RULES = """\
+max-quarantined = 0.25
+
+[[quarantine]]
+case = "evals/bot.evalset.json:door"
+reason = "the door's sensor is late, #12"
+owner = "@alice"
+expires = {expires}
+
+[[policy]]
+cases = ":heater"
+blocking = false
+"""
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
+    made = Lab.make(tmp_path / "shop", github, "lamp_on", "lamp_off", "heater", "door")
+    yield made
+    made.repository.end()
+
+
+def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires="2999-01-31")})
+    base = lab.base_run()
+    assert base.code == 0, base.out + base.err
+    assert base.statuses["door"] == "quarantined"
+    door = next(case for case in base.report.cases if case.eval_id == "door")
+    assert door.reason is not None
+    assert door.reason.message.endswith("; quarantined until 2999-01-31 by @alice: the door's sensor is late, #12")
+    assert any("1 quarantined case, which failed; it doesn't block" in notice for notice in base.report.notices)
+    assert base.report.history is not None
+    assert [case.outcomes for case in base.report.history.cases] == ["1", "1", "1", "0"], (
+        "they are history all the same"
+    )
+    assert main(["flaky", str(base.output), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == 1
+
+    # Months later: nobody has looked at the door, and a pull request takes the entries out.
+    lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires="2026-01-31")})
+    done = lab.pull_request(7, {"door": 0.0, "lamp_on": 0.0, "heater": 0.0}, files={"agent-eval.toml": "# nothing\n"})
+
+    report = done.report
+    assert (done.code, report.verdict, report.gate) == (1, "failed", "regressions"), done.out + done.err
+    assert set(done.statuses.values()) == {"passed", "failed"}
+    assert all("lamp_on" in reason.message and "heater" not in reason.message for reason in report.reasons)
+    told = " ".join(report.notices)
+    assert "1 case that only informs failed: evals/bot.evalset.json:heater" in told
+    assert "1 case failed as on the base (evals/bot.evalset.json:door" in told
+    warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
+    assert [problem.severity for problem in warnings] == ["warning"]
+    assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")
