@@ -64,7 +64,15 @@ async def find_base(settings: Settings, situation: Situation, side: BaseSide | N
             async def run(_: BaseCheckout, side: BaseSide = side) -> RunReport:
                 return await side.report(settings.num_runs)
 
-            resolvers.append(RerunSource(git=situation.git, run=run, remote=situation.remote, checkout=side.checkout))
+            resolvers.append(
+                RerunSource(
+                    git=situation.git,
+                    run=run,
+                    remote=situation.remote,
+                    checkout=side.checkout,
+                    evals=settings.baseline_evals,
+                )
+            )
     return await resolve(resolvers, situation.wanted)
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 _NOT_STARTED = frozenset({"agent-environment", "agent-import"})
+_ACCOUNT = "agent-base"
+"""Whom the base's agent runs as. No machine has it, so it gets a uid of its own: processes of the same user can kill
+each other and read each other's memory."""
 _FOLDER = "base"
 """Below the output directory: the logs of the base's agents."""
 
@@ -163,7 +166,7 @@ class BaseSide:
         if self.isolation.sandbox.user is None:  # What isn't done for the one needn't be done for the other.
             return _with_pythonpath(self.isolation, clients.environ.get("PYTHONPATH"))
         try:
-            isolation = self.stack.enter_context(open_isolation(settings, clients, choices))
+            isolation = self.stack.enter_context(open_isolation(settings, clients, choices, name=_ACCOUNT))
         except NotIsolated as refused:
             raise GitError(str(refused)) from None
         if isolation.sandbox.user is None:

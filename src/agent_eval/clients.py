@@ -15,10 +15,13 @@ from agent_eval.results.folder import LOGS
 from agent_eval.situation import NOWHERE, Situation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
     from agent_eval.core.limiter import Limiter
+    from agent_eval.core.masking import Masker
     from agent_eval.evalset.suite import LoadedFile
     from agent_eval.models.check import ModelUse
     from agent_eval.models.pool import ModelPool
@@ -39,6 +42,8 @@ class Clients:
     progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end early with what there is."""
+    setting_up: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while `agent-setup` runs: two of them at once would get into each other's way."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +57,7 @@ async def open_agents(
     settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, limiter: Limiter
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent, started by whoever needs it, and closes all in the end."""
-    from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir, run_setup
+    from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir
     from agent_eval.agents.forwarding import installer_environment, secrets_in
     from agent_eval.agents.managed import ManagedAdkAgent
     from agent_eval.agents.recorded import RecordedAgent
@@ -68,10 +73,7 @@ async def open_agents(
     )
     setup: asyncio.Future[None] | None = None
     if settings.agent_setup is not None and any(choice.recording is None for choice in choices.by_file.values()):
-        command = settings.agent_setup
-        setup = asyncio.ensure_future(
-            run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
-        )
+        setup = asyncio.ensure_future(_set_up(settings.agent_setup, clients, isolation, masker, root))
     agents: dict[str, Agent] = {}
     for choice in dict.fromkeys(choices.by_file.values()):
         if choice.path in agents:
@@ -106,6 +108,13 @@ async def open_agents(
         if setup is not None:
             setup.cancel()
             await asyncio.gather(setup, return_exceptions=True)
+
+
+async def _set_up(command: str, clients: Clients, isolation: Isolation, masker: Masker, root: Path) -> None:
+    from agent_eval.agents.environment import run_setup
+
+    async with clients.setting_up:
+        await run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
 
 
 def model_settings(settings: Settings) -> ModelSettings:

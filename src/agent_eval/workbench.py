@@ -98,14 +98,23 @@ class Workbench:
 
 
 @contextlib.contextmanager
-def open_isolation(settings: Settings, clients: Clients, choices: AgentChoices) -> Iterator[Isolation]:
+def open_isolation(
+    settings: Settings, clients: Clients, choices: AgentChoices, *, name: str | None = None
+) -> Iterator[Isolation]:
     """Puts up what keeps the agents of a checkout apart from us.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: Its agents.
+        name: Another account than the one that the machine keeps for agents.
 
     Raises:
         NotIsolated: It can't be had, and must.
     """
     from agent_eval.agents.forwarding import allow_list
     from agent_eval.agents.isolation import NO_PROCESS, isolated
+    from agent_eval.agents.spawn import AGENT_USER
 
     if all(choice.recording is not None for choice in choices.by_file.values()):
         yield NO_PROCESS
@@ -117,6 +126,7 @@ def open_isolation(settings: Settings, clients: Clients, choices: AgentChoices) 
         output_dir=settings.output,
         allow=allow_list(settings.agent_env),
         reachable=reachable,
+        name=name or AGENT_USER,
     ) as isolation:
         if any(problem.severity is Severity.ERROR for problem in isolation.problems):
             raise NotIsolated(isolation.problems)

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from agent_eval.agents.forwarding import child_environment, lend_credentials, secrets_in
 from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, sealed
-from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox, agent_account, end_account, free_uids, has_account
+from agent_eval.agents.spawn import (
+    AGENT_USER,
+    STATE_DIR,
+    Account,
+    Sandbox,
+    agent_account,
+    end_account,
+    free_uids,
+    has_account,
+)
 from agent_eval.core.problem import Problem, Severity
 
 _LOCKS = STATE_DIR / "locks"
@@ -45,6 +54,7 @@ def isolated(
     allow: Sequence[str],
     reachable: Sequence[Path] = (),
     state_dir: Path = STATE_DIR,
+    name: str = AGENT_USER,
 ) -> Iterator[Isolation]:
     """Chooses whom the agent runs as, builds its environment, closes what it must not enter.
 
@@ -58,13 +68,14 @@ def isolated(
         allow: Which variables to forward (`forwarding.allow_list`).
         reachable: What else the agent's user has to get at, e.g. the cache directory of its environments.
         state_dir: Where a root process keeps homes.
+        name: The account to take if the machine has it; else the agent gets a uid that nobody has.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         problems: list[Problem] = []
         account, alone = None, True
         try:
-            account, alone = _account(state_dir, stack)
+            account, alone = _account(name, state_dir, stack)
         except OSError as error:  # a user namespace with a single uid, a read-only disk
             problems.append(_not_isolated(str(error), "Run as a user other than root (docs/security.md)."))
         if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
@@ -88,7 +99,7 @@ def isolated(
         )
 
 
-def _account(state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | None, bool]:
+def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | None, bool]:
     """The account, and whether no other run uses it at the same time."""
     if os.geteuid() != 0:
         return None, True
@@ -100,7 +111,7 @@ def _account(state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | No
             home = state_dir / f"home-{uid}"
             if home.is_dir() and not home.is_symlink():
                 shutil.rmtree(home)  # an earlier agent may have left a configuration there
-            account = agent_account(state_dir=state_dir, uid=uid)
+            account = agent_account(name, state_dir=state_dir, uid=uid)
             break
     else:
         raise PermissionError(f"no uid is free for the agent; too many runs hold a lock in {_LOCKS}")
