@@ -402,6 +402,14 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="NAME",
     ),
     Setting(
+        input="comment-author",
+        help="Who the token writes as, e.g. my-app[bot] for a GitHub App of your own. Default: found out, which an App "
+        "can't.",
+        parse=_text,
+        in_file=False,
+        metavar="LOGIN",
+    ),
+    Setting(
         input="mode",
         help="auto, gate, or publish: in a workflow_run job, write the comment for the finished run of a fork.",
         default="auto",

@@ -65,6 +65,7 @@ def comment(report: RunReport, settings: Settings, situation: Situation, warning
         mode=settings.comment,
         failed=report.verdict != "passed",
         changed=_changed(report),
+        author=settings.comment_author,
     )
 
 
@@ -182,4 +183,5 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
         mode=settings.comment,
         failed=report.verdict != "passed",
         changed=_changed(report),
+        author=settings.comment_author,
     )

@@ -69,6 +69,7 @@ class Settings:
     history: int = 10
     comment: Literal["always", "on-change", "on-failure", "never"] = "always"
     comment_key: str = ""
+    comment_author: str | None = None
     mode: Literal["auto", "gate", "publish"] = "auto"
     github_token: str | None = field(default=None, repr=False)
     without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = "auto"

@@ -198,6 +198,7 @@ def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_fi
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
         "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
+        "comment-author",
     }  # fmt: skip
 
 
