@@ -66,15 +66,15 @@ def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 def rules_picture(text: str) -> str:
     """Two bars for each rule: alarms when nothing changed, and when three cases got worse."""
     found = rows(text, "other rules")
-    left, width, top, step = 300, 330, 66, 46
+    left, width, top, step = 320, 320, 66, 46
     parts = [
         words(
             20, 26, "Failed pull requests, in percent: when nothing changed, and when three cases got worse", bold=True
         ),
-        box(left, 40, 12, 12, RED),
-        words(left + 18, 51, "nothing changed: false alarms"),
-        box(left + 220, 40, 12, 12, GREEN),
-        words(left + 238, 51, "three cases pass less by half"),
+        box(20, 40, 12, 12, RED),
+        words(38, 51, "nothing changed: these are false alarms"),
+        box(320, 40, 12, 12, GREEN),
+        words(338, 51, "three cases pass half as often or less: caught"),
     ]
     for index, row in enumerate(found):
         y = top + index * step
@@ -87,7 +87,7 @@ def rules_picture(text: str) -> str:
     bottom = top + len(found) * step
     parts += [line(left + width * 0.05, top - 4, left + width * 0.05, bottom, dashed=True)]
     parts += [words(left + width * 0.05, bottom + 16, "5", size=12, anchor="middle")]
-    return svg(700, bottom + 28, "False alarms and caught regressions by rule", parts)
+    return svg(720, bottom + 28, "False alarms and caught regressions by rule", parts)
 
 
 def dealing_picture() -> str:
@@ -115,55 +115,40 @@ def dealing_picture() -> str:
     middle = left + len(chances) * step / 2
     parts.append(words(middle, top + height + 38, f"failures among the head's {head} runs", anchor="middle"))
     p_value = exact_p(failures, head, 0, base)
-    parts.append(
-        words(
-            left + len(chances) * step - 8,
-            top + 42,
-            f"all {failures} on the head: p = {p_value:.4f}",
-            anchor="end",
-            fill=RED,
-            bold=True,
-        )
-    )
+    parts.append(words(left, top + 30, f"All {failures} on the head: {100 * p_value:.1f}%,", fill=RED, bold=True))
+    parts.append(words(left, top + 48, f"p = {p_value:.4f}", fill=RED, bold=True))
     return svg(640, top + height + 54, "The exact test deals the runs anew", parts)
 
 
 def frontier_picture(text: str) -> str:
     """Power against runs paid, by setting."""
     found = rows(text, "settings")
-    left, top, width, height = 70, 50, 560, 320
-    most = 4.5
-
-    def at(paid: float, caught: float) -> tuple[float, float]:
-        return left + width * (paid - 0.8) / (most - 0.8), top + height * (1 - caught)
-
+    left, top, width, height = 60, 50, 420, 330
+    dear = max(float(re.findall(r"\((\d+\.\d+)\)", row[1])[0]) for row in found) + 0.2
     parts = [words(20, 26, "Caught when three cases got worse, and what a quiet pull request pays", bold=True)]
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = top + height * (1 - share)
         parts += [line(left, y, left + width, y), words(left - 8, y + 4, f"{100 * share:.0f}%", anchor="end", size=12)]
-    for paid in (1, 2, 3, 4):
-        x, _ = at(paid, 0)
-        parts += [words(x, top + height + 18, f"{paid}", anchor="middle", size=12)]
-    parts.append(
-        words(
-            left + width / 2,
-            top + height + 38,
-            "runs paid when nothing changed, in runs of the whole suite",
-            anchor="middle",
-        )
-    )
-    taken: list[tuple[float, float]] = []
-    for row in found:
-        inside = re.findall(r"\((\d+\.\d+)\)", row[1])
-        x, y = at(float(inside[0]), number(row[4]))
-        colour = BLUE if row[0] == "default" else GREY
-        parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{colour}'/>")
-        label_y = y + 4
-        while any(abs(label_y - other) < 14 and abs(x - before) < 190 for before, other in taken):
-            label_y += 14
-        taken.append((x, label_y))
-        parts.append(words(x + 9, label_y, row[0].replace("`", ""), size=12, bold=row[0] == "default"))
-    return svg(720, top + height + 54, "Power against runs paid", parts)
+    for tick in range(1, int(dear) + 1):
+        x = left + width * (tick - 0.8) / (dear - 0.8)
+        parts += [words(x, top + height + 18, f"{tick}", anchor="middle", size=12)]
+    middle = left + width / 2
+    label = "runs paid when nothing changed, in runs of the whole suite"
+    parts.append(words(middle, top + height + 38, label, anchor="middle"))
+    legend = left + width + 40
+    for place, row in enumerate(found, start=1):
+        paid = float(re.findall(r"\((\d+\.\d+)\)", row[1])[0])
+        x, y = left + width * (paid - 0.8) / (dear - 0.8), top + height * (1 - number(row[4]))
+        ours = row[0] == "default"
+        colour = BLUE if ours else INK
+        parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='4' fill='{colour}'/>")
+        # To the right, to the left and above in turn, so that neighbours don't cover each other.
+        side, up, anchor = ((8, -4, "start"), (-8, -4, "end"), (0, 8, "middle"))[place % 3]
+        parts.append(words(x + side, y - up, str(place), size=12, fill=colour, bold=True, anchor=anchor))
+        row_y = top + 12 + 26 * (place - 1)
+        parts.append(words(legend, row_y, f"{place}", fill=colour, bold=True, anchor="end"))
+        parts.append(words(legend + 8, row_y, row[0].replace("`", ""), fill=colour, bold=ours))
+    return svg(760, top + height + 54, "Power against runs paid", parts)
 
 
 def pictures() -> dict[str, str]:
