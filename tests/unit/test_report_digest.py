@@ -165,3 +165,17 @@ def test_close_votes__are_counted_and_their_cases_named() -> None:
     many = [case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)]
     assert close_votes(many)[0].endswith("(c0, c1, c2 and 2 more)")
     assert "5 of 5 verdicts were close" in close_votes(many)[0]
+
+
+def test_what_the_policy_changed_is_told() -> None:
+    costly = metric("token_usage_v1", 1200.0, threshold=900.0)
+    costly.direction, costly.status, costly.runs[0].status = "lower", "failed", "failed"
+    quiet = metric(RESPONSE, 0.4, threshold=0.5)
+    quiet.blocking = False
+    one = case("x", "failed", costly, quiet)
+
+    assert [finding.summary for finding in findings(one)] == [
+        "token_usage_v1 1200.00, needs at most 900.00",
+        f"{RESPONSE} 0.40, needs 0.50 (it only informs)",
+    ]
+    assert [row.threshold for row in metric_rows(report("failed", [one]))] == ["at most 900.00", "0.50"]

@@ -67,6 +67,8 @@ class MetricRow:
     failed: int
     not_evaluated: int
     informational: int
+    at_most: bool = False
+    """Lower is better."""
 
     @property
     def gates(self) -> bool:
@@ -75,11 +77,12 @@ class MetricRow:
 
     @property
     def threshold(self) -> str:
-        """`0.80`, `0.50 to 0.80`, or a dash."""
+        """`0.80`, `0.50 to 0.80`, `at most 900.00`, or a dash."""
         if not self.thresholds:
             return threshold_text(None)
         low, high = self.thresholds[0], self.thresholds[-1]
-        return threshold_text(low) if low == high else f"{threshold_text(low)} to {threshold_text(high)}"
+        shown = threshold_text(low, at_most=self.at_most)
+        return shown if low == high else f"{shown} to {threshold_text(high)}"
 
     @property
     def score(self) -> str:
@@ -169,6 +172,7 @@ def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
         failed=statuses.count("failed"),
         not_evaluated=statuses.count("not_evaluated"),
         informational=statuses.count("informational"),
+        at_most=any(metric.direction == "lower" for metric in metrics),
     )
 
 
@@ -279,7 +283,9 @@ def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
     if metric.status == "not_evaluated" or missing:
         some = "" if len(metric.runs) == 1 or not missing else f" {_which_runs(missing, len(metric.runs))}"
         return f"{metric.name} not evaluated{some}" + (f": {first_line(reason.message, _LINE)}" if reason else "")
-    numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {threshold_text(metric.threshold)}"
+    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs += "" if metric.blocking else " (it only informs)"
+    numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {needs}"
     # The mean is good enough, but too many runs were not.
     return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
 

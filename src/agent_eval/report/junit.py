@@ -142,8 +142,8 @@ def _scores(case: CaseReport) -> Iterator[str]:
 def _score(metric: MetricReport) -> str:
     if metric.status == "informational":
         return measurement_text(metric.name, metric.score)
-    needs = f" ({metric.status.replace('_', ' ')}, needs {threshold_text(metric.threshold)})"
-    return score_text(metric.score, metric.threshold) + needs
+    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    return f"{score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"
 
 
 def _explanation(case: CaseReport) -> Iterator[str]:

@@ -95,8 +95,10 @@ def _exact(value: float, decimals: int) -> str:
     return short if float(short) == value else repr(value)
 
 
-def threshold_text(value: float | None) -> str:
-    """A threshold exactly as configured, with at least two decimals; a dash for none."""
+def threshold_text(value: float | None, *, at_most: bool = False) -> str:
+    """A threshold exactly as configured, with at least two decimals; `at most 900.00`; a dash for none."""
+    if at_most and value is not None:
+        return f"at most {threshold_text(value)}"
     return NO_SCORE if value is None else _exact(value, 2)
 
 
