@@ -15,7 +15,7 @@ from agent_eval.report.comment import comment_markdown
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 
-GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "histories.txt"
+GOLDEN = Path(__file__).parents[1] / "data" / "golden_histories.txt"
 
 TEN = "1" * 10
 STEADY = {f"steady_{number}": TEN for number in range(9)}
