@@ -7,7 +7,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, the container tests call act.
 lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench bench-errors lock clean
+.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench bench-errors bench-end-to-end lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -52,6 +52,9 @@ bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
 bench-errors: .venv/ready ## How often the gate is wrong: the tables and pictures of docs/statistics.md
 	$(BIN)/python benchmarks/gate_error_rates.py
 	$(BIN)/python benchmarks/draw_statistics.py
+
+bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests through the whole gate, 15 minutes
+	$(BIN)/python benchmarks/gate_end_to_end.py
 
 lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt
