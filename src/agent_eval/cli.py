@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless
+from agent_eval.gate.policy import Policy
 from agent_eval.options import BY_INPUT, SETTINGS, Setting
 from agent_eval.settings import Settings, read_settings
 
@@ -230,6 +232,10 @@ def _validate(given: argparse.Namespace) -> int:
         initial_session=settings.initial_session,
         skip=[settings.output],
     )
+    if settings.policy != Policy():
+        from agent_eval.pipeline import policy_problems
+
+        suite = dataclasses.replace(suite, problems=(*suite.problems, *policy_problems(settings, suite)))
     _list(suite.problems, given.format)
     if given.format == "text":
         print(summary_line(suite))

@@ -54,7 +54,7 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         uses = model_uses(suite.files, settings)
         models, unusable, without = await open_models(settings, clients, uses, stack)
         plan = _plan(settings, suite, choices, models, without)
-        problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *_policy_problems(settings, suite)]
+        problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if _has_error(problems):
             return write(settings, clients, report, lines=None)
@@ -71,8 +71,8 @@ def _tell_plan(settings: Settings, clients: Clients, suite: Suite) -> None:
     clients.log(f"agent-eval: {one_line(found)}")
 
 
-def _policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
-    """What is wrong with the policy for these cases."""
+def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
+    """What is wrong with the policy for these cases; nothing where the files are wrong themselves."""
     if suite.errors:
         return ()  # Half a suite can't tell what a pattern means.
     from agent_eval.gate.policy_checks import check_policy, known_cases

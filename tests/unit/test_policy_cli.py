@@ -58,3 +58,11 @@ def test_a_mistake(repository: Path, capsys: pytest.CaptureFixture[str], text: s
         ("agent-eval.toml", where)
     ]
     assert not list(repository.rglob("started"))
+
+
+def test_validate_finds_them_too(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "agent-eval.toml").write_text(f"max-quarantined = 0.5\n{HELD}expires = 2020-01-31", encoding="utf-8")
+    assert main(["validate"]) == 2
+    assert "[quarantine-expired]" in capsys.readouterr().out
+    (repository / "agent-eval.toml").write_text("[[policy]]\nalpha = 0.1", encoding="utf-8")
+    assert main(["validate"]) == 0
