@@ -19,7 +19,7 @@ from agent_eval.evalset.suite import CriterionConfig
 from agent_eval.results.recording import RunError
 
 
-class PackageFault(Exception):
+class PackageFault(ValueError):
     """A package can't give the criterion that it promises; the message is one sentence without a full stop."""
 
 

@@ -228,7 +228,11 @@ class Execution:
             except SimulatorFailure as caught:
                 # It says nothing about the agent, and the gate's own model is no reason to start it again.
                 error = RunError(
-                    kind=caught.code, owner="provider", message=caught.message, hint=caught.hint, turn=len(turns)
+                    kind=caught.code,
+                    owner="agent" if caught.by_file else "provider",
+                    message=caught.message,
+                    hint=caught.hint,
+                    turn=len(turns),
                 )
                 break
             except AgentFailure as caught:

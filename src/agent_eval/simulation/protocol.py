@@ -43,15 +43,17 @@ class User(Protocol):
 class SimulatorFailure(Exception):
     """The simulated user could not be played. It says nothing about the agent."""
 
-    def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, code: str, hint: str | None = None, by_file: bool = False) -> None:
         """Describes it.
 
         Args:
             message: One sentence that says what happened.
             code: Stable, kebab-case; simulated.py has the codes.
             hint: What to do about it.
+            by_file: The eval file or its config is to blame, which the pull request can mend, and not the world.
         """
         super().__init__(message)
         self.message = message
         self.code = code
         self.hint = hint
+        self.by_file = by_file

@@ -139,6 +139,7 @@ class SimulatedUser:
                 f"The simulated user's instructions can't be rendered: {fault}",
                 code=TEMPLATE_CODE,
                 hint="Correct `custom_instructions` in the config, or the persona in the scenario.",
+                by_file=True,
             ) from fault
         request = ModelRequest(
             model=self.options.model,
