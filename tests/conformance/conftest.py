@@ -80,6 +80,12 @@ def _install(home: Path) -> None:
 
 
 @pytest.fixture(scope="session")
+def adk_interpreter() -> Path:
+    """A Python with the reference installed, for tests that ask it in their own way."""
+    return _interpreter()
+
+
+@pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
     with _worker("adk_worker.py", tmp_path_factory) as running:
         yield running

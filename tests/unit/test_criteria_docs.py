@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.custom_metrics import MetricFailureKind
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria.custom import NOT_EVALUATED
 from agent_eval.criteria.explain import explain_response, explain_trajectory, list_calls
 from agent_eval.criteria.judged.judge import CODES
 from agent_eval.criteria.judged.settling import NO_VERDICT
@@ -31,7 +33,13 @@ def test_every_metric_with_a_scorer_is_described() -> None:
 
 def test_every_code_of_a_missing_score_is_described() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.rglob("*.py"))
-    emitted = {*re.findall(r'code="([a-z-]+)"', sources), *CODES.values(), NO_VERDICT}
+    emitted = {
+        *re.findall(r'code="([a-z-]+)"', sources),
+        *CODES.values(),
+        NO_VERDICT,
+        NOT_EVALUATED,
+        *MetricFailureKind,
+    }
 
     assert emitted
     assert set(re.findall(r"^\| `([a-z-]+)` \|", CRITERIA, re.MULTILINE)) == emitted

@@ -61,7 +61,7 @@ def test_every_deterministic_metric_has_a_scorer__and_no_other() -> None:
 
 
 def test_a_metric_without_a_scorer__is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"'politeness'.*response_match_score"):
+    with pytest.raises(ValueError, match="`politeness`"):
         build(CriterionConfig(metric="politeness", threshold=0.5))
 
 

@@ -9,9 +9,10 @@ from typing import get_args
 
 import pytest
 
+from agent_eval.agents.custom_metrics import MetricFailureKind
 from agent_eval.agents.protocol import FailureKind
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
-from agent_eval.results.merge import merge
+from agent_eval.results.merge import WITHOUT_KEY, merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, MetricStatus, Reason, RunResult, RunScore
 from agent_eval.simulation.simulated import CODES, TEMPLATE_CODE
@@ -52,10 +53,11 @@ def kinds_of_the_runner() -> set[str]:
 
 
 def test_every_kind_of_error_has_a_row() -> None:
-    ours = kinds_of_the_runner()
+    ours = kinds_of_the_runner() | {WITHOUT_KEY}
+    kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
 
     assert "run-timeout" in ours
-    assert first_codes("What happened") == {str(kind) for kind in FailureKind} | ours | {*CODES.values(), TEMPLATE_CODE}
+    assert first_codes("What happened") == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
 
 
 def test_every_status_has_a_row() -> None:

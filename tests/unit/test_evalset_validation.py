@@ -198,12 +198,16 @@ def test_persona_of_a_scenario(tmp_path: Path) -> None:
     assert problem.path == "eval_cases[0].conversation_scenario.user_persona"
 
 
-def test_custom_metric_of_a_known_name_needs_nothing(tmp_path: Path) -> None:
-    config = {
-        "criteria": {"response_match_score": 3},
-        "custom_metrics": {"response_match_score": {"code_config": {"name": "a.b"}}},
-    }
+def test_a_custom_metric_needs_nothing_of_a_case(tmp_path: Path) -> None:
+    config = {"criteria": {"mine": 3}, "custom_metrics": {"mine": {"code_config": {"name": "a.b"}}}}
     assert not load(tmp_path, config, a=eval_set(scenario())).problems
+
+
+def test_a_custom_metric_can_not_take_the_name_of_another(tmp_path: Path) -> None:
+    for name in ("response_match_score", "token_usage_v1"):
+        config = {"criteria": {name: 3}, "custom_metrics": {name: {"code_config": {"name": "a.b"}}}}
+        (problem,) = load(tmp_path, config, a=eval_set(scenario())).problems
+        assert (problem.code, problem.path) == ("custom-metric-name-taken", f"criteria.{name}")
 
 
 def test_warnings_do_not_keep_a_file_from_running(tmp_path: Path) -> None:

@@ -13,14 +13,11 @@ from agent_eval.runner.fingerprints import function_source
 from agent_eval.runner.plan import Plan, make_plan
 
 POLITE = CriterionConfig(metric="polite", threshold=0.5, options={"words": ["please"]})
-CODE = {"polite": {"code_config": {"name": "agent.metrics.polite"}}}
 
 
-def planned(
-    *, recorded: Collection[str] = (), source: str = "s", code: str = "agent.metrics.polite", **config: object
-) -> Plan:
-    custom = {"polite": {"code_config": {"name": code}}}
-    file = loaded("a.test.json", case(), **{"criteria": (POLITE,), "custom_metrics": custom, **config})
+def planned(*, recorded: Collection[str] = (), source: str = "s", code: str | None = "agent.metrics.polite") -> Plan:
+    custom = {} if code is None else {"polite": {"code_config": {"name": code}}}
+    file = loaded("a.test.json", case(), criteria=(POLITE,), custom_metrics=custom)
     return make_plan([file], {"a.test.json": "agent"}, {}, 1, recorded=recorded, sources=lambda *_: source)
 
 
@@ -40,7 +37,7 @@ def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
 
 
 def test_a_metric_that_nobody_brings_is_refused() -> None:
-    made = planned(custom_metrics={})
+    made = planned(code=None)
 
     assert [(one.code, one.message) for one in made.problems] == [
         ("criterion-package-broken", "No installed package gives the metric `polite`.")

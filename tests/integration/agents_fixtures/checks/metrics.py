@@ -28,7 +28,7 @@ def result(scores: list[float], passed: list[bool], actual: list[Invocation]) ->
         overall_eval_status=status(all(passed)),
         per_invocation_results=[
             PerInvocationResult(actual_invocation=one, score=score, eval_status=status(good))
-            for one, score, good in zip(actual, scores, passed)
+            for one, score, good in zip(actual, scores, passed, strict=True)
         ],
     )
 

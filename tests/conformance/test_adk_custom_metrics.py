@@ -1,0 +1,146 @@
+"""Custom metrics against google-adk[eval]: the same functions, the same conversations, the same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.host_process import HostSpec
+from agent_eval.agents.metric_hosts import MetricHosts
+from agent_eval.agents.spawn import Sandbox
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.masking import Masker
+from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
+from agent_eval.criteria.custom import CustomMetric
+from agent_eval.evalset.schema import EvalCase
+
+pytestmark = pytest.mark.conformance
+
+INPUTS = 300
+CONFIG: dict[str, Any] = {
+    "criteria": {"seen": {"threshold": 0.4, "salt": "x"}, "fewer": 20, "raises": 0.5},
+    "custom_metrics": {
+        "seen": {"code_config": {"name": "measured.seen"}},
+        "fewer": {"code_config": {"name": "measured.fewer"}},
+        "raises": {"code_config": {"name": "measured.raises"}},
+    },
+}
+FUNCTIONS = """
+import asyncio, hashlib
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+# What the numbers depend on is everything that ADK passes, as ADK itself writes it.
+def fraction(text):
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**32
+
+def result(scores, passes, actual):
+    status = lambda score: EvalStatus.PASSED if passes(score) else EvalStatus.FAILED
+    overall = sum(scores) / len(scores)
+    return EvaluationResult(
+        overall_score=overall,
+        overall_eval_status=status(overall),
+        per_invocation_results=[
+            PerInvocationResult(actual_invocation=one, score=score, eval_status=status(score))
+            for one, score in zip(actual, scores)
+        ],
+    )
+
+def seen(metric, actual, expected, scenario):
+    told = metric.model_dump_json() + repr(scenario)
+    scores = [
+        fraction(told + one.model_dump_json() + other.model_dump_json()) for one, other in zip(actual, expected)
+    ]
+    return result(scores, lambda score: score >= metric.criterion.threshold, actual)
+
+async def fewer(metric, actual, expected, scenario):
+    await asyncio.sleep(0)
+    scores = [float(len(one.model_dump_json())) % 40 for one in actual]
+    return result(scores, lambda score: score <= metric.criterion.threshold, actual)
+
+def raises(metric, actual, expected, scenario):
+    raise RuntimeError("no")
+"""
+
+
+def turn(draw: random.Random) -> dict[str, Any]:
+    words = ["yes", "no", "naïve", "天气", "", "a\\nb", "<b>"]
+    args: list[dict[str, Any]] = [{}, {"a": [1, 2.5, None, True]}, {"b": "ü", "n": None}]
+    call = {"name": draw.choice(["f", "g"]), "args": draw.choice(args)}
+    events = [{"author": "a", "content": {"role": "model", "parts": [{"function_call": call}]}}]
+    return {
+        "invocation_id": draw.choice(["", "i"]),
+        "user_content": {"role": "user", "parts": [{"text": draw.choice(words)}]},
+        "final_response": draw.choice([None, {"role": "model", "parts": [{"text": draw.choice(words)}]}]),
+        "intermediate_data": draw.choice([None, {"tool_uses": [call]}, {"invocation_events": events}]),
+        "creation_timestamp": draw.choice([0.0, 12.5]),
+    }
+
+
+async def test_a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, adk_interpreter: Path) -> None:
+    draw = random.Random(7)
+    (tmp_path / "measured.py").write_text(FUNCTIONS, encoding="utf-8")
+    inputs: list[dict[str, Any]] = []
+    for _ in range(INPUTS):
+        turns = draw.randint(1, 4)
+        actual, expected = ([turn(draw) for _ in range(turns)] for _ in range(2))
+        metric = draw.choices(["seen", "fewer", "raises"], [6, 3, 1])[0]
+        inputs.append({"metric": metric, "actual": actual, "expected": expected})
+    python = str(adk_interpreter)
+    worker = subprocess.run(
+        [python, str(Path(__file__).with_name("custom_metric_worker.py")), str(tmp_path)],
+        input=json.dumps({"config": CONFIG, "inputs": inputs}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    reference = json.loads(worker.stdout)
+
+    async def spec() -> HostSpec:
+        return HostSpec(
+            python=[python],
+            agent_path=str(tmp_path / "agent"),
+            root=tmp_path,
+            sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}),
+            masker=Masker([]),
+            log_dir=tmp_path,
+            log_limit=100_000,
+            start_timeout=120,
+            retry={},
+            on_throttle=lambda: None,
+            role="metrics",
+        )
+
+    hosts = MetricHosts(spec, name="metrics", timeout=60)
+    try:
+        for one, theirs in zip(inputs, reference, strict=True):
+            given = CONFIG["criteria"][one["metric"]]
+            form = given if isinstance(given, dict) else {"threshold": given}
+            actual = [Invocation.model_validate(turn) for turn in one["actual"]]
+            expected = [Invocation.model_validate(turn) for turn in one["expected"]]
+            metric = CustomMetric(
+                name=one["metric"],
+                threshold=form["threshold"],
+                function=CONFIG["custom_metrics"][one["metric"]]["code_config"]["name"],
+                options={name: value for name, value in form.items() if name != "threshold"},
+            )
+            case = EvalCase(eval_id="e", conversation=expected)
+            ours = await metric.score(Conversation(case=case, actual=actual, expected=expected, metrics=hosts))
+            if "raised" in theirs:
+                assert isinstance(ours, NotEvaluated), one
+                assert ours.code == "custom-metric-exception"
+                continue
+            assert isinstance(ours, Scored), (one, ours)
+            assert ours.score == theirs["score"], one
+            assert ("PASSED" if ours.passed else "FAILED") == theirs["status"]
+            assert list(ours.turn_scores) == theirs["turns"]
+    finally:
+        await hosts.close()
+    assert {one.get("status", "raised") for one in reference} == {"PASSED", "FAILED", "raised"}
