@@ -121,8 +121,9 @@ def _resolved(settings: Settings, situation: Situation) -> Settings:
     """With the settings that depend on who asks."""
     if settings.without_keys != "auto":
         return settings
-    without = "deterministic-only" if situation.activity.secrets_withheld else "invalid"
-    return dataclasses.replace(settings, without_keys=without)
+    if situation.activity.secrets_withheld:
+        return dataclasses.replace(settings, without_keys="deterministic-only")
+    return dataclasses.replace(settings, without_keys="invalid")
 
 
 def _clients(world: World, situation: Situation) -> Clients:
