@@ -126,6 +126,7 @@ class Runner:
         *arguments: str,
         inputs: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        event: Mapping[str, Any] | None = None,
         beside: Callable[[str], None] | None = None,
         timeout: float = 300,
     ) -> Finished:
@@ -136,6 +137,7 @@ class Runner:
             arguments: `args` of the action; ours has none.
             inputs: By their names in action.yml.
             environment: The job's own variables.
+            event: The webhook's payload; by default that of a pull request of which nothing more is known.
             beside: Called with the container's name in a thread of its own, while it runs.
             timeout: Seconds after which the container is killed.
         """
@@ -149,8 +151,8 @@ class Runner:
         }
         for source in mounts.values():
             source.mkdir(parents=True, exist_ok=True)
-        event = mounts["/github/workflow"] / "event.json"
-        event.write_text(json.dumps({"pull_request": {"number": 7}}), "utf-8")
+        payload = {"pull_request": {"number": 7}} if event is None else event
+        (mounts["/github/workflow"] / "event.json").write_text(json.dumps(payload), "utf-8")
         files = {
             variable: mounts["/github/file_commands"] / f"{stem}_{uuid.uuid4()}"
             for variable, stem in {
