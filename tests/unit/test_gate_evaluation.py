@@ -145,6 +145,21 @@ def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
     assert codes(play(elsewhere))[0] == "passed"
 
 
+@pytest.mark.parametrize("head", ["x", "0"])
+def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str) -> None:
+    for base in ("x" * 10, "x"):
+        steady = {name: told[: len(base)] for name, told in STEADY.items()}
+        played = play(Story(base={**steady, "x": base}, head={**FINE, "x": head}, more={"x": head}))
+        assert codes(played) == ("passed", [], ["red-on-base"])
+
+
+def test_a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
+    played = play(story("x" * 10, "1"))
+    assert codes(played) == ("passed", [], [])
+    assert played.decision is not None
+    assert {case.word for case in played.decision.cases if case.case_id == X} == {"fixed"}
+
+
 def test_a_broken_case_never_passes_for_want_of_history() -> None:
     thin = dict.fromkeys(STEADY, "1")
     told = Story(base={**thin, "x": "1"}, head={**FINE, "x": "0"}, more={"x": "0"})

@@ -66,8 +66,10 @@ def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) ->
         found[case_id] = Comparable(base_id=base_id, rules={}, missing=())
     for case in cases:
         if (known := found.get(case.case_id)) is not None:
-            measured = _measured(base, there[known.base_id])
             rules = rules_of(case)
+            old = there[known.base_id]
+            # Where the agent always broke there is no score; it failed all the same, by whatever rule.
+            measured = set(rules) if set(old.outcomes) == {BROKE} else _measured(base, old)
             common = {key: rule for key, rule in rules.items() if key in measured}
             missing = tuple(name for name, fingerprint in rules if (name, fingerprint) not in measured)
             if common or not rules:
