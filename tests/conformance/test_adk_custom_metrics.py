@@ -123,16 +123,16 @@ async def test_a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, adk_in
         for one, theirs in zip(inputs, reference, strict=True):
             given = CONFIG["criteria"][one["metric"]]
             form = given if isinstance(given, dict) else {"threshold": given}
-            actual = [Invocation.model_validate(turn) for turn in one["actual"]]
-            expected = [Invocation.model_validate(turn) for turn in one["expected"]]
-            metric = CustomMetric(
+            happened = [Invocation.model_validate(turn) for turn in one["actual"]]
+            wanted = [Invocation.model_validate(turn) for turn in one["expected"]]
+            scorer = CustomMetric(
                 name=one["metric"],
                 threshold=form["threshold"],
                 function=CONFIG["custom_metrics"][one["metric"]]["code_config"]["name"],
                 options={name: value for name, value in form.items() if name != "threshold"},
             )
-            case = EvalCase(eval_id="e", conversation=expected)
-            ours = await metric.score(Conversation(case=case, actual=actual, expected=expected, metrics=hosts))
+            case = EvalCase(eval_id="e", conversation=wanted)
+            ours = await scorer.score(Conversation(case=case, actual=happened, expected=wanted, metrics=hosts))
             if "raised" in theirs:
                 assert isinstance(ours, NotEvaluated), one
                 assert ours.code == "custom-metric-exception"
