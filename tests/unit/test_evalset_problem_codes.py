@@ -16,6 +16,8 @@ MAKERS = {
     "NoChoice": None,
     "_Finding": None,
     "error": 0,
+    "_error": 0,
+    "_about_file": 1,
     "warning": 0,
     "problem": 1,
     "_finding": 2,
@@ -23,7 +25,12 @@ MAKERS = {
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
 
 
-def codes_in(tree: ast.AST) -> Iterator[str]:
+def codes_in(tree: ast.Module) -> Iterator[str]:
+    constants = {
+        getattr(one.targets[0], "id", ""): one.value.value
+        for one in tree.body
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -31,8 +38,10 @@ def codes_in(tree: ast.AST) -> Iterator[str]:
             given = [keyword.value for keyword in node.keywords if keyword.arg == "code" and name in MAKERS]
             given += node.args[position : position + 1] if position is not None else []
             for argument in given:
-                if isinstance(argument, ast.Constant) and KEBAB.fullmatch(str(argument.value)):
-                    yield str(argument.value)
+                value = constants.get(argument.id) if isinstance(argument, ast.Name) else None
+                value = argument.value if isinstance(argument, ast.Constant) else value
+                if KEBAB.fullmatch(str(value)):
+                    yield str(value)
         # A table from pydantic's own codes to ours.
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_ALIASES":
             assert isinstance(node.value, ast.Dict)

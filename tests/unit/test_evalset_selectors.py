@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agent_eval.evalset.selectors import Selector, matches, nearby, parse_selector, select
@@ -63,6 +63,7 @@ IDS = st.text(st.characters(exclude_characters=",", exclude_categories=["Cs"]), 
 
 @given(path=NAMES, ids=st.lists(IDS, min_size=1, unique=True))
 def test_what_is_joined_is_split_again(path: str, ids: list[str]) -> None:
+    assume(not (len(path) == 1 and path.isascii() and path.isalpha() and ids[0].startswith(("/", "\\"))))  # A drive.
     selector = parse_selector(f"{path}:{','.join(ids)}", lambda candidate: candidate == path)
     assert selector == Selector(path=path, ids=tuple(ids))
 
