@@ -59,19 +59,18 @@ def gate(read: ReadSettings, world: World) -> int:
     """
     from agent_eval import pipeline
     from agent_eval.gate.verdict import exit_code
-    from agent_eval.situation import NOWHERE, survey
+    from agent_eval.situation import for_artifact, survey
 
     settings, problems = read()
-    situation, warnings = NOWHERE, list[str]()
-    if not _has_error(problems):
-        situation, refused = survey(settings, world.environ, world.say)
-        problems += refused
-        if world.on_github:
-            world.say(f"agent-eval: {situation.activity.explanation}")
-    if not _has_error(problems):
-        if situation.activity.kind == "publish":
-            return _publish(settings, situation, world)
-        settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
+    # Also where something is wrong: the pull request has to hear of it.
+    situation, refused = survey(settings, world.environ, world.say)
+    problems += refused
+    if world.on_github:
+        world.say(f"agent-eval: {situation.activity.explanation}")
+    if situation.activity.kind == "publish" and not _has_error(problems):
+        return _publish(settings, situation, world)
+    settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
+    situation = for_artifact(situation, settings.artifact_name)
     clients = _clients(world, situation)
     if _has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
@@ -80,7 +79,10 @@ def gate(read: ReadSettings, world: World) -> int:
         settings = _resolved(settings, situation)
         with _telling_progress(world) as tell:
             outcome = _with_signals(settings, dataclasses.replace(clients, progress=tell))
-    _tell(outcome, settings, world)
+    try:
+        _tell(outcome, settings, world)
+    except Exception as error:  # The verdict doesn't depend on being told, and the comment may still tell it.
+        world.say(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
     _comment(outcome, settings, situation, warnings, world)
     report = outcome.report
     return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
@@ -104,14 +106,20 @@ def _by_the_bases_rules(
     if found.notice:
         warnings.append(found.notice)
         others, wrong = read(found.text)
-        if _has_error(wrong):
+        if _has_error(problems):
+            # Nothing is run, but how that is told isn't for a broken file to say.
+            settings = others
+        elif _has_error(wrong):
             # The pull request may be about to mend them.
             warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
         else:
             today = datetime.now(UTC).date()
             policy = others.policy.instead_of(settings.policy, today)
             settings, problems = dataclasses.replace(others, policy=policy), wrong
-    if changed := gating_files_changed(situation):
+    changed = gating_files_changed(situation, settings)
+    if changed is None:
+        warnings.append("Whether this pull request changes what is scored could not be found out.")
+    elif changed:
         listed = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
         warnings.append(f"This pull request changes what is scored: {listed}.")
     return settings, problems, warnings

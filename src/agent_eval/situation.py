@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.finder import RECORDED
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
 from agent_eval.baseline.outcome import FetchFailed, told
 from agent_eval.baseline.pin import find_wanted
@@ -15,6 +17,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.github.activity import Activity, activity
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import Event, EventError, read_event
+from agent_eval.results.folder import JOURNAL
 from agent_eval.results.report import Origin
 
 if TYPE_CHECKING:
@@ -116,7 +119,11 @@ def _github(settings: Settings, event: Event, log: Callable[[str], None]) -> Git
     from agent_eval.github.client import GitHub
 
     token = settings.github_token or ""
-    return GitHub(api_url=event.api_url, repository=event.repository, token=token, log=log)
+    try:
+        return GitHub(api_url=event.api_url, repository=event.repository, token=token, log=log)
+    except GitHubError as error:
+        log(f"agent-eval: GitHub is not asked for anything: {error}")
+        return None
 
 
 def _remote(settings: Settings, event: Event) -> Remote:
@@ -161,6 +168,12 @@ def _with_wanted(situation: Situation, settings: Settings) -> Situation:
     return replace(situation, wanted=found, origin=situation.origin.model_copy(update={"base_commit": base}))
 
 
+def for_artifact(situation: Situation, name: str) -> Situation:
+    """The same, with the artifact that the settings which hold name: the base's on a pull request."""
+    wanted = situation.wanted
+    return situation if wanted is None else replace(situation, wanted=replace(wanted, artifact=name))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """The text of `agent-eval.toml` that holds for this run."""
@@ -178,33 +191,46 @@ def rules(situation: Situation, root: Path, name: str) -> Rules:
         situation: What the run is about.
         root: The directory that agent-eval works in.
         name: The file's name.
-
-    Raises:
-        OSError: The checkout's own file can't be read.
-        UnicodeDecodeError: It is not UTF-8.
     """
-    path = root / name
-    own = path.read_text("utf-8") if path.is_file() else None
-    wanted = situation.wanted
+    own = _own_text(root / name)
     if situation.activity.kind != "compare":
         return Rules(text=own)
     try:
-        if wanted is None:
-            raise GitError("the base's commit is not known.")
-        data = _file_at(situation, wanted.commit, name)
+        data = _file_at(situation, _ruling_commit(situation), name)
         text = None if data is None else data.decode("utf-8")
     except (GitError, GitHubError, UnicodeDecodeError) as error:
-        if own is None:
-            return Rules(text=None)
         said = getattr(error, "message", "it is not UTF-8.")
-        return Rules(
-            text=own, notice=f"{name} of this pull request itself was applied, since the base's can't be read: {said}"
-        )
-    if text == own:
+        held = f"{name} of this pull request itself was applied" if own is not None else "The gate's defaults hold"
+        return Rules(text=own, notice=f"{held}, since the base's can't be read: {said}")
+    there = (root / name).exists()
+    if text == own and (there or own is None):
         return Rules(text=own)
-    what = "adds" if text is None else "removes" if own is None else "changes"
+    what = "adds" if text is None else "changes" if there else "removes"
     held = "the defaults" if text is None else "those of the base branch"
     return Rules(text=text, notice=f"This pull request {what} {name}, the gate's own rules. Applied were {held}.")
+
+
+def _own_text(path: Path) -> str | None:
+    """What the checkout's own file says; None where there is none, or none that is text."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _ruling_commit(situation: Situation) -> str:
+    """The tip of the base branch: where a pull request branches off is its author's choice.
+
+    Raises:
+        GitError: Nobody knows it.
+    """
+    about, wanted = situation.activity, situation.wanted
+    head_itself = about.pull_request is not None and situation.origin.commit == about.pull_request.head_sha
+    if wanted is not None and not head_itself:
+        return wanted.commit
+    if about.base_commit is None:
+        raise GitError("the base's commit is not known.")
+    return about.base_commit
 
 
 def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
@@ -229,17 +255,55 @@ def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
     return file_at(situation.github, (prefix / name).as_posix(), commit)
 
 
-def gating_files_changed(situation: Situation) -> list[str]:
-    """Which files that decide about the verdict a pull request changes: criteria and eval files, by path, sorted.
+_CRITERIA = frozenset({"test_config.json", "eval_config.json"})
 
-    Empty also when nobody can tell.
+
+def gating_files_changed(situation: Situation, settings: Settings) -> list[str] | None:
+    """Which files that decide about scores a pull request changes, by path, sorted: criteria, and what the settings
+    take answers, verdicts and sessions from. Changed cases are told by the comparison.
+
+    Args:
+        situation: What the run is about.
+        settings: As they hold.
+
+    Returns:
+        None if nobody can tell.
     """
     git, wanted = situation.git, situation.wanted
-    if not isinstance(git, Git) or wanted is None or situation.activity.kind != "compare":
+    if situation.activity.kind != "compare":
         return []
+    if not isinstance(git, Git) or wanted is None:
+        return None
     try:
+        git.need(wanted.commit, situation.remote)
         changed = git.changed_files(wanted.commit, situation.origin.commit)
     except GitError:
-        return []
-    configs = {"test_config.json", "eval_config.json"}
-    return sorted(path for path in changed if PurePosixPath(path).name in configs)
+        return None
+    named = [found for path in _deciding(settings) if (found := _in_checkout(path, settings.root, git)) is not None]
+    return sorted(path for path in changed if PurePosixPath(path).name in _CRITERIA or _touches(path, named))
+
+
+def _deciding(settings: Settings) -> Iterator[Path]:
+    """Files and directories whose content is taken for criteria, answers, verdicts or sessions."""
+    yield from (path for path in (settings.config, settings.initial_session) if path is not None)
+    if settings.judge.startswith("replay:"):
+        yield Path(settings.judge.removeprefix("replay:").strip())
+    if settings.judge_cache != "off":
+        yield Path(settings.judge_cache)
+    if settings.resume:
+        yield settings.output_dir / JOURNAL
+    for agent in (settings.agent, *settings.agents.values()):
+        if agent is not None and agent.startswith(RECORDED):
+            yield Path(agent.removeprefix(RECORDED))
+
+
+def _in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:
+    """A path as git names it; None if it lies elsewhere."""
+    absolute = Path(os.path.normpath(root.resolve() / path))
+    return PurePosixPath(absolute.relative_to(git.top)) if absolute.is_relative_to(git.top) else None
+
+
+def _touches(changed: str, named: Sequence[PurePosixPath]) -> bool:
+    """Whether a changed path is one of these, lies in one, or stands in the way to one, as a symbolic link can."""
+    path = PurePosixPath(changed)
+    return any(path.is_relative_to(one) or one.is_relative_to(path) for one in named)

@@ -63,7 +63,7 @@ class Project:
         forge.serve(origin.root)
         return cls(origin=origin, github=github, forge=forge, runner=runner, scratch=scratch, **options)
 
-    def example(self, name: str) -> dict[str, str | bytes | None]:
+    def example(self, name: str) -> dict[str, bytes]:
         """The files of one of our examples."""
         top = REPOSITORY / "examples" / name
         paths = [path for path in top.rglob("*") if path.is_file() and "__pycache__" not in path.parts]

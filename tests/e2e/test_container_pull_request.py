@@ -72,7 +72,7 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     for number in range(250):
         project.github.state.comment(7, f"Comment {number}")
     example = project.example("home_automation")
-    good = bytes(example[TOOLS]).decode()
+    good = example[TOOLS].decode()
     assert AS_GOOD in good and SCHEDULED in good
 
     base = project.push({**example, ".gitignore": "agent-eval-results/\n"})

@@ -1,0 +1,127 @@
+"""A gate failure always publishes, and nothing that goes wrong with publishing changes the verdict: whole commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_github import FakeGitHub, Fault
+from pull_requests import Lab
+
+TOML = "agent-eval.toml"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
+    made = Lab.make(tmp_path / "shop", github, "door", "window")
+    yield made
+    made.repository.end()
+
+
+def told(lab: Lab, number: int = 7) -> str:
+    """The only comment, as people read it."""
+    [one] = lab.github.state.comments_of(number)
+    return one.body.replace("\\", "").replace("&#8203;", "")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({TOML: "num-runs = \n"}, "agent-eval.toml can't be read"),
+        ({TOML: "num-runs = 0\n"}, "must be a whole number"),
+        ({TOML: 'output-dir = "/"\n'}, "`output-dir` can't be set in agent-eval.toml"),
+        ({"evals/bot.evalset.json": "{]"}, "bot.evalset.json"),
+        ({"evals/test_config.json": '{"criteria": {"no_such_metric": 1}}'}, "no_such_metric"),
+    ],
+    ids=["no TOML", "a value", "not in a file", "eval file", "criteria"],
+)
+def test_what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str], words: str) -> None:
+    done = lab.pull_request(7, {}, files=files)
+
+    assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
+    assert words in told(lab)
+    origin = done.report.origin
+    assert origin is not None and origin.pull_request == 7
+
+
+def test_a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
+    lab.commit({}, **{TOML: 'comment-key = "ours"\n'})
+
+    done = lab.pull_request(7, {}, files={TOML: 'comment-key = "theirs"\ncomment = "never"\nnum-runs = 0\n'})
+
+    assert done.code == 2
+    assert "key=ours" in told(lab) and "This pull request changes agent-eval.toml" in told(lab)
+
+
+def test_a_wrong_input_is_told_as_well(lab: Lab) -> None:
+    done = lab.pull_request(7, {}, "--num-runs", "many")
+
+    assert done.code == 2
+    assert "--num-runs" in told(lab)
+
+
+BROKEN = """
+import sys
+from pathlib import Path
+if "agent_eval" in sys.modules:
+    raise ZeroDivisionError("out of order")
+sys.path.remove(str(Path(__file__).parent))
+del sys.modules["requests"]
+import requests
+"""
+"""A module that only we can't import; the agent, which has the same PYTHONPATH, gets the real one."""
+
+
+@pytest.mark.parametrize(
+    ("modules", "environment", "rates", "code"),
+    [
+        ({"requests.py": BROKEN}, {}, {}, 0),
+        ({"requests.py": BROKEN}, {}, {"door": 0.0}, 1),
+        ({}, {"GITHUB_TOKEN": "two words"}, {"door": 0.0}, 1),
+        ({}, {"GITHUB_OUTPUT": "/no/such/file", "GITHUB_STEP_SUMMARY": "/no/such/file"}, {}, 0),
+    ],
+    ids=["the client can't be imported", "the same, failed", "the token is none", "no file can be written"],
+)
+def test_a_crash_while_publishing_changes_no_exit_code(
+    lab: Lab, tmp_path: Path, modules: dict[str, str], environment: dict[str, str], rates: dict[str, float], code: int
+) -> None:
+    shadow = tmp_path / "modules"
+    shadow.mkdir()
+    for name, text in modules.items():
+        (shadow / name).write_text(text, "utf-8")
+
+    done = lab.pull_request(7, rates, "--baseline", "none", environment={"PYTHONPATH": str(shadow), **environment})
+
+    assert (done.code, done.report.verdict) == (code, "passed" if code == 0 else "failed"), done.out + done.err
+    assert "this is a bug" not in done.err
+    if "GITHUB_OUTPUT" in environment:
+        assert "could not be written" in done.err and len(lab.github.state.comments_of(7)) == 1
+    else:
+        assert lab.github.state.comments_of(7) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = lab.pull_request(7, {"door": 0.0}, "--baseline", "none", stdout=full)
+
+    assert done.code == 1, done.err
+    assert "door" in told(lab)
+
+
+def test_answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:
+    """GitHub, or what stands in its place, may say anything."""
+    lab.github.faults.append(
+        Fault(path=r".*/comments", status=200, body=b'[{"id": [], "body": {}, "user": 3}, {}]', times=99)
+    )
+
+    done = lab.pull_request(7, {}, "--baseline", "none")
+
+    assert done.code == 0, done.err

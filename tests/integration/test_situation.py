@@ -1,0 +1,189 @@
+"""Whose rules hold for a pull request, and what of it decides about the verdict: real git, no network but loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from base_repos import ENVIRON, Repo, new_repo
+from fake_github import FakeGitHub, Fault
+
+from agent_eval.settings import Settings, read_settings
+from agent_eval.situation import Situation, gating_files_changed, rules, survey
+
+NAME = "agent-eval.toml"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return new_repo(tmp_path / "shop")
+
+
+def pull_request(repo: Repo, github: FakeGitHub, *, head: str, base: str, **environ: str) -> dict[str, str]:
+    """The variables of a run on a pull request whose checkout is what is checked out now."""
+    named = {"full_name": github.state.repository}
+    payload: Mapping[str, Any] = {
+        "repository": {"default_branch": "main", **named},
+        "pull_request": {
+            "number": 7,
+            "head": {"sha": head, "ref": "change", "repo": named},
+            "base": {"sha": base, "ref": "main", "repo": named},
+        },
+    }
+    event = repo.root.parent / "event.json"
+    event.write_text(json.dumps(payload), "utf-8")
+    return {
+        **ENVIRON,
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_REPOSITORY": github.state.repository,
+        "GITHUB_RUN_ID": "17",
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/evals.yml@refs/pull/7/merge",
+        **environ,
+    }
+
+
+def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[Situation, Settings]:
+    named = {name.replace("_", "-"): value for name, value in flags.items()}
+    settings, problems = read_settings(repo.root, flags=named, secrets=environ, text=None)
+    assert problems == []
+    situation, refused = survey(settings, environ)
+    assert refused == []
+    return situation, settings
+
+
+def test_where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, github: FakeGitHub) -> None:
+    """The head itself is checked out, and it lies on a commit from before there were strict rules."""
+    repo.commit({"a": "1"})
+    repo.branch("change")
+    head = repo.commit({"b": "1"})
+    repo.git("checkout", "-q", "main")
+    strict = repo.commit({NAME: "min-pass-rate = 1.0\n"})
+    repo.git("checkout", "-q", "--detach", head)
+
+    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=strict))
+
+    assert situation.wanted is not None and situation.wanted.commit != strict, "scores are compared with the merge base"
+    assert rules(situation, repo.root, NAME).text == "min-pass-rate = 1.0\n"
+
+
+def test_a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
+    base = repo.commit({NAME: "num-runs = 3\n"})
+    repo.branch("change")
+    head = repo.commit({"b": "1"})
+    repo.commit({NAME: "num-runs = 1\n"}, message="made by an earlier step")
+
+    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
+
+    assert situation.wanted is None and "neither" in situation.unwanted
+    found = rules(situation, repo.root, NAME)
+    assert found.text == "num-runs = 3\n"
+    assert "changes agent-eval.toml" in found.notice
+
+
+@pytest.mark.parametrize("own", [None, "num-runs = 1\n"], ids=["the pull request removes them", "it keeps some"])
+def test_rules_that_can_t_be_had_are_told(repo: Repo, github: FakeGitHub, tmp_path: Path, own: str | None) -> None:
+    base = repo.commit({NAME: "num-runs = 3\n"})
+    repo.branch("change")
+    head = repo.commit({NAME: own, "b": "1"})
+    clone = repo.shallow_checkout(repo.merge("change", "main"), tmp_path / "clone")
+    clone.git("remote", "set-url", "origin", f"file://{tmp_path}/nowhere")
+    github.faults.append(Fault(status=404, body=b"{}", times=1_000))
+    github.faults.append(Fault(status=403, body=b"{}", times=1_000))
+
+    environ = pull_request(clone, github, head=head, base=base, GITHUB_TOKEN="")
+    situation, _ = surveyed(clone, environ)
+    github.faults.pop(0)
+
+    found = rules(situation, clone.root, NAME)
+    assert found.text == own
+    assert "the base's can't be read" in found.notice
+
+
+def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
+    """The gate refuses it by itself; the comment is written by the base's rules all the same."""
+    base = repo.commit({NAME: 'comment-key = "nightly"\n'})
+    repo.branch("change")
+    head = repo.commit({NAME: b'comment = "never" # \xff\n'})
+    repo.merge("change", "main")
+
+    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
+
+    found = rules(situation, repo.root, NAME)
+    assert (found.text, "changes" in found.notice) == ('comment-key = "nightly"\n', True)
+
+
+def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **flags: str) -> list[str]:
+    base = repo.commit({"test_config.json": "{}", "evals/bot.test.json": "{}", "lenient.json": "{}"})
+    repo.branch("change")
+    links = {name: text[2:] for name, text in files.items() if isinstance(text, str) and text.startswith("->")}
+    repo.write({name: text for name, text in files.items() if name not in links})
+    for name, target in links.items():
+        (repo.root / name).symlink_to(target)
+    head = repo.commit({})
+    repo.merge("change", "main")
+    situation, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
+    found = gating_files_changed(situation, settings)
+    assert found is not None
+    return found
+
+
+def test_what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
+    files = {"deep/test_config.json": "{}", "eval_config.json": "{}", "bot.py": "", "evals/bot.test.json": "{ }"}
+
+    assert changed(repo, github, {**files, "test_config.json": None}) == [
+        "deep/test_config.json", "eval_config.json", "test_config.json",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "path"),
+    [
+        ({"config": "lenient.json"}, "lenient.json"),
+        ({"judge_cache": ".cache/judge"}, ".cache/judge/ab/forged.json"),
+        ({"judge_cache": "./.cache/judge/"}, ".cache/judge/ab/forged.json"),
+        ({"judge": "replay:replies"}, "replies/forged.json"),
+        ({"resume": "true"}, "agent-eval-results/journal.jsonl"),
+        ({"agent": "recorded:good.jsonl"}, "good.jsonl"),
+        ({"initial_session": "session.json"}, "session.json"),
+    ],
+)
+def test_what_the_settings_name_decides_too(repo: Repo, github: FakeGitHub, flags: dict[str, str], path: str) -> None:
+    assert changed(repo, github, {path: "{} ", "other.json": "{}"}, **flags) == [path]
+
+
+def test_a_link_in_the_place_of_a_directory_decides_too(repo: Repo, github: FakeGitHub) -> None:
+    assert changed(repo, github, {".cache": "->forged"}, judge_cache=".cache/judge") == [".cache"]
+
+
+@pytest.mark.parametrize(
+    "environ", [{"GITHUB_TOKEN": "two words"}, {"GITHUB_TOKEN": "t", "GITHUB_API_URL": "file:///etc/passwd"}]
+)
+def test_a_token_or_an_address_that_is_none_does_not_end_the_run(
+    repo: Repo, github: FakeGitHub, environ: dict[str, str]
+) -> None:
+    base = repo.commit({NAME: "num-runs = 3\n"})
+    repo.branch("change")
+    head = repo.commit({"b": "1"})
+    repo.merge("change", "main")
+    said: list[str] = []
+
+    variables = pull_request(repo, github, head=head, base=base, **environ)
+    settings, _ = read_settings(repo.root, secrets=variables, text=None)
+    situation, refused = survey(settings, variables, said.append)
+
+    assert (situation.github, refused) == (None, [])
+    assert any("GITHUB_API_URL" in line or "token" in line for line in said)
+    assert "two words" not in "".join(said)
+    assert situation.wanted is not None and situation.wanted.commit == base
