@@ -109,7 +109,7 @@ def test_a_crash_while_publishing_changes_no_exit_code(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
 def test_a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = lab.pull_request(7, {"door": 0.0}, "--baseline", "none", stdout=full)
 
     assert done.code == 1, done.err
