@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from agent_eval.situation import Situation
     from agent_eval.workbench import Workbench
 
-_LEAST_EXTRA = 40
+_LEAST_EXTRA = 100
 """Extra runs that even a small suite may use: fewer decide nothing."""
+_SUITES = 3
+"""Times the whole suite that extra runs may come to. Few pull requests use that many (docs/statistics.md, "runs paid");
+with one suite's worth a quarter of small drops ended undecided."""
 
 
 async def find_base(settings: Settings, situation: Situation, side: BaseSide | None) -> BaselineOutcome | None:
@@ -150,7 +153,7 @@ class Confirmation:
             return 0
         if self.bench.settings.max_extra_runs is not None:
             return self.bench.settings.max_extra_runs
-        return max(len(self.report.cases) * self.report.num_runs, _LEAST_EXTRA)
+        return max(_SUITES * len(self.report.cases) * self.report.num_runs, _LEAST_EXTRA)
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.results.merge import merge

@@ -368,7 +368,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="max-extra-runs",
         help="Runs that may be added, on head and base together, to confirm cases that look worse than on the base. "
-        "Default: as many as one run of everything, at least 40.",
+        "Default: three times the suite, at least 100; few need them.",
         parse=_optional(_count(0)),
         metavar="N",
     ),

@@ -94,8 +94,9 @@ def _suite_parts(suite: SuiteTestReport) -> Iterator[str]:
         yield f"mean change {delta_text(-suite.drop)}, a drop of {suite.drop:.3f}{interval}"
     tests: Mapping[str, float | None] = {
         "p of the screening": suite.p_value,
+        "p of the second look": suite.p_again,
         "p of the confirmation": suite.p_confirm,
-        "p of both after Holm": suite.p_adjusted,
+        "p of all after Holm": suite.p_adjusted,
     }
     yield from (f"{name} {_p(value)}" for name, value in tests.items() if value is not None)
     if suite.minimum_detectable_drop is not None:

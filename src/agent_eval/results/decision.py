@@ -51,8 +51,13 @@ class SuiteTestReport(WireModel):
     interval: tuple[float, float] | None = None
     """95%, clustered by case."""
     p_value: float | None = None
+    """Of the screening runs against the base."""
+    p_again: float | None = None
+    """The same with a second look, where the first was on the brink."""
     p_confirm: float | None = None
+    """Of the suspicious cases' confirmation runs, all together."""
     p_adjusted: float | None = None
+    """All of it, after allowing for all that was tested."""
     minimum_detectable_drop: float | None = None
     """The smallest drop of all cases that this run would have seen four times out of five."""
     blocking: bool = False
