@@ -214,8 +214,8 @@ async def _judged(
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
+        repeatable = all(one.recording is None for one in choices.by_file.values())
         if not clients.stop.is_set():  # Whoever stops us doesn't wait for GitHub.
-            repeatable = all(one.recording is None for one in choices.by_file.values())
             outcome = await finding
             compared = await compare_with_base(report, outcome, bench, plan, side, repeatable=repeatable)
     finally:
@@ -224,7 +224,8 @@ async def _judged(
     return evaluate(
         report.cases,
         settings.policy,
-        gate=settings.gate,
+        # Answers that were recorded don't vary, and can't be asked for again: what they reach is what counts.
+        gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
         pull_request=situation.compares,
         compared=compared,
     )
