@@ -174,6 +174,7 @@ async def _run(
         report.provenance |= bench.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
+        report.blocking = list(verdict.blocking)
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *_spending(models, report),

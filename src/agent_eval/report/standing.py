@@ -69,12 +69,14 @@ class Groups:
 
 def groups(report: RunReport, known: Against) -> Groups:
     """Sorts the cases; those that pass as they did, and those that did not run, are in no group."""
-    changes = known.changes
+    changes, blocking = known.changes, set(report.blocking)
     found = Groups()
     for case in report.cases:
         word = known.words[case.case_id].word if case.case_id in known.words else None
         one = changes.get(case.case_id)
         into = _group(case, word, one.change if one is not None else None, found)
+        if case.case_id in blocking and (into is found.flaky or into is found.still):
+            into = found.worse  # Whatever its runs look like, e.g. because the agent breaks in it.
         if into is not None:
             into.append(case)
     order = {word: number for number, word in enumerate(WORSE)}

@@ -267,6 +267,8 @@ class RunReport(_Report):
     """In file order, then case order, whatever finished first."""
     gate: GateMode = "thresholds"
     """What decided."""
+    blocking: list[str] = Field(default_factory=list)
+    """Ids of the cases that fail the gate: on a pull request those that got worse, not all that failed."""
     baseline: BaselineReport | None = None
     """Where the base's results come from, or why there are none; None when nobody asked for a comparison."""
     comparison: ComparisonReport | None = None
