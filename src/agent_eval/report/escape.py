@@ -135,12 +135,20 @@ def text(value: str) -> Markup:
     return Markup(_SPECIAL.sub(_defused, one_line(value)))  # noqa: S704 - escaped for Markdown
 
 
+_TICKS = 80
+"""The most backticks that cmark-gfm takes for the delimiter of a code span (its MAXBACKTICKS); more are text."""
+_FENCE = 200
+"""The most backticks in a row that a block of code may hold: cmark-gfm counts a fence's up to 255, and a longer run
+inside would end it."""
+_TOO_MANY = re.compile(f"`{{{_FENCE + 1},}}")
+
+
 def code(value: str) -> Markup:
     """One line of code for Markdown. Blank text is told in words."""
     shown = one_line(value)
     if not shown:
         return Markup(f"*{EMPTY}*")  # noqa: S704 - a constant
-    if "|" in shown:
+    if "|" in shown or _longest_run(shown) >= _TICKS:
         # Renderers disagree about a backslash before a pipe in a table; entities leave no doubt.
         return Markup(f"<code>{_SPECIAL.sub(_defused_in_code, shown)}</code>")  # noqa: S704 - escaped
     ticks = "`" * (_longest_run(shown) + 1)
@@ -183,7 +191,7 @@ def fence(value: str, lang: str = "") -> Markup:
     """A block of code for Markdown, without a newline at its end. It must begin at the beginning of a line.
 
     Args:
-        value: The code; newlines at its end are dropped.
+        value: The code; newlines at its end are dropped. Of hundreds of backticks in a row, 200 are shown.
         lang: GitHub's name of a language, `diff` for example; letters only.
 
     Raises:
@@ -191,7 +199,7 @@ def fence(value: str, lang: str = "") -> Markup:
     """
     if lang and not lang.isalpha():
         raise ValueError(f"{lang!r} is not the name of a language")
-    shown = visible(value).rstrip("\n")
+    shown = _TOO_MANY.sub("`" * _FENCE + "…", visible(value).rstrip("\n"))
     ticks = "`" * max(3, _longest_run(shown) + 1)
     return Markup(f"{ticks}{lang}\n{shown}\n{ticks}")  # noqa: S704 - a fence longer than any run inside
 

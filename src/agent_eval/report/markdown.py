@@ -126,7 +126,7 @@ def _safe(value: Any) -> Any:
 def place(file: str | None, line: int | None, source_url: str | None) -> Markup:
     """`file:line`, as a link where it is known what to link to."""
     where = escape.code(digest.place(None if file is None else shorten(file, LONGEST_PATH), line))
-    if file is None or source_url is None:
+    if file is None or source_url is None or len(file) > LONGEST_PATH:
         return where
     anchor = "" if line is None else f"#L{line}"
     return escape.link(where, f"{source_url.rstrip('/')}/{quote(escape.visible(file))}{anchor}")
@@ -211,7 +211,8 @@ def problem_views(
 
 def reproduce(cases: Sequence[CaseReport]) -> str:
     """The command that runs the first few of these cases again."""
-    return "agent-eval run " + " ".join(_selectors(cases)) if cases else ""
+    selectors = list(_selectors(cases))
+    return "agent-eval run " + " ".join(selectors) if selectors else ""
 
 
 def _selectors(cases: Sequence[CaseReport], most: int = 5) -> Iterator[str]:
@@ -221,6 +222,10 @@ def _selectors(cases: Sequence[CaseReport], most: int = 5) -> Iterator[str]:
     for case in cases[:most]:
         by_file.setdefault(case.file, []).append(case.eval_id)
     for file, ids in by_file.items():
+        if not 0 < len(file) <= LONGEST_PATH or escape.one_line(file) != file:
+            continue
+        # What begins with a dash would be taken for a flag, such as one that names a command to run.
+        path = f"./{file}" if file.startswith("-") else file
         # An id with a comma, or very long, can't be selected by name.
         named = [one for one in ids if "," not in one and len(one) <= 100 and escape.one_line(one) == one]
-        yield shlex.quote(f"{file}:{','.join(named)}" if len(named) == len(ids) else file)
+        yield shlex.quote(f"{path}:{','.join(named)}" if len(named) == len(ids) else path)

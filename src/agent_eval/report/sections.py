@@ -39,16 +39,19 @@ class Links:
     """Names of the artifacts that hold everything."""
 
     def own(self, url: str | None) -> str | None:
-        """The address if it is one of the server, with nothing odd about it; else None."""
-        if not url or not self.server_url:
+        """The address if it is one of the repository's, with nothing odd about it; else None."""
+        if not url or not self.server_url or not _REPOSITORY.fullmatch(self.repository):
             return None
         try:
             ours, theirs = urlsplit(self.server_url), urlsplit(url)
         except ValueError:
             return None
         same = (theirs.scheme, theirs.netloc) == (ours.scheme, ours.netloc)
-        plain = url.isascii() and url.isprintable() and " " not in url
-        return url if same and plain and theirs.scheme in {"https", "http"} else None
+        plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
+        # Browsers take `..` out of a path, also where it is spelt %2e%2e.
+        parts = theirs.path.casefold().replace("%2e", ".").split("/")
+        inside = parts[1:3] == self.repository.casefold().split("/") and not {".", ".."} & set(parts)
+        return url if same and plain and inside and theirs.scheme in {"https", "http"} else None
 
     def commit(self, sha: str | None) -> Markup:
         """A commit in short, as a link where it is known what to link to."""
