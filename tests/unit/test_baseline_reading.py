@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -41,6 +42,14 @@ def test_what_we_write_is_read() -> None:
         (wire(results()).replace(b'"score":1.0', b'"score":NaN', 1), "it has a score that is not a number"),
         (wire(results()).replace(b'"score":1.0', b'"score":1e999', 1), "it has a score that is not a number"),
         (wire(results()).replace(b'"duration":0.5', b'"duration":-Infinity', 1), "it has a score that is not a number"),
+        (_changed(pass_rates=[{"k": 1, "cases": 1, "any": math.nan, "all": 1}]), "it has a score that is not a number"),
+        (
+            _changed(comparison={"compared": 1, "unchanged": 0, "cost": {"head": math.inf}}),
+            "a score that is not a numb",
+        ),
+        (_changed(decision={"outcome": "passed", "alpha": math.nan}), "it has a score that is not a number"),
+        (_changed(num_runs=10**4_000), "it has a number that no run has"),
+        (_changed(duration=1e300), "it has a number that no run has"),
     ],
 )
 def test_what_is_no_report_is_not_used(data: bytes, told: str) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
 from agent_eval.core.text import harmless, plural
 from agent_eval.results.report import SCHEMA_VERSION, SCORING_VERSION, RunReport
+
+_LARGEST = 1e18
+"""More tokens, seconds or dollars than anybody has; beyond, sums of numbers stop to be some."""
 
 
 def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatible:
@@ -77,20 +81,28 @@ def _wrong(report: RunReport) -> str | None:
     twice = [name for name, count in Counter(case.case_id for case in report.cases).items() if count > 1]
     if twice:
         return f"it has the case {_short(twice[0])} {plural(2, 'time')} or more"
-    if not all(math.isfinite(number) for number in _numbers(report)):
-        return "it has a score that is not a number"
+    for number in _numbers(report):
+        if not -_LARGEST <= number <= _LARGEST:  # nor if it is none
+            strange = number in {math.inf, -math.inf} or number != number
+            return "it has a score that is not a number" if strange else "it has a number that no run has"
     return None
 
 
-def _numbers(report: RunReport) -> Iterator[float]:
-    yield report.started_at
-    yield report.duration
-    for case in report.cases:
-        for metric in case.metrics:
-            yield from (number for number in (metric.score, metric.threshold) if number is not None)
-            yield from (run.score for run in metric.runs if run.score is not None)
-            yield from (value for run in metric.runs for value in run.details.values() if isinstance(value, float))
-        yield from (run.duration for run in case.runs)
+def _numbers(value: Any) -> Iterator[float]:
+    """All numbers in a model or in what JSON can hold."""
+    kind = type(value)
+    if kind is float or kind is int:
+        yield value
+    elif kind is dict:
+        for item in value.values():
+            yield from _numbers(item)
+    elif kind is list or kind is tuple:
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, BaseModel):
+        for item in value.__dict__.values():
+            if item.__class__ is not str:
+                yield from _numbers(item)
 
 
 def incomplete(report: RunReport) -> str | None:
