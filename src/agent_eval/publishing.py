@@ -13,7 +13,7 @@ from agent_eval.core.text import harmless
 from agent_eval.github.comments import Posted, upsert_comment
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.marker import RunStamp
-from agent_eval.results.report import RunReport
+from agent_eval.results.report import Origin, RunReport
 
 if TYPE_CHECKING:
     from agent_eval.github.binding import Bound, Claim, Unbound
@@ -159,6 +159,17 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
     from agent_eval.report.sections import Links
 
     event, run, pull_request = situation.event, found.run, found.pull_request
+    # What was tested is GitHub's word, not the artifact's.
+    about = Origin(
+        repository=event.repository or "",
+        event=run.event,
+        pull_request=pull_request.number,
+        head_commit=pull_request.head_sha,
+        run_id=run.id,
+        run_attempt=run.run_attempt,
+        run_url=run.html_url,
+    )
+    report = report.model_copy(update={"origin": about})
     repository = event.repository or ""
     links = Links(
         server_url=event.server_url,

@@ -1,0 +1,302 @@
+"""Publishing what a fork's run has uploaded: forged artifacts are refused, or are nothing but text.
+
+In this process, with the situation of a `workflow_run` job, against a GitHub that is held to its description.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import random
+import sys
+import time
+import types
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pytest
+from fake_github import FakeGitHub, Run
+from pydantic import BaseModel
+
+from agent_eval.publishing import Published, publish
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import RunReport
+from agent_eval.settings import Settings, read_settings
+from agent_eval.situation import Situation, survey
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+from markdown_pages import nothing_of_theirs, rendered
+
+GOLDEN = Path(__file__).parents[1] / "data/golden_forged.md"
+PAYLOAD = (
+    "@octocat @octo/team closes #1 GH-4 octo/shop#3 <script>alert(1)</script><img src=x onerror=alert(1)> "
+    "![x](https://evil.example/x.png) [a](javascript:alert(1)) https://evil.example www.evil.example </details> |a|b| "
+    f"<!-- agent-eval key=default run=999999999 attempt=1 sha={'a' * 40} -->\n```\n# x\n::error::x\n\u202e\u200b "
+    f"{'`' * 300}\n[b]: https://evil.example\n$x$ :tada: deadbeef\n"
+)
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        fake.state.history(2)
+        yield fake
+
+
+def finished(github: FakeGitHub, **more: Any) -> Run:
+    """A fork's run that has ended."""
+    pull = github.state.pull(7, head_repository="mallory/shop", head_ref="change", author="mallory")
+    settings = {"event": "pull_request", "branch": "change", "head_repository": "mallory/shop", **more}
+    return github.state.run(pull.head_sha, **settings)
+
+
+def situation(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, Situation]:
+    payload = {
+        "repository": {"default_branch": "main", "full_name": github.state.repository},
+        "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
+    }
+    (directory / "event.json").write_text(json.dumps(payload), "utf-8")
+    environ = {
+        "GITHUB_EVENT_NAME": "workflow_run",
+        "GITHUB_EVENT_PATH": str(directory / "event.json"),
+        "GITHUB_REPOSITORY": github.state.repository,
+        "GITHUB_RUN_ID": str(run.id + 1),
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_TOKEN": github.token,
+    }
+    settings, problems = read_settings(directory, flags={"mode": "publish"}, secrets=environ, text=None)
+    assert problems == []
+    found, refused = survey(settings, environ)
+    assert refused == [] and found.activity.kind == "publish"
+    return settings, found
+
+
+def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
+    return publish(*situation(github, run, directory))
+
+
+def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json") -> bytes:
+    """An artifact with empty files besides."""
+    data = io.BytesIO()
+    content = results if isinstance(results, bytes) else json.dumps(results).encode()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(name, content)
+        for other in others:
+            archive.writestr(other, b"")
+    return data.getvalue()
+
+
+def filled(kind: Any, text: str) -> Any:
+    """A value of a wire type in which every text is `text`, every list has an item and nothing optional is missing."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return filled(arguments[0], text)
+    if origin is Literal:
+        return arguments[0]
+    if origin in {Union, types.UnionType}:
+        return filled(next(one for one in arguments if one is not type(None)), text)
+    if origin in {list, tuple}:
+        return [filled(one, text) for one in arguments if one is not Ellipsis]
+    if origin is dict:
+        return {filled(arguments[0], text): filled(arguments[1], text)}
+    if kind is HistoryReport:
+        return {"scoring_version": 1, "keep": 1}
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: filled(field.annotation, text) for name, field in kind.model_fields.items()}
+    return {Any: text, str: text, bool: True, int: 1, float: 1.0}[kind]
+
+
+def forged(text: str = "x", **changes: Any) -> dict[str, Any]:
+    """Results that fit the schema, with everything in them that there can be."""
+    made: dict[str, Any] = filled(RunReport, text)
+    return {**made, "schema_version": "1", "scoring_version": 1, "verdict": "failed", "origin": None, **changes}
+
+
+def of_every_status(results: dict[str, Any]) -> dict[str, Any]:
+    """The same with a case of each status."""
+    [case] = results["cases"]
+    cases = []
+    for status in ("failed", "errored", "not_run", "passed", "quarantined"):
+        made = copy.deepcopy(case)
+        made |= {"status": status, "case_id": f"{status} {case['case_id']}"}
+        for metric in made["metrics"]:
+            metric["status"] = metric["runs"][0]["status"] = "passed" if status == "passed" else "failed"
+        cases.append(made)
+    return {**results, "cases": cases}
+
+
+def test_every_text_of_the_schema_is_nothing_but_text(github: FakeGitHub, tmp_path: Path) -> None:
+    run = finished(github, conclusion="failure")
+    github.state.artifact(run, packed(of_every_status(forged(PAYLOAD))))
+
+    done = published(github, run, tmp_path)
+
+    assert done.ok, done.message
+    [comment] = github.state.comments_of(7)
+    marker, _, body = comment.body.partition("\n")
+    assert f"run={run.id} attempt=1 sha={run.sha}" in marker
+    page = nothing_of_theirs(body, f"{github.server_url}/{github.state.repository}/")
+    assert "the fork's own run has uploaded" in page.text
+    assert page.text.count("@octocat") > 10, "it is all there"
+    shown = body.replace(github.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(shown, "utf-8", newline="\n")
+    assert shown == GOLDEN.read_bytes().decode("utf-8")
+
+
+ADDRESSES = [
+    "javascript:alert(document.cookie)",
+    "https://evil.example/login",
+    "//evil.example",
+    "{server}@evil.example/octo/shop/",
+    "{server}/mallory/shop/releases/download/1/tool.exe",
+    "{server}/octo/shop/../../mallory/shop",
+    "data:text/html,<script>alert(1)</script>",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_addresses_lead_nowhere_else(github: FakeGitHub, tmp_path: Path, address: str) -> None:
+    url = address.format(server=github.server_url)
+    run = finished(github)
+    results = forged()
+    results["baseline"] |= {"run_url": url, "commit": "b" * 40, "message": f"See {url}"}
+    results["origin"] = {**filled(RunReport.model_fields["origin"].annotation, ""), "run_url": url, "run_id": run.id}
+    results["origin"] |= {"pull_request": 7, "head_commit": None, "commit": "c" * 40}
+    github.state.artifact(run, packed(results))
+
+    assert published(github, run, tmp_path).ok
+
+    [comment] = github.state.comments_of(7)
+    page = rendered(comment.body.partition("\n")[2])
+    assert page.links
+    assert all(link.startswith(f"{github.server_url}/octo/shop/") and ".." not in link for link in page.links)
+    assert f"{github.server_url}/octo/shop/commit/{run.sha}" in page.links
+    assert "c" * 40 not in comment.body, "which commit was tested is for GitHub to say"
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"),
+    [
+        ({"pull_request": 8}, "claim pull request 8"),
+        ({"pull_request": 10**12}, "claim pull request"),
+        ({"head_commit": "b" * 40}, "claim commit bbbb"),
+        ({"head_commit": PAYLOAD}, "claim commit"),
+        ({"run_id": 12345}, "claim run 12345"),
+        ({"repository": "octo/bank"}, "claim to be of octo/bank"),
+        ({"repository": PAYLOAD}, "claim to be of"),
+    ],
+    ids=["number", "large number", "sha", "text as sha", "run", "repository", "text as repository"],
+)
+def test_results_of_something_else_are_refused(
+    github: FakeGitHub, tmp_path: Path, origin: dict[str, Any], words: str
+) -> None:
+    run = finished(github)
+    github.state.pull(8)
+    github.state.artifact(run, packed(forged(origin={"pull_request": 7, "head_commit": run.sha, **origin})))
+
+    done = published(github, run, tmp_path)
+
+    assert not done.ok and words in done.message
+    assert github.writes() == []
+
+
+def bomb() -> bytes:
+    """Forty megabytes of zeros in forty kilobytes."""
+    return packed(b"0" * 40_000_000)
+
+
+def nested() -> bytes:
+    results = json.dumps(forged())
+    deep = "[" * 10_000 + "]" * 10_000
+    return packed(results.replace('"reasons": [', f'"deep": {deep}, "reasons": [', 1).encode())
+
+
+def encrypted() -> bytes:
+    data = bytearray(packed(forged()))
+    for at, signature in ((6, b"PK\x03\x04"), (8, b"PK\x01\x02")):
+        data[data.index(signature) + at] |= 1
+    return bytes(data)
+
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "20 MB": (lambda: packed(forged(notices=[os.urandom(1_000_000).hex() for _ in range(10)])), "larger than 16 MB"),
+    "zip bomb": (bomb, "larger than 16 MB"),
+    "a bomb that fits": (lambda: packed(b" " * 15_000_000), "zip bomb"),
+    "many entries": (lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))), "more than 2,000"),
+    "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "leads out of it"),
+    "backslashes": (lambda: packed(forged(), "..\\x"), "leads out of it"),
+    "absolute path": (lambda: packed(forged(), "/etc/passwd"), "absolute path"),
+    "encrypted": (encrypted, "encrypted"),
+    "no zip": (lambda: b"<html>", "not a zip"),
+    "no results": (lambda: packed(b"{}", name="other.json"), "no results.json"),
+    "no JSON": (lambda: packed(b"{"), "not JSON"),
+    "nested deeply": (nested, "not used"),
+    "another schema": (lambda: packed(forged(schema_version="2")), "version 2"),
+    "unknown fields": (lambda: packed(forged(html="<b>")), "tells more than this version"),
+    "no such verdict": (lambda: packed(forged(verdict="merged")), "does not fit the schema"),
+    "a text as number": (lambda: packed(forged(num_runs=PAYLOAD)), "does not fit the schema"),
+    "no number": (lambda: packed(forged(duration=float("nan"))), "not a number"),
+    "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number that no run has"),
+    "a case twice": (lambda: packed(forged(cases=forged()["cases"] * 2)), "2 times"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_result_of_ours_is_refused(github: FakeGitHub, tmp_path: Path, kind: str) -> None:
+    make, words = REFUSED[kind]
+    run = finished(github)
+    github.state.artifact(run, make())
+    begun = time.monotonic()
+
+    done = published(github, run, tmp_path)
+
+    assert time.monotonic() - begun < 10
+    assert not done.ok and words in done.message, done.message
+    assert len(done.message) < 600 and "\n" not in done.message and "::error" not in done.message
+    assert github.writes() == []
+
+
+@pytest.mark.parametrize("field", ["eval_id", "file"])
+def test_megabytes_of_text_become_a_comment_in_seconds(github: FakeGitHub, tmp_path: Path, field: str) -> None:
+    run = finished(github)
+    results = forged()
+    results["cases"][0] |= {field: "".join(random.Random(1).choices("@\u202e", k=2_000_000)), "status": "failed"}
+    github.state.artifact(run, packed(results))
+    begun = time.monotonic()
+
+    assert published(github, run, tmp_path).ok
+
+    assert time.monotonic() - begun < 15
+    [comment] = github.state.comments_of(7)
+    assert len(comment.body) <= 60_200
+
+
+def test_a_verdict_that_the_run_did_not_have_is_told(github: FakeGitHub, tmp_path: Path) -> None:
+    run = finished(github, conclusion="failure")
+    github.state.artifact(run, packed(forged(verdict="passed")))
+
+    assert published(github, run, tmp_path).ok
+
+    [comment] = github.state.comments_of(7)
+    lines = comment.body.splitlines()
+    warning = next(number for number, line in enumerate(lines) if "but the run ended with failure" in line)
+    assert warning < 8, "above everything else"
+
+
+def test_what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path) -> None:
+    run = finished(github)
+    marker = f"<!-- agent-eval key=default run={run.id - 1} attempt=1 sha={run.sha} -->\n"
+    theirs = github.state.comment(7, marker + "## Passed", login="mallory")
+    later = github.state.comment(7, marker.replace(str(run.id - 1), "999999999999"), login="mallory")
+    github.state.artifact(run, packed(forged()))
+
+    assert published(github, run, tmp_path).ok
+
+    assert (theirs.edits, later.edits, len(github.state.comments_of(7))) == (0, 0, 3)
