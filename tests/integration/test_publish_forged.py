@@ -81,11 +81,11 @@ def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
     return publish(*situation(github, run, directory))
 
 
-def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json") -> bytes:
+def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json", level: int = 1) -> bytes:
     """An artifact with empty files besides."""
     data = io.BytesIO()
     content = results if isinstance(results, bytes) else json.dumps(results).encode()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
         archive.writestr(name, content)
         for other in others:
             archive.writestr(other, b"")
@@ -228,7 +228,7 @@ def encrypted() -> bytes:
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "20 MB": (lambda: packed(forged(notices=[os.urandom(1_000_000).hex() for _ in range(10)])), "larger than 16 MB"),
     "zip bomb": (bomb, "larger than 16 MB"),
-    "a bomb that fits": (lambda: packed(b" " * 15_000_000), "zip bomb"),
+    "a bomb that fits": (lambda: packed(b" " * 15_000_000, level=9), "zip bomb"),
     "many entries": (lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))), "more than 2,000"),
     "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "leads out of it"),
     "backslashes": (lambda: packed(forged(), "..\\x"), "leads out of it"),
