@@ -21,8 +21,9 @@ demo-broken: ## The same eval files on a copy with one broken tool. Fails with e
 demo-judged: ## Every criterion: judges and simulated users, played by a server on loopback. Passes
 	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge
 
+# They start hundreds of processes: what is compiled once need not be compiled by each.
 test: .venv/ready ## Unit and integration tests
-	$(BIN)/pytest -n auto -m "not conformance and not container"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n auto -m "not conformance and not container"
 
 lint: .venv/ready ## Everything that can be checked without running
 	$(BIN)/ruff check
@@ -43,7 +44,7 @@ format: .venv/ready ## Format and mend what can be mended
 conformance: .venv/ready ## Compare the scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
 
-test-container: .venv/ready ## Build the image and start it as GitHub does; needs a container engine
+test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
 	$(BIN)/pytest -m container
 
 bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
@@ -66,7 +67,7 @@ clean: ## Remove what the targets made here
 
 .venv/ready: pyproject.toml requirements/dev.txt | $(UV)
 	$(UV) venv --quiet --allow-existing .venv
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	touch $@
 

@@ -13,6 +13,7 @@ import pytest
 
 import agent_eval
 
+pytestmark = pytest.mark.container  # It needs no engine, but a minute of installing.
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -59,7 +60,9 @@ def path_without_uv(tmp_path: Path) -> str:
     return str(tmp_path / "nothing")
 
 
-def test_bare_clone__sets_itself_up_once(clone: Path, path_with_uv: str) -> None:
+def test_bare_clone__sets_itself_up_once_and_does_what_it_is_told(
+    clone: Path, path_with_uv: str, tmp_path: Path
+) -> None:
     first = start(clone, "--version", path=path_with_uv)
     assert first.returncode == 0, first.stderr
     assert agent_eval.__version__ in first.stdout
@@ -71,6 +74,20 @@ def test_bare_clone__sets_itself_up_once(clone: Path, path_with_uv: str) -> None
     assert (second.returncode, second.stdout, second.stderr) == (0, first.stdout, "")
     ignored = (clone / ".venv-cli" / ".gitignore").read_text("utf-8")
     assert ignored == "*\n", "the environment must not show up in git status"
+
+    helped = start(clone, path=path_with_uv)
+    assert helped.returncode == 0, helped.stderr
+    assert "usage:" in helped.stdout.lower()
+
+    inputs = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "INPUT_PATHS": "no-such-folder",
+        "INPUT_MIN-PASS-RATE": "0.5",
+    }
+    gated = start(clone, path=path_with_uv, **inputs)
+    assert gated.returncode == 2, gated.stdout + gated.stderr
+    assert "no-such-folder" in gated.stdout + gated.stderr
 
     locked = clone / "requirements/run.txt"
     locked.write_text(locked.read_text("utf-8") + "\n", "utf-8")
@@ -84,24 +101,6 @@ def test_bare_clone__without_uv(clone: Path, path_without_uv: str) -> None:
     done = start(clone, "--version", path=path_without_uv)
     assert done.returncode == 0, done.stderr
     assert agent_eval.__version__ in done.stdout
-
-
-def test_bare_clone__help_without_arguments(clone: Path, path_with_uv: str) -> None:
-    done = start(clone, path=path_with_uv)
-    assert done.returncode == 0, done.stderr
-    assert "usage:" in done.stdout.lower()
-
-
-def test_bare_clone__inside_actions_runs_the_gate_from_inputs(clone: Path, path_with_uv: str, tmp_path: Path) -> None:
-    environment = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_WORKSPACE": str(tmp_path),
-        "INPUT_PATHS": "no-such-folder",
-        "INPUT_MIN-PASS-RATE": "0.5",
-    }
-    done = start(clone, path=path_with_uv, **environment)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "no-such-folder" in done.stdout + done.stderr
 
 
 def test_bare_clone__old_python_says_what_to_do(clone: Path, path_without_uv: str) -> None:
