@@ -53,8 +53,10 @@ def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, A
     return told
 
 
-@pytest.mark.parametrize(("samples", "runs"), [(1, 1), (4, 1), (5, 2)])
-def test_the_calls_of_a_run_are_within_the_plan(repository: Repository, samples: int, runs: int) -> None:
+@pytest.mark.parametrize(("samples", "runs"), [(1, 1), (5, 2)])
+def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_size(
+    repository: Repository, samples: int, runs: int
+) -> None:
     judged(repository, samples=samples)
     with FakeGemini(Judge()) as server:
         told = plan(repository, "--num-runs", str(runs), environment=NO_KEYS)
@@ -78,21 +80,13 @@ def test_the_calls_of_a_run_are_within_the_plan(repository: Repository, samples:
     for name, calls in asked.items():
         assert rows[name]["least"] <= calls <= rows[name]["most"], name
     assert rows["response_match_score"] == {"least": 0, "most": 0}
-
-
-def test_the_tokens_are_of_the_right_size(repository: Repository) -> None:
-    """The agent has no instructions and no tools here, so that nothing comes on top."""
-    judged(repository, samples=1)
-    with FakeGemini(Judge()) as server:
-        told = plan(repository, environment=NO_KEYS)
-        done = judged_run(repository, server)
-
-    [bill] = done.report.model_usage
-    estimated = told["tokens"]["least"] - 500 * told["calls"]["least"]
-    assert bill.input_tokens is not None
-    assert 0.7 * bill.input_tokens < estimated < 1.3 * bill.input_tokens
-    least, most = told["cost"]
-    assert 0 < least < most and told["unpriced"] == []
+    if samples == 1:  # The agent has no instructions and no tools here, so that nothing comes on top.
+        [bill] = done.report.model_usage
+        estimated = told["tokens"]["least"] - 500 * told["calls"]["least"]
+        assert bill.input_tokens is not None
+        assert 0.7 * bill.input_tokens < estimated < 1.3 * bill.input_tokens
+        least_cost, most_cost = told["cost"]
+        assert 0 < least_cost < most_cost and told["unpriced"] == []
 
 
 def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Repository) -> None:
