@@ -26,7 +26,8 @@ from github_runner import RUNNER_USER, Finished, Runner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
-from base_repos import Repo, new_repo
+from base_repos import Repo
+from base_repos import new_repo as new_repo
 from fake_github import FakeGitHub, Run
 
 WORKFLOW = ".github/workflows/evals.yml"
@@ -69,16 +70,20 @@ class Project:
         paths = [path for path in top.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         return {f"{name}/{path.relative_to(top).as_posix()}": path.read_bytes() for path in paths}
 
-    def push(self, files: Mapping[str, str | bytes | None], *, upload: bool = True) -> Finished:
-        """Commits to main, and runs the gate on it."""
+    def commit(self, files: Mapping[str, str | bytes | None]) -> str:
+        """Commits to main."""
         self.origin.git("checkout", "-q", *(["main"] if self._has("main") else ["--orphan", "main"]))
         sha = self.origin.commit(files)
         self.github.state.take_git(self.origin.root)
+        return sha
+
+    def push(self, files: Mapping[str, str | bytes | None]) -> Finished:
+        """Commits to main, runs the gate on it, and uploads its artifact."""
+        sha = self.commit(files)
         run = self.github.state.run(sha, path=WORKFLOW)
         repository = {"default_branch": "main", "full_name": self.github.state.repository}
         done = self._run(run, "push", {"repository": repository, "after": sha}, sha, "refs/heads/main")
-        if upload:
-            self.github.state.artifact(run, zipped(done.workspace / "agent-eval-results"))
+        self.github.state.artifact(run, zipped(done.workspace / "agent-eval-results"))
         return done
 
     def pull_request(self, number: int, files: Mapping[str, str | bytes | None], **more: str) -> Finished:

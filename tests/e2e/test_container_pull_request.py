@@ -5,15 +5,21 @@ The clone is of depth 1 as by default, so that the base's commit is fetched with
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from container_engine import Engine
-from container_pull_requests import Project, git_in, reachable, strangers
+from container_pull_requests import Project, git_in, new_repo, reachable, strangers, zipped
+from container_workflows import copied, find_act
 from fake_github import FakeGitHub
 from git_server import GitServer
-from github_runner import Finished, Runner
+from github_runner import SECRETS, Finished, Runner, eval_set
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -116,3 +122,125 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     assert ours(project)[0].splitlines()[1].startswith("## ✅ Passed")
     assert len(project.github.state.comments_of(7)) == 251
     check_left(project, mended)
+
+
+def test_neither_side_gets_at_the_other_or_at_the_token(project: Project) -> None:
+    """Both agents run at the same time: the pull request's, and the base's in its worktree (`baseline: rerun`)."""
+    secrets = [project.github.token, base64.b64encode(f"x-access-token:{project.github.token}".encode()).decode()]
+    source = Path(__file__).with_name("evil_sides.py").read_text("utf-8")
+    agent = source.replace('"@SECRETS@"', repr(json.dumps([*secrets, *SECRETS.values()])))
+    project.commit(
+        {
+            "evil/__init__.py": "from . import agent as agent\n",
+            "evil/agent.py": agent,
+            "evil/requirements.txt": "google-adk>=1.18\n",
+            "evil/evil.test.json": eval_set("evil", {"attempts": ("go", "nothing")}),
+            "evil/test_config.json": json.dumps({"criteria": {"response_match_score": 1.0}}),
+            ".gitignore": "agent-eval-results/\n",
+        }
+    )
+
+    done = project.pull_request(7, {"evil/agent.py": agent + "\n# Another one.\n"}, baseline="rerun")
+
+    results, folder = done.results(), done.workspace / "agent-eval-results"
+    with gzip.open(folder / "recordings.jsonl.gz", "rt", encoding="utf-8") as lines:
+        head = [json.loads(line)["invocations"][0]["final_response"]["parts"][0]["text"] for line in lines]
+    assert head == ["nothing"], done.log[-4000:]
+    assert results["baseline"]["source"] == "rerun" and results["baseline"]["status"] == "found", results["baseline"]
+    logs = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.log")}
+    assert results["comparison"]["pass_rate"] == {"head": 1.0, "base": 1.0, "delta": 0.0}, logs
+    assert done.exit_code == 0, done.log[-4000:]
+    assert list(done.workspace.rglob("planted")) == []
+    check_left(project, done)
+
+
+WORKFLOW = """
+name: Evals
+on: [push, pull_request]
+permissions: {}
+jobs:
+  evals:
+    runs-on: ubuntu-24.04
+    steps:
+      - id: gate
+        uses: ./
+        with:
+          paths: examples/home_automation
+      - if: always()
+        env:
+          VERDICT: ${{ steps.gate.outputs.verdict }}
+          URL: ${{ steps.gate.outputs.comment-url }}
+        run: 'echo "verdict: $VERDICT, comment: $URL"'
+"""
+
+
+def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event: str, payload: object) -> list[str]:
+    """Runs the workflow; what its steps said."""
+    file = root.parent / f"{event}.json"
+    file.write_text(json.dumps(payload), "utf-8")
+    path = ".github/workflows/evals.yml"
+    variables = {
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_REPOSITORY": github.state.repository,
+        "GITHUB_RUN_ID": str(max(github.state.runs)),
+        "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{path}@refs/heads/main",
+    }
+    done = subprocess.run(
+        [
+            find_act(), event, "--bind", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(file),
+            "-W", path, "-s", f"GITHUB_TOKEN={github.token}", "--container-daemon-socket", "-",
+            "--no-cache-server", "--json", *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
+        ],
+        cwd=root,
+        env={**engine.environment(), "HOME": str(root.parent)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=400,
+        check=False,
+    )  # fmt: skip
+    log = done.stdout.decode("utf-8", "replace")
+    assert github.token not in log
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    return [line["msg"].strip() for line in lines]
+
+
+def test_a_workflow_s_run_comments(
+    engine: Engine, base: str, image: str, runner_image: str, github: FakeGitHub, tmp_path: Path
+) -> None:
+    """By `uses:`, with the token that action.yml takes by itself; on GitHub's merge of the pull request."""
+    root = copied(tmp_path / "repository", base)
+    shutil.rmtree(root / ".github/workflows")
+    repo = new_repo(root)
+    tools = (root / "examples" / TOOLS).read_text("utf-8")
+    sha = repo.commit({".github/workflows/evals.yml": WORKFLOW})
+    run = github.state.run(sha)
+    named = {"default_branch": "main", "full_name": github.state.repository}
+
+    said = act(
+        engine, root, runner_image, github, "push", {"ref": "refs/heads/main", "repository": named, "after": sha}
+    )
+
+    assert "verdict: passed, comment:" in said, said[-40:]
+    github.state.artifact(run, zipped(root / "agent-eval-results"))
+    repo.branch("change")
+    head = repo.commit({f"examples/{TOOLS}": tools.replace(AS_GOOD, BROKEN)})
+    repo.merge("change", "main")
+    github.state.take_git(root)
+    github.state.pull(7, head_sha=head, head_ref="change")
+    github.state.run(head, event="pull_request", branch="change", pulls=(7,))
+    sides = {
+        "head": {"sha": head, "ref": "change", "repo": named},
+        "base": {"sha": sha, "ref": "main", "repo": named},
+    }
+
+    said = act(
+        engine, root, runner_image, github, "pull_request",
+        {"number": 7, "repository": named, "pull_request": {"number": 7, "state": "open", **sides}},
+    )  # fmt: skip
+
+    [comment] = github.state.comments_of(7)
+    url = f"{github.server_url}/{github.state.repository}/pull/7#issuecomment-{comment.id}"
+    assert f"verdict: failed, comment: {url}" in said, said[-40:]
+    assert "12 of 22 cases" in comment.body and "| Metric | Now | Base |" in comment.body

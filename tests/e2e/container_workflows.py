@@ -1,0 +1,38 @@
+"""What it takes to run a workflow for real, by act."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from container_engine import REPOSITORY
+
+
+def find_act() -> Path:
+    """The program."""
+    act = Path(sys.executable).with_name("act")
+    assert act.exists(), "act is in the dependency group `container`"
+    return act
+
+
+def copied(root: Path, base: str) -> Path:
+    """A copy of what git has of us, that builds on this base image; no repository yet."""
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={REPOSITORY}", "-C", str(REPOSITORY), "ls-files", "-z"],
+        check=True,
+        capture_output=True,
+        timeout=30,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (REPOSITORY / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, root / name)
+    dockerfile = root / "Dockerfile"
+    dockerfile.write_text(
+        re.sub(r"^ARG BASE_IMAGE=.*$", f"ARG BASE_IMAGE={base}", dockerfile.read_text("utf-8"), flags=re.MULTILINE),
+        "utf-8",
+    )
+    return root
