@@ -48,6 +48,8 @@ class Clients:
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """What the caller knows of the tested state, e.g. its commit."""
+    warnings: Sequence[str] = ()
+    """What stands above everything else, e.g. that the pull request changes the gate's own rules."""
     situation: Situation = NOWHERE
     """What the run is about, and what it is compared with."""
 

@@ -71,7 +71,7 @@ def gate(read: ReadSettings, world: World) -> int:
         return _publish(settings, situation, world)
     settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
     situation = for_artifact(situation, settings.artifact_name)
-    clients = _clients(world, situation)
+    clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
     if _has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
         outcome = pipeline.invalid(settings, clients, problems)

@@ -13,8 +13,10 @@ from agent_eval.results.folder import FILES, give_to_owner, relative
 if TYPE_CHECKING:
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.clients import Clients
+    from agent_eval.report.sections import Links
     from agent_eval.results.report import RunReport
     from agent_eval.settings import Settings
+    from agent_eval.situation import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +51,33 @@ def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Ite
     write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
     shown = {name: relative(path, settings.root) for name, path in files.items()}
-    summary = summary_markdown(report, source_url=clients.source_url, files=shown)
+    links = links_of(clients.situation, settings, clients.source_url)
+    summary = summary_markdown(report, files=shown, warnings=clients.warnings, links=links)
     write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
     return Outcome(report=report, files=files)
+
+
+def links_of(situation: Situation, settings: Settings, source_url: str | None) -> Links:
+    """Where the texts about this run may lead.
+
+    Args:
+        situation: What the run is about.
+        settings: As they hold.
+        source_url: Where the tested files can be browsed.
+    """
+    from agent_eval.report.sections import Links
+
+    event = situation.event
+    if not event.name:
+        return Links(source_url=source_url)
+    return Links(
+        server_url=event.server_url,
+        repository=event.repository or "",
+        source_url=source_url,
+        run_url=event.run_url,
+        artifacts=(settings.artifact_name,),
+    )
 
 
 def remove_results(settings: Settings, choices: AgentChoices) -> None:

@@ -13,6 +13,7 @@ from agent_eval.core.text import harmless
 from agent_eval.github.comments import Posted, upsert_comment
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.marker import RunStamp
+from agent_eval.outcome import links_of
 from agent_eval.results.report import Origin, RunReport
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def comment(report: RunReport, settings: Settings, situation: Situation, warning
         What became of it; None where there is no pull request to write to.
     """
     from agent_eval.report.comment import comment_markdown
-    from agent_eval.report.sections import Links
 
     pull_request, event = situation.activity.pull_request, situation.event
     if pull_request is None or situation.github is None or event.run_id is None or settings.mode == "gate":
@@ -49,13 +49,7 @@ def comment(report: RunReport, settings: Settings, situation: Situation, warning
         return None
     if not situation.github.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
-    links = Links(
-        server_url=event.server_url,
-        repository=event.repository or "",
-        source_url=situation.source_url,
-        run_url=event.run_url,
-        artifacts=(settings.artifact_name,),
-    )
+    links = links_of(situation, settings, situation.source_url)
     return upsert_comment(
         situation.github,
         number=pull_request.number,
