@@ -15,6 +15,7 @@ from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, agents_on_base, opened_base
 from agent_eval.clients import Clients
 from agent_eval.core.text import first_line
+from agent_eval.results.folder import BASE
 from agent_eval.workbench import NotIsolated, Workbench, open_isolation, open_workbench
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ _NOT_STARTED = frozenset({"agent-environment", "agent-import"})
 _ACCOUNT = "agent-base"
 """Whom the base's agent runs as. No machine has it, so it gets a uid of its own: processes of the same user can kill
 each other and read each other's memory."""
-_FOLDER = "base"
-"""Below the output directory: the logs of the base's agents."""
 
 
 @dataclass(kw_only=True)
@@ -132,7 +131,7 @@ class BaseSide:
             settings = dataclasses.replace(
                 self.settings,
                 root=checkout.root,
-                output_dir=self.settings.output / _FOLDER,
+                output_dir=self.settings.output / BASE,
                 cache_dir=None if self.settings.cache_dir is None else self.settings.root / self.settings.cache_dir,
                 agent_python=interpreter_for_base(self.settings),
                 resume=False,

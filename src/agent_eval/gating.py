@@ -72,6 +72,8 @@ def gate(read: ReadSettings, world: World) -> int:
     settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
     situation = for_artifact(situation, settings.artifact_name)
     clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
+    settings, linked = _without_links(settings)
+    problems += linked
     if _has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
         outcome = pipeline.invalid(settings, clients, problems)
@@ -123,6 +125,27 @@ def _by_the_bases_rules(
         listed = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
         warnings.append(f"This pull request changes what is scored: {listed}.")
     return settings, problems, warnings
+
+
+def _without_links(settings: Settings) -> tuple[Settings, list[Problem]]:
+    """The settings with another output directory where the checkout has put a symbolic link into its place."""
+    import tempfile
+
+    from agent_eval.results.folder import link_in, relative
+
+    link = link_in(settings.output, settings.root.absolute())
+    if link is None:
+        return settings, []
+    shown = relative(link, settings.root)
+    problem = Problem(
+        severity=Severity.ERROR,
+        code="output-dir-linked",
+        message=f"{shown} is a symbolic link: results would be written elsewhere.",
+        hint="Remove it from the repository, or name another `output-dir`.",
+    )
+    fresh = Path(tempfile.mkdtemp(prefix="agent-eval-results-", dir=settings.root))
+    fresh.chmod(0o755)
+    return dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
 
 
 def _resolved(settings: Settings, situation: Situation) -> Settings:

@@ -67,6 +67,25 @@ def test_a_wrong_input_is_told_as_well(lab: Lab) -> None:
     assert "--num-runs" in told(lab)
 
 
+@pytest.mark.parametrize("place", ["agent-eval-results", "agent-eval-results/logs", "agent-eval-results/journal.jsonl"])
+def test_a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, place: str) -> None:
+    """We may be root: what is written, and given to the workspace's owner, is not for the pull request to say."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept.txt").write_text("as it was", "utf-8")
+    link = lab.repository.root / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(victim / "kept.txt" if place.endswith(".jsonl") else victim)
+
+    done = lab.pull_request(7, {})
+
+    assert done.code == 2, done.out + done.err
+    assert "is a symbolic link" in told(lab) and place in told(lab)
+    assert {path.name: path.read_text("utf-8") for path in victim.iterdir()} == {"kept.txt": "as it was"}
+    outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
+    assert "results-file" in outputs and "invalid" in outputs
+
+
 BROKEN = """
 import sys
 from pathlib import Path

@@ -19,6 +19,8 @@ JOURNAL = "journal.jsonl"
 """What a run that did not come to its end leaves besides."""
 LOGS = "logs"
 """Where the output of the agents' processes goes."""
+BASE = "base"
+"""The same for the base's agents."""
 
 
 def remove_logs(output: Path) -> None:
@@ -30,6 +32,23 @@ def remove_logs(output: Path) -> None:
             log.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # Something else lies there too.
                 log.parent.rmdir()
+
+
+def link_in(output: Path, root: Path) -> Path | None:
+    """The first symbolic link on the way from the root to what we write; None if there is none.
+
+    A checkout can hold one, and whoever made it would say where we write, maybe as root, and what we give to the
+    workspace's owner.
+    """
+    way = [path for path in (*reversed(output.parents), output) if path != root and path.is_relative_to(root)]
+    ours = [output / name for name in (*FILES.values(), JOURNAL, LOGS, BASE)]
+    below = (
+        Path(folder, name)
+        for top in (output / LOGS, output / BASE)
+        for folder, folders, files in os.walk(top)
+        for name in (*folders, *files)
+    )
+    return next((path for path in (*way, *ours, *below) if path.is_symlink()), None)
 
 
 def relative(path: Path, root: Path) -> str:
