@@ -186,11 +186,12 @@ def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event
         "GITHUB_RUN_ID": str(max(github.state.runs)),
         "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{path}@refs/heads/main",
     }
+    given = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
     done = subprocess.run(
         [
             find_act(), event, "--bind", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(file),
             "-W", path, "-s", f"GITHUB_TOKEN={github.token}", "--container-daemon-socket", "-",
-            "--no-cache-server", "--json", *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
+            "--no-cache-server", "--json", *given,
         ],
         cwd=root,
         env={**engine.environment(), "HOME": str(root.parent)},
