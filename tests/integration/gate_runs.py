@@ -23,6 +23,13 @@ from agent_eval.results.recording import Recording
 from agent_eval.results.report import RunReport
 
 MARK = "GATE_TEST_MARK"
+AGENT_EVAL = (
+    sys.executable,
+    "-c",
+    "import runpy, sys; sys.modules['scipy'] = None; runpy.run_module('agent_eval', None, '__main__', True)",
+)
+"""Starts `agent-eval` as `python -m agent_eval` does, without scipy: our tests need it, our users don't have it, and
+nltk imports it where it can, which takes half a second of each start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +127,7 @@ class Repository:
         self, *arguments: str, python: bool = True, environment: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[str]:
         """Starts `agent-eval ARGUMENTS`; a run gets a ready interpreter unless `python` is false."""
-        command = [sys.executable, "-m", "agent_eval", *arguments]
+        command = [*AGENT_EVAL, *arguments]
         if python and arguments[0] == "run":
             command += ["--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
         process = subprocess.Popen(

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gate_runs import AGENT_EVAL
 from rerun_repos import BASE, HEAD, TwoVersions, two_versions
 
 from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
@@ -90,7 +91,7 @@ def test_the_whole_gate_compares_the_two(made: TwoVersions, tmp_path: Path) -> N
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "agent_eval", "run", "--baseline", "rerun", "--cache-dir", str(tmp_path / "cache")],
+        [*AGENT_EVAL, "run", "--baseline", "rerun", "--cache-dir", str(tmp_path / "cache")],
         cwd=made.repo.root,
         env={**ours, **made.environment, "PATH": path, "TMPDIR": str(temporary)},
         capture_output=True,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate_runs import AGENT_EVAL
 
 PROJECT = Path(__file__).parents[2]
 
@@ -61,7 +62,7 @@ def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = 
     The gate makes the agent's environment itself and keeps it in the user's cache: as root the agent is somebody else,
     who could not get at one that a test has made.
     """
-    command = [sys.executable, "-m", "agent_eval", "run", *arguments]
+    command = [*AGENT_EVAL, "run", *arguments]
     command += ["--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(output)]
     done = subprocess.run(
         command,

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from fake_gemini import FakeGemini, GenerateRequest
+from gate_runs import AGENT_EVAL
 from hotel_concierge import roles
 
 from agent_eval.evalset.metrics import METRICS
@@ -63,7 +63,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 def _agent_eval(*arguments: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "agent_eval", *arguments],
+        [*AGENT_EVAL, *arguments],
         cwd=PROJECT,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
