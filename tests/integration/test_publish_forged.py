@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from fake_github import FakeGitHub, Run
+from pull_requests import Lab
 from pydantic import BaseModel
 
 from agent_eval.publishing import Published, publish
@@ -300,3 +301,18 @@ def test_what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path)
     assert published(github, run, tmp_path).ok
 
     assert (theirs.edits, later.edits, len(github.state.comments_of(7))) == (0, 0, 3)
+
+
+def test_the_whole_command_refuses_with_a_notice(github: FakeGitHub, tmp_path: Path) -> None:
+    lab = Lab.make(tmp_path / "shop", github, "door")
+    run = finished(github)
+    github.state.artifact(run, packed(forged(origin={"pull_request": 8, "repository": PAYLOAD})))
+
+    done = lab.publish(run)
+
+    lab.repository.end()
+    assert done.code == 1, done.err
+    [notice] = [line for line in done.out.splitlines() if line.startswith("::")]
+    assert notice.startswith("::notice title=Nothing was published::") and "claim to be of" in notice
+    assert not [line for line in done.err.splitlines() if line.startswith("::") or "##[" in line]
+    assert github.writes() == [] and not done.output.exists()
