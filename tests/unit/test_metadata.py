@@ -28,8 +28,8 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 def inputs_block() -> str:
     """The `inputs:` of action.yml as the settings demand them.
 
-    Without `default:`: GitHub would pass it as if the user had written it, and agent-eval.toml would never be heard. The
-    token is an exception: no file may hold it, and a container gets it no other way (actions/runner).
+    Without `default:`: GitHub would pass it as if the user had written it, and agent-eval.toml would never be heard.
+    The token is an exception: no file may hold it, and a container gets it no other way (actions/runner).
     """
     lines = ["inputs:"]
     for setting in SETTINGS:
