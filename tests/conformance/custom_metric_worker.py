@@ -25,7 +25,7 @@ async def main() -> None:
     config = EvalConfig.model_validate(asked["config"])
     registry = register_custom_metrics_from_config(config, MetricEvaluatorRegistry())
     metrics = {metric.metric_name: metric for metric in get_eval_metrics_from_config(config)}
-    results = []
+    results: list[dict[str, object]] = []
     for one in asked["inputs"]:
         actual, expected = ([Invocation.model_validate(turn) for turn in one[key]] for key in ("actual", "expected"))
         evaluator = registry.get_evaluator(metrics[one["metric"]])

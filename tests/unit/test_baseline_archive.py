@@ -107,7 +107,7 @@ def _bomb() -> bytes:
         (_false_size(3), "it is damaged or not a zip archive"),
         (_false_size(900), "its results.json is not as long as it says"),
     ],
-    ids=itertools.count(),  # A zip holds the time at which it was made: as a name, xdist's workers would not agree on it.
+    ids=itertools.count(),  # A zip holds the time at which it was made: no name that all of xdist's workers agree on.
 )
 def test_what_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(UnsafeArchive, match=reason):
