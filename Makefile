@@ -23,7 +23,7 @@ demo-judged: ## Every criterion: judges and simulated users, played by a server 
 
 # They start hundreds of processes: what is compiled once need not be compiled by each.
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n auto -m "not conformance and not container"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n auto --dist worksteal -m "not conformance and not container"
 
 lint: .venv/ready ## Everything that can be checked without running
 	$(BIN)/ruff check
