@@ -21,9 +21,11 @@ demo-broken: ## The same eval files on a copy with one broken tool. Fails with e
 demo-judged: ## Every criterion: judges and simulated users, played by a server on loopback. Passes
 	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge
 
-# They start hundreds of processes: what is compiled once need not be compiled by each.
+# They start hundreds of processes: what is compiled once need not be compiled by each. Half of the time they wait for
+# those, so there are more workers than cores.
+WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n auto --dist worksteal -m "not conformance and not container"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not conformance and not container"
 
 lint: .venv/ready ## Everything that can be checked without running
 	$(BIN)/ruff check
