@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -90,24 +91,22 @@ def _count(low: int) -> Callable[[str], int]:
     return parse
 
 
-def _seconds(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0 < number <= 1e9:
-        raise ValueError("must be a number of seconds above 0")
-    return number
+def _number(what: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+    def parse(value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not fits(number):  # Nothing fits what is not a number.
+            raise ValueError(f"must be a number {what}")
+        return number
+
+    return parse
 
 
-def _dollars(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0 < number <= 1e9:
-        raise ValueError("must be a number of US dollars above 0")
-    return number
+_seconds = _number("of seconds above 0", lambda number: 0 < number <= 1e9)
+_dollars = _number("of US dollars above 0", lambda number: 0 < number <= 1e9)
+_rate = _number("from 0 to 1", lambda number: 0 <= number <= 1)
 
 
 def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -121,10 +120,9 @@ def _judge(value: str) -> str:
 
 
 def _baseline(value: str) -> str:
-    if not re.fullmatch(r"auto|none|(artifact|rerun|file:[^,]+)(\s*,\s*(artifact|rerun|file:[^,]+))*", value.strip()):
-        raise ValueError(
-            "must be auto, none, or artifact, file:PATH and rerun in an order of yours, e.g. artifact,rerun"
-        )
+    from agent_eval.baseline.chain import parse_order
+
+    parse_order(value.strip())
     return value.strip()
 
 
@@ -133,16 +131,6 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", value.strip()):
         raise ValueError("must be letters, digits, dots, dashes and underscores, at most 100")
     return value.strip()
-
-
-def _rate(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ValueError("must be a number from 0 to 1")
-    return number
 
 
 def _choice(*words: str) -> Callable[[str], str]:

@@ -217,3 +217,11 @@ def test_prices_are_read_and_checked(tmp_path: Path) -> None:
     _, (problem,) = read(tmp_path, toml='\n[prices]\n"my-model" = { input = 1 }\n')
     assert (problem.code, problem.line) == ("setting-invalid", 2)
     assert "my-model" in problem.message
+
+
+@pytest.mark.parametrize("given", ["file:../secret.json", "file:/etc/passwd", "artifact,artifact", "art", ""])
+def test_a_baseline_that_can_not_be_is_a_mistake_of_the_settings(tmp_path: Path, given: str) -> None:
+    _, problems = read(tmp_path, flags={"baseline": given})
+
+    [problem] = problems
+    assert (problem.code, "must" in problem.message) == ("setting-invalid", True)
