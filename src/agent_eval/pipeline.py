@@ -8,16 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.clients import Clients as Clients
 from agent_eval.clients import model_uses, open_models
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import plural
 from agent_eval.outcome import Outcome as Outcome
 from agent_eval.outcome import remove_results, write
@@ -56,11 +55,16 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         plan = _plan(settings, suite, choices, models, without)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
-        if _has_error(problems):
+        if has_error(problems):
             return write(settings, clients, report, lines=None)
         if uses:
             _tell_plan(settings, clients, suite)
-        return await _run(settings, clients, plan, choices, report, models)
+
+        def planned(base: Settings) -> tuple[Plan, AgentChoices]:
+            there, its_choices = find(base)
+            return _plan(base, there, its_choices, models, without), its_choices
+
+        return await _run(settings, clients, plan, choices, report, models, planned)
 
 
 def _tell_plan(settings: Settings, clients: Clients, suite: Suite) -> None:
@@ -133,10 +137,6 @@ def _plan(
     )
 
 
-def _has_error(problems: Iterable[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
-
-
 async def _run(
     settings: Settings,
     clients: Clients,
@@ -144,7 +144,9 @@ async def _run(
     choices: AgentChoices,
     report: RunReport,
     models: ModelPool | None,
+    planned: Callable[[Settings], tuple[Plan, AgentChoices]],
 ) -> Outcome:
+    """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
     from agent_eval.base_side import base_side
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.repeats import pass_rates, pass_rates_notices
@@ -162,7 +164,6 @@ async def _run(
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
         limiter = Limiter(settings.concurrency)
-        planned = functools.partial(_own_plan, models=models)
         async with (
             open_workbench(
                 settings, clients, choices, isolation, journal=journal, limiter=limiter, models=models, until=until
@@ -230,12 +231,6 @@ async def _judged(
         pull_request=situation.compares,
         compared=compared,
     )
-
-
-def _own_plan(settings: Settings, *, models: ModelPool | None) -> tuple[Plan, AgentChoices]:
-    """Plans the eval files of another checkout, e.g. the base's own."""
-    suite, choices = find(settings)
-    return _plan(settings, suite, choices, models, None), choices
 
 
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
