@@ -7,14 +7,14 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless
 from agent_eval.gate.policy import Policy
 from agent_eval.options import BY_INPUT, SETTINGS, Setting
@@ -190,10 +190,6 @@ def _gate(given: argparse.Namespace, environ: Mapping[str, str] | None) -> int:
     return gate(read, world)
 
 
-def _has_error(problems: Iterable[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
-
-
 def _say(line: str) -> None:
     """Tells what is going on. Whatever an agent or an installer had to say in it, nobody obeys it."""
     # Who reads our log may have gone; the verdict does not depend on being watched.
@@ -218,7 +214,7 @@ def _validate(given: argparse.Namespace) -> int:
     from agent_eval.evalset.render import summary_line
 
     settings, problems = _settings(given)
-    if _has_error(problems):
+    if has_error(problems):
         _list(problems, given.format)
         return 2
     from agent_eval.evalset.loading import load_suite
@@ -257,7 +253,7 @@ def _list(problems: Sequence[Problem], format: str = "text") -> None:
 
 def _agents(given: argparse.Namespace) -> int:
     settings, problems = _settings(given)
-    if _has_error(problems):
+    if has_error(problems):
         _list(problems)
         return 2
     from agent_eval.agents.locate import render_choices
@@ -266,12 +262,12 @@ def _agents(given: argparse.Namespace) -> int:
     suite, choices = find(settings)
     _list(suite.errors)
     print(render_choices(choices), end="")
-    return 2 if suite.errors or _has_error(choices.problems) else 0
+    return 2 if suite.errors or has_error(choices.problems) else 0
 
 
 def _plan(given: argparse.Namespace) -> int:
     settings, problems = _settings(given)
-    if _has_error(problems):
+    if has_error(problems):
         _list(problems)
         return 2
     from agent_eval.evalset.render import render_text
@@ -282,7 +278,7 @@ def _plan(given: argparse.Namespace) -> int:
     report, found = make_report(settings, os.environ, *find(settings))
     if told := render_text([*problems, *found]):
         _say(told.rstrip())
-    if _has_error(found):
+    if has_error(found):
         return 2
     print(report.model_dump_json(indent=2) if given.format == "json" else render_plan(report).rstrip())
     return 0
@@ -290,7 +286,7 @@ def _plan(given: argparse.Namespace) -> int:
 
 def _calibrate(given: argparse.Namespace) -> int:
     settings, problems = _settings(given)
-    if _has_error(problems):
+    if has_error(problems):
         _list(problems)
         return 2
     from agent_eval.calibration.command import execute
@@ -358,7 +354,7 @@ def _migrate(given: argparse.Namespace) -> int:
 
     problems = migrate(given.old, given.new, initial_session=given.initial_session)
     _list(problems)
-    if _has_error(problems):
+    if has_error(problems):
         return 2
     print(f"Wrote {given.new}")
     return 0

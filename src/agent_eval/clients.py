@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.results.folder import LOGS
 from agent_eval.situation import NOWHERE, Situation
 
@@ -199,7 +199,7 @@ async def open_models(
     until = time.monotonic() + settings.run_timeout
     pool = await stack.enter_async_context(open_pool(given, clients.environ, models=names, until=until))
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
-    if not any(problem.severity is Severity.ERROR for problem in problems):
+    if not has_error(problems):
         problems = [*problems, *opening_problems(await pool.prepare())]
     return pool, problems, without
 

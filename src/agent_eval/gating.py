@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -67,14 +67,14 @@ def gate(read: ReadSettings, world: World) -> int:
     problems += refused
     if world.on_github:
         world.say(f"agent-eval: {situation.activity.explanation}")
-    if situation.activity.kind == "publish" and not _has_error(problems):
+    if situation.activity.kind == "publish" and not has_error(problems):
         return _publish(settings, situation, world)
     settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
     situation = for_artifact(situation, settings.artifact_name)
     clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
     settings, linked = _without_links(settings)
     problems += linked
-    if _has_error(problems):
+    if has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
         outcome = pipeline.invalid(settings, clients, problems)
     else:
@@ -88,10 +88,6 @@ def gate(read: ReadSettings, world: World) -> int:
     _comment(outcome, settings, situation, warnings, world)
     report = outcome.report
     return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
-
-
-def _has_error(problems: Sequence[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _by_the_bases_rules(
@@ -108,10 +104,10 @@ def _by_the_bases_rules(
     if found.notice:
         warnings.append(found.notice)
         others, wrong = read(found.text)
-        if _has_error(problems):
+        if has_error(problems):
             # Nothing is run, but how that is told isn't for a broken file to say.
             settings = others
-        elif _has_error(wrong):
+        elif has_error(wrong):
             # The pull request may be about to mend them.
             warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval.clients import Clients, open_agents
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, has_error
 
 if TYPE_CHECKING:
     from agent_eval.agents.isolation import Isolation
@@ -128,7 +128,7 @@ def open_isolation(
         reachable=reachable,
         name=name or AGENT_USER,
     ) as isolation:
-        if any(problem.severity is Severity.ERROR for problem in isolation.problems):
+        if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)
         yield isolation
 

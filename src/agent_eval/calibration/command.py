@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 
 if TYPE_CHECKING:
     from agent_eval.settings import Settings
@@ -54,7 +54,7 @@ def _thresholds(given: argparse.Namespace, settings: Settings) -> tuple[int, str
     from agent_eval.calibration.thresholds_text import render_thresholds
 
     reports, problems = read_results([settings.root / path for path in given.suggest_thresholds], settings.root)
-    if any(problem.severity is Severity.ERROR for problem in problems):
+    if has_error(problems):
         return INVALID, "", problems
     series, notices = collect(reports)
     report = suggest(series, wanted=given.pass_probability, num_runs=settings.num_runs, notices=notices)

@@ -14,7 +14,7 @@ from agent_eval.calibration.lines import LabelLine, material_key
 from agent_eval.calibration.meaning import Kind, Label, odd_one_out, vocabulary
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.criteria.base import Conversation
 from agent_eval.evalset.metrics import METRICS
 from agent_eval.evalset.paths import absolute, name_of
@@ -103,7 +103,7 @@ def parse_labels(data: bytes, name: str, chosen: Chosen) -> tuple[LabelSet | Non
     for number, line in lines:
         reader.read(number, line)
     reader.look_back()
-    if any(problem.severity is Severity.ERROR for problem in reader.problems):
+    if has_error(reader.problems):
         return None, reader.problems
     return (
         LabelSet(

@@ -17,7 +17,7 @@ from agent_eval.calibration.labels import LabelSet, read_labels
 from agent_eval.calibration.report import CalibrationReport
 from agent_eval.clients import model_settings
 from agent_eval.core.content import text_of
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
 from agent_eval.criteria.judged.estimate import judge_calls
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options
@@ -100,9 +100,9 @@ async def _opened(
     problems += check_models([use], given, environ).problems
     until = time.monotonic() + settings.run_timeout
     async with open_models(given, environ, models=[judged.model], until=until) as pool:
-        if not _has_error(problems):
+        if not has_error(problems):
             problems += opening_problems(await pool.prepare())
-        yield None if _has_error(problems) else pool
+        yield None if has_error(problems) else pool
 
 
 def _options(chosen: Chosen, judge: Judge) -> Options:
@@ -137,7 +137,3 @@ def _one_sided(labels: LabelSet) -> list[Problem]:
             file=labels.file,
         )
     ]
-
-
-def _has_error(problems: list[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -45,3 +46,8 @@ class Problem:
         inside = f" (at {self.path})" if self.path else ""
         hint = f"\n    {self.hint}" if self.hint else ""
         return f"{where}{self.severity.value} [{self.code}] {self.message}{inside}{hint}"
+
+
+def has_error(problems: Iterable[Problem]) -> bool:
+    """Whether one of them stops the run."""
+    return any(problem.severity is Severity.ERROR for problem in problems)

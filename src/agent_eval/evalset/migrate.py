@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.evalset.checks import check_cases
 from agent_eval.evalset.discovery import SUFFIXES
 from agent_eval.evalset.eval_files import EvalFile, read_eval_file
@@ -41,7 +41,7 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> lis
         (None, []) if initial_session is None else read_session(initial_session, initial_session.as_posix())
     )
     problems = [*wrong, *problems]
-    if document is None or _has_error(problems):
+    if document is None or has_error(problems):
         return problems
     file, wrong = read_eval_file(document, session=session)
     if file is None or file.eval_set is None:
@@ -55,10 +55,6 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> lis
     if initial_session is not None and not file.converted.single_case:
         problems.append(_unused(initial_session))
     return problems + _write(_named(file.eval_set, file.converted.single_case, old, new), new)
-
-
-def _has_error(problems: list[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _write(eval_set: EvalSet, new: Path) -> list[Problem]:
@@ -128,7 +124,7 @@ def _migrate_scenarios(
         converted=_Scenarios(eval_set=eval_set, single_case=False, places=tuple(places)),
     )
     problems += check_cases(file)
-    return problems if _has_error(problems) else problems + _write(eval_set, new)
+    return problems if has_error(problems) else problems + _write(eval_set, new)
 
 
 def _session_input(path: Path) -> tuple[SessionInput | None, list[Problem]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
 from agent_eval.criteria.packages import PackageFault
@@ -123,7 +123,7 @@ def make_plan(
     for file in files:
         wrong = _cannot_run(file, judge, recorded=agents.get(file.path) in recorded)
         problems += wrong
-        if any(problem.severity is Severity.ERROR for problem in wrong) or file.path not in agents:
+        if has_error(wrong) or file.path not in agents:
             continue
         functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
         gating = [_criterion(config, judge, without, functions) for config in file.config.criteria]
