@@ -83,3 +83,14 @@ async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
     assert failure.kind == "replay-miss"
     assert "(safety_v1 of f:x, run 2, sample 4)" in failure.message
     assert str(tmp_path) in failure.message
+
+
+async def test_preparing__waits_for_no_client_that_has_its_key() -> None:
+    with FakeGemini(good) as server:
+        async with pool_at(server) as pool:
+            assert await pool.prepare() == []
+            assert pool.concurrency(MODEL) is None, "it is still being opened"
+            assert (await pool.generate(ask())).value == {"verdict": "yes", "why": "because"}
+        async with pool_at(server) as pool:
+            await pool.prepare()
+    assert server.stats.requests == 1

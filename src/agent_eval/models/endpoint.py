@@ -42,6 +42,11 @@ class Endpoint:
     """Where Cloud Storage is instead, for the evaluation service's definitions; None: where it is for everybody."""
 
     @property
+    def proven_by_opening(self) -> bool:
+        """Whether its credentials can turn out not to work before anything is sent: they have to be asked for."""
+        return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval"}
+
+    @property
     def identity(self) -> str:
         """Equal for endpoints that give the same answers: part of what a cache entry is held to."""
         return " ".join(part for part in (self.provider.name, self.base_url, self.project, self.location) if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,6 +50,7 @@ class ModelPool:
         self._lanes: dict[str, Lane | ModelFailure] = {}
         self._clients: dict[str, Client] = {}
         self._opening = asyncio.Lock()
+        self._warming: asyncio.Task[None] | None = None
         self._replay = _cache(settings, settings.replay)
         self._cache = None if self._replay else _cache(settings, settings.cache)
         self.meter = Meter(settings.budget)
@@ -59,15 +61,24 @@ class ModelPool:
     async def prepare(self) -> list[ModelFailure]:
         """Opens the clients of all models that were named; nothing is sent to a model.
 
+        Only those whose credentials have to be tried are waited for. The others open while the caller goes on: their
+        libraries take as long to import as an agent takes to start.
+
         Returns:
             Why some can't be asked, each cause once.
         """
         found: dict[str, ModelFailure] = {}
+        later: list[str] = []
         for model in () if self._replay else self._models:
             try:
-                await self._lane(model)
+                if self._endpoint(model).proven_by_opening:
+                    await self._lane(model)
+                else:
+                    later.append(model)
             except ModelFailure as failure:
                 found.setdefault(failure.message, failure)
+        if later and self._warming is None:
+            self._warming = asyncio.create_task(self._open_all(later))
         return list(found.values())
 
     async def generate(self, request: ModelRequest) -> ModelReply:
@@ -110,6 +121,8 @@ class ModelPool:
 
     async def close(self) -> None:
         """Gives up connections."""
+        if self._warming is not None:
+            await asyncio.gather(self._warming, return_exceptions=True)  # Whoever asks meets it again.
         clients, self._clients = self._clients, {}
         self._lanes = {}
         for client in clients.values():
@@ -163,12 +176,20 @@ class ModelPool:
             raise ModelFailure(lane.kind, lane.message, lane.hint)
         return lane
 
-    async def _open(self, model: str) -> Lane:
+    async def _open_all(self, models: Iterable[str]) -> None:
+        for model in models:
+            with contextlib.suppress(ModelFailure):  # It is kept for whoever asks this model.
+                await self._lane(model)
+
+    def _endpoint(self, model: str) -> Endpoint:
         try:
             owner = key_owner(self._settings, self._models or (model,), self._environ)
         except ValueError as error:
             raise ModelFailure("invalid-request", f"{error}.") from error
-        endpoint = resolve(model, self._settings, self._environ, owner=owner)
+        return resolve(model, self._settings, self._environ, owner=owner)
+
+    async def _open(self, model: str) -> Lane:
+        endpoint = self._endpoint(model)
         price = price_of(endpoint, self._settings)
         if price is None and self._settings.budget.max_cost is not None:
             raise no_price(endpoint)
