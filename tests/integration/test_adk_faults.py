@@ -116,7 +116,7 @@ async def test_sigkill_from_outside(faulty: AdkAgent) -> None:
     os.kill(number, signal.SIGKILL)
     started = time.monotonic()
     error = await session
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert error.message == "The agent's process was killed by SIGKILL (signal 9)."
     assert "memory" in (error.hint or "")
 
@@ -133,7 +133,7 @@ async def test_a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
 async def test_an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
     started = time.monotonic()
     error = await failure(faulty, "loop", timeout=0.5)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 30
     assert (error.kind, error.collateral) == (FailureKind.DEADLINE, False)
     assert "while True:" in (error.traceback or "")
     assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
@@ -171,7 +171,7 @@ async def test_a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> No
     started = time.monotonic()
     invocation = await say(faulty, "flood:100000000")
     assert text_of(invocation.final_response) == "flood:100000000"
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
     error = await failure(faulty, "os._exit")
     assert "after the flood" in (error.log_tail or "")
     largest = max(logs.glob("faults-*.log"), key=lambda path: path.stat().st_size)

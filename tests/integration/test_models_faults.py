@@ -52,7 +52,7 @@ async def test_faults__a_hang_is_cut_off_and_repeated() -> None:
             begun = time.monotonic()
             reply = await pool.generate(ask())
     assert reply.calls == 2
-    assert 1.0 <= time.monotonic() - begun < 5
+    assert 1.0 <= time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
@@ -73,7 +73,7 @@ async def test_faults__retry_after_is_obeyed() -> None:
         async with pool_at(server) as pool:
             begun = time.monotonic()
             await pool.generate(ask())
-    assert 1.0 <= time.monotonic() - begun < 5
+    assert 1.0 <= time.monotonic() - begun < 20
 
 
 async def test_faults__the_delay_in_geminis_error_is_obeyed() -> None:
@@ -81,7 +81,7 @@ async def test_faults__the_delay_in_geminis_error_is_obeyed() -> None:
         async with pool_at(server) as pool:
             begun = time.monotonic()
             await pool.generate(ask())
-    assert 0.6 <= time.monotonic() - begun < 5
+    assert 0.6 <= time.monotonic() - begun < 20
 
 
 async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
@@ -90,7 +90,7 @@ async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
             begun = time.monotonic()
             failure = await failure_of(pool, ask())
     assert (failure.kind, "daily quota" in failure.message) == ("unavailable", True)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
 
 
 async def test_faults__a_used_up_quota_stops_all_who_ask() -> None:
@@ -160,7 +160,7 @@ async def test_deadline__of_a_question() -> None:
             failure = await failure_of(pool, ask())
             took = time.monotonic() - begun
     assert failure.kind == "deadline"
-    assert 0.4 < took < 5
+    assert 0.4 < took < 20
 
 
 async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
@@ -169,7 +169,7 @@ async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
         begun = time.monotonic()
         async with pool_at(server, settings, until=begun + 1.5) as pool:
             assert await votes(pool, 20) == {"deadline": 20}
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 20
     assert server.stats.requests == 2
 
 

@@ -104,7 +104,7 @@ async def test_openai__retry_after_and_repeats_are_ours() -> None:
             begun = time.monotonic()
             reply = await pool.generate(ask(model=MODEL))
     assert (reply.calls, len(server.calls), pool.meter.spent.calls) == (3, 3, 3)
-    assert 0.3 <= time.monotonic() - begun < 5
+    assert 0.3 <= time.monotonic() - begun < 20
 
 
 async def test_openai__a_hang_is_cut_off() -> None:

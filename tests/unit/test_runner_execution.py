@@ -57,7 +57,7 @@ async def test_a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
 
 
 async def test_a_turn_that_takes_too_long(tmp_path: Path) -> None:
-    reports = await run(tmp_path, [planned("hangs", "fine", "hang"), planned("good")], turn_timeout=0.05)
+    reports = await run(tmp_path, [planned("hangs", "fine", "hang"), planned("good")], turn_timeout=0.4)
     assert statuses(reports) == {"hangs": "failed", "good": "passed"}
     error = reports[0].runs[0].error
     assert error is not None
@@ -78,19 +78,19 @@ async def test_a_case_that_takes_too_long(tmp_path: Path) -> None:
 async def test_a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
     begun = time.monotonic()
     reports = await run(tmp_path, [planned("hangs", "hang")], turn_timeout=60, case_timeout=0.1)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     assert statuses(reports) == {"hangs": "failed"}
 
 
 async def test_the_run_takes_too_long(tmp_path: Path) -> None:
     begun = time.monotonic()
     cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
-    reports = await run(tmp_path, cases, run_timeout=0.2, concurrency=1)
-    assert time.monotonic() - begun < 3
+    reports = await run(tmp_path, cases, run_timeout=0.6, concurrency=1)
+    assert time.monotonic() - begun < 10
     assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
     reason = reports[2].reason
     assert reason is not None
-    assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.2 s)")
+    assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.6 s)")
 
 
 async def test_a_long_message_is_cut(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
     begun = time.monotonic()
     reports = await run(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=2)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
     found = statuses(reports)
     assert found.pop("bad") == "failed"
     assert set(found.values()) == {"not_run"}
@@ -226,12 +226,12 @@ async def test_progress_counts_every_run(tmp_path: Path) -> None:
 async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
     cases = [planned("good"), planned("bad", "raise"), planned("world", "outage"), planned("hangs", "hang")]
     first = execution(tmp_path, cases)
-    asyncio.get_running_loop().call_later(0.1, first.stop.set)
+    asyncio.get_running_loop().call_later(0.5, first.stop.set)
     earlier = statuses(await first.run())
     first.journal.close()
     assert earlier == {"good": "passed", "bad": "failed", "world": "errored", "hangs": "not_run"}
     agent = EchoAgent()
-    again = execution(tmp_path, cases, agents={"agent": agent}, resume=True, turn_timeout=0.05)
+    again = execution(tmp_path, cases, agents={"agent": agent}, resume=True, turn_timeout=0.4)
     later = await again.run()
     again.journal.close()
     assert sorted(one.eval_id for one in agent.opened) == ["hangs", "world"]
