@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import re
 
 import pytest
@@ -8,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
 from rich.cells import cell_len
-from rich.console import Console
 
-from agent_eval.report.console import console, print_report
+from agent_eval.report.console import console
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import ProblemReport, Reason, TurnEvidence
 
@@ -70,12 +68,6 @@ def test_console__a_dozen_failures_stay_readable() -> None:
     shown = [one.eval_id for one in cases[:12]]
     assert all(name in text for name in shown)
     assert len(text.splitlines()) < 170
-
-
-def test_print_report__writes_to_a_console_of_the_caller() -> None:
-    target = Console(file=io.StringIO(), width=100, record=True)
-    print_report(failed(), target)
-    assert "thermostat_in_bedroom" in target.export_svg()
 
 
 @settings(max_examples=100, deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
 from agent_eval.report.digest import place, why
 from agent_eval.report.standing import Against
-from agent_eval.report.styling import mark, styled
+from agent_eval.report.styling import mark, printed, styled
 from agent_eval.results.report import CaseReport, RunReport
 
 if TYPE_CHECKING:
@@ -28,24 +27,7 @@ def comparison_text(report: RunReport, *, width: int = 100, color: bool = False)
         width: Columns of the terminal, at least 40.
         color: Whether to write ANSI colours.
     """
-    from rich.console import Console
-
-    target = Console(
-        file=io.StringIO(),
-        width=max(width, 40),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        legacy_windows=False,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        _environ={},
-    )
-    for block in _blocks(report, standing.against(report)):
-        target.print(block, crop=False)
-    assert isinstance(target.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in target.file.getvalue().splitlines()) + "\n"
+    return printed(_blocks(report, standing.against(report)), width=width, color=color)
 
 
 def _blocks(report: RunReport, known: Against) -> Iterator[RenderableType]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,11 +24,11 @@ from agent_eval.report.escape import EMPTY, visible
 from agent_eval.report.numbers import score_text
 from agent_eval.report.overview import overview
 from agent_eval.report.standing import Against
-from agent_eval.report.styling import mark, plain, styled
+from agent_eval.report.styling import mark, plain, printed, styled
 from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -64,29 +63,7 @@ def console(report: RunReport, *, width: int = 100, color: bool = False, files: 
     Returns:
         Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
     """
-    from rich.console import Console
-
-    target = Console(
-        file=io.StringIO(),
-        width=max(width, 40),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        legacy_windows=False,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        _environ={},
-    )
-    print_report(report, target, files=files)
-    assert isinstance(target.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in target.file.getvalue().splitlines()) + "\n"
-
-
-def print_report(report: RunReport, target: Console, *, files: Mapping[str, str] | None = None) -> None:
-    """Prints the result to a console of rich's; see `console`."""
-    for block in _blocks(report, files or {}):
-        target.print(block, crop=False)
+    return printed(_blocks(report, files or {}), width=width, color=color)
 
 
 def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agent_eval.report.escape import folded, visible, without_commands
 from agent_eval.results.report import CaseReport
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
 Part = tuple[str, str] | str
@@ -44,3 +46,25 @@ def mark(case: CaseReport) -> tuple[str, str]:
     """The sign of a case, with a blank."""
     sign, style = MARKS[case.status]
     return sign + " ", style
+
+
+def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str:
+    """What a terminal of `width` columns (at least 40) shows, whatever terminal we run on; ends with a line break."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    target = Console(
+        file=file,
+        width=max(width, 40),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        _environ={},
+    )
+    for block in blocks:
+        target.print(block, crop=False)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
