@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
@@ -19,9 +18,6 @@ from agent_eval.core.text import harmless
 from agent_eval.gate.policy import Policy
 from agent_eval.options import BY_INPUT, SETTINGS, Setting
 from agent_eval.settings import Settings, read_settings
-
-if TYPE_CHECKING:
-    pass
 
 _FINDING = ("include", "exclude", "config", "initial-session")
 _CHOOSING = (*_FINDING, "agent")
@@ -271,11 +267,13 @@ def _plan(given: argparse.Namespace) -> int:
         _list(problems)
         return 2
     from agent_eval.evalset.render import render_text
-    from agent_eval.pipeline import find
+    from agent_eval.pipeline import find, policy_problems
     from agent_eval.planning import make_report
     from agent_eval.planning import render_text as render_plan
 
-    report, found = make_report(settings, os.environ, *find(settings))
+    suite, choices = find(settings)
+    report, found = make_report(settings, os.environ, suite, choices)
+    found += policy_problems(settings, suite)
     if told := render_text([*problems, *found]):
         _say(told.rstrip())
     if has_error(found):

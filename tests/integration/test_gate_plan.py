@@ -196,3 +196,13 @@ def test_the_examples_ask_no_judge(repository: Repository, example: str) -> None
     told = json.loads(done.out)
     assert (done.code, told["calls"], told["models"]) == (0, {"least": 0, "most": 0}, [])
     assert told["turns"]["least"] == told["turns"]["most"] > 0
+
+
+def test_a_policy_for_cases_that_are_not_there__is_told_before_the_run(repository: Repository) -> None:
+    judged(repository, samples=1)
+    (repository.root / "agent-eval.toml").write_text('[[policy]]\ncases = ["weather*"]\nblocking = false\n', "utf-8")
+
+    done = repository.gate("plan", "evals", "--agent", "recorded:answers.json", environment=NO_KEYS)
+
+    assert (done.code, done.out) == (2, "")
+    assert "agent-eval.toml\n  1: error [policy-matches-nothing] `weather*`" in done.err
