@@ -198,7 +198,7 @@ def render_toml(report: FlakyReport, *, today: date, owner: str = "", days: int 
 
 
 def _causes(one: Proposal) -> str:
-    causes = [f"{name} was too low {_times(count)}" for name, count in one.metrics.items()]
+    causes = [f"{name} missed its threshold {_times(count)}" for name, count in one.metrics.items()]
     causes += [f"the agent broke {_times(one.agent_errors)}"] if one.agent_errors else []
     return f"; {', '.join(causes)}" if causes else ""
 

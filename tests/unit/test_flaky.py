@@ -97,7 +97,7 @@ def test_the_toml(tmp_path: Path) -> None:
         "# Broken rather than flaky, it never passed: evals/home.test.json:broken\n"
         "# These are more than 10% of the cases: mend some, or raise max-quarantined.\n"
         "\n"
-        "# 4 of 10 runs failed (17% to 69% at 95%) since 00000004; response_match_score was too low 4 times\n"
+        "# 4 of 10 runs failed (17% to 69% at 95%) since 00000004; response_match_score missed its threshold 4 times\n"
         "[[quarantine]]\n"
         'case = "evals/home.test.json:flaky"\n'
         'reason = "flaky: 4 of 10 runs failed since 00000004"\n'

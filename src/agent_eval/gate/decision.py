@@ -27,11 +27,13 @@ class MetricRule:
     """How one metric gates."""
 
     max_drop: float = 0.0
-    """Tolerance in points of the score, 0 to 1: a smaller drop than this never blocks."""
+    """Tolerance in the score's own unit, 0 or more: a smaller drop than this never blocks."""
     blocking: bool = True
     """False: tested and told, never a reason to fail."""
     alpha: float | None = None
     """An error rate of its own; None shares `Rules.alpha` with the other metrics."""
+    direction: Literal["higher", "lower"] = "higher"
+    """Which way is better. Where it is `lower` the values of the series have the other sign; the words turn it back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,8 @@ class SuiteTest:
     cases: int
     """Cases with runs on both sides."""
     drop: float | None
-    """Mean over the cases of base minus head."""
+    """Mean over the cases of how much worse the head is, in the score's own unit: base minus head, or head minus base
+    where lower is better."""
     interval: tuple[float, float] | None
     """95%, clustered by case."""
     p_value: float | None
@@ -146,6 +149,8 @@ class SuiteTest:
     minimum_detectable_drop: float | None
     """The smallest drop of all cases that this run would have seen four times out of five."""
     blocking: bool
+    direction: Literal["higher", "lower"] = "higher"
+    """Which way is better."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from agent_eval.gate.stored_runs import (
     PassRules,
     StoredRun,
     judged,
+    judged_alike,
     outcome_of,
     rules_of,
     scores_by_run,
@@ -112,15 +113,15 @@ def gather(
     """
     comparable = comparable_cases(cases, base)
     reader = PolicyReader(policy)
-    judged_alike = dataclasses.replace(policy, quarantine=())
+    unheld = dataclasses.replace(policy, quarantine=())
     more, base_more = (
-        _by_id(apply_policy(list(extra), judged_alike, min_pass_rate=0.0))
-        for extra in (confirmations, base_confirmations)
+        _by_id(apply_policy(list(extra), unheld, min_pass_rate=0.0)) for extra in (confirmations, base_confirmations)
     )
     there = {case.case_id: case for case in base.cases} if base is not None else {}
     evidence: list[CaseEvidence] = []
     defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
     exceptions: dict[str, dict[str, MetricRule]] = {}
+    lower = _better_when_lower(cases, base)
     for case in cases:
         known = comparable.get(case.case_id)
         if base is None or known is None or case.status in {"quarantined", "not_run"}:
@@ -142,11 +143,14 @@ def gather(
         for metric in case.metrics:
             wanted = reader.metric(metric.name, entries)
             if wanted.named:
-                series = sides.scores((metric.name, metric.fingerprint), _sign(metric.name, wanted), metric.threshold)
+                direction = wanted.direction or ("lower" if metric.name in lower else "higher")
+                sign = -1.0 if direction == "lower" else 1.0
+                series = sides.scores((metric.name, metric.fingerprint), sign, metric.threshold)
                 if series.head_screen and (series.base or series.base_screen):
                     metrics[metric.name] = series
-                    relative = series if metric.threshold is None else None
-                    own[metric.name] = _rule(wanted, relative, reader.blocks(entries))
+                    costs = metric.threshold is None or metric.name in INFORMATIONAL_METRICS
+                    rule = _rule(wanted, series if costs else None, reader.blocks(entries))
+                    own[metric.name] = dataclasses.replace(rule, direction=direction)
         evidence.append(CaseEvidence(case_id=case.case_id, metrics=metrics))
         # Nothing but pass or fail has a default: a metric is tested where an entry names it.
         if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
@@ -169,10 +173,15 @@ def _rule(wanted: MetricPolicy, relative_to: Series | None, blocks: bool) -> Met
     return MetricRule(max_drop=drop, blocking=wanted.blocking and blocks, alpha=wanted.alpha)
 
 
-def _sign(name: str, wanted: MetricPolicy) -> float:
-    """-1 for what is better when it is lower, as all that costs is unless the policy says otherwise."""
-    default = "lower" if name in INFORMATIONAL_METRICS else "higher"
-    return -1.0 if (wanted.direction or default) == "lower" else 1.0
+def _better_when_lower(cases: Iterable[CaseReport], base: HistoryReport | None) -> set[str]:
+    """The metrics that are better when they are lower: all that costs, and custom ones that pass that way somewhere.
+
+    A single case need not show it: a score on its threshold passes either way.
+    """
+    found = {metric.name for case in cases for metric in case.metrics if metric.direction == "lower"}
+    if base is not None:
+        found |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
+    return found | set(INFORMATIONAL_METRICS)
 
 
 def _by_id(cases: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
@@ -187,7 +196,7 @@ def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list
     found: dict[int, StoredRun] = {}
     for part in parts:
         scores = scores_by_run(part)
-        as_judged = rules_of(part) == rules
+        as_judged = judged_alike(rules_of(part), rules)
         for run in part.runs:
             own = scores.get(run.run, {})
             outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None

@@ -104,7 +104,7 @@ class MetricTable:
         row.head += head.score
         row.base += base.score
         if pair.head.status == pair.base.status == "passed" and head.threshold is not None:
-            drop = base.score - head.score
+            drop = head.score - base.score if head.direction == "lower" else base.score - head.score
             if drop > _SAME:
                 self._dropped.append((drop, pair.head, head, base.score))
         return fate

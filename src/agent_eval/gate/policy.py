@@ -36,8 +36,8 @@ class PolicyEntry:
     threshold: float | None = None
     """What the mean score must reach, instead of the threshold of test_config.json."""
     max_drop: float | None = None
-    """A drop from the base up to this size never blocks: points of the score, 0 to 1; for a metric without a
-    threshold the share of its base, e.g. 0.2 for a fifth."""
+    """A drop from the base up to this size never blocks: in the score's own unit, 0 to 1; for tokens, calls and seconds
+    the share of their base, e.g. 0.2 for a fifth."""
     alpha: float | None = None
     """How often it may fail a pull request that changed nothing, above 0 and below 1."""
     blocking: bool | None = None

@@ -60,20 +60,20 @@ def _second_look(judged: Sequence[Judged], budget: Budget) -> Runs | None:
 
 def _families(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> list[Family]:
     defaults = rules.metrics or {PASS: MetricRule()}
-    families: dict[tuple[str, float | None, bool], Family] = {}
+    families: dict[tuple[str, float | None, bool, str], Family] = {}
     for case in evidence:
         own = rules.cases.get(case.case_id, {})
         for metric, series in case.metrics.items():
             rule = own.get(metric) or defaults.get(metric)
             if rule is None:
                 continue
-            key = (metric, rule.alpha, rule.blocking)
+            key = (metric, rule.alpha, rule.blocking, rule.direction)
             family = families.get(key)
             if family is None:
                 family = families[key] = Family(metric=metric, rule=rule, rules=rules, budget=budget)
             family.add(case.case_id, series, rule.max_drop)
     # The cases' own verdict first, then by name.
-    return [families[key] for key in sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, key[2]))]
+    return [families[key] for key in sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))]
 
 
 def _wanted(judged: Sequence[Judged]) -> dict[str, tuple[float, int, int]]:

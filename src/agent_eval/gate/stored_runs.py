@@ -111,7 +111,19 @@ def _judged_anew(run: StoredRun, rules: PassRules) -> StoredRun:
 def judged(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
     """A case's stored runs as these rules judge them, oldest first."""
     runs = stored_runs(history, case)
-    return runs if stored_rules(history, case) == rules else [_judged_anew(run, rules) for run in runs]
+    return runs if judged_alike(stored_rules(history, case), rules) else [_judged_anew(run, rules) for run in runs]
+
+
+def judged_alike(own: PassRules, rules: PassRules) -> bool:
+    """Whether what was judged by `own` is as good as judged by `rules`.
+
+    `higher` may only mean that no score has shown the direction: one on its threshold passes either way. A custom
+    metric that then fails above it is one of those that are better when they are lower, and knew that itself.
+    """
+    return own.keys() == rules.keys() and all(
+        own[key].threshold == rule.threshold and rule.direction in {own[key].direction, "higher"}
+        for key, rule in rules.items()
+    )
 
 
 def scores_by_run(case: CaseReport) -> dict[int, dict[MetricKey, float]]:

@@ -97,8 +97,8 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
                 word=word,
                 blocking=family.rule.blocking and (threshold or index in named),
                 evidence=_evidence(family, head, base, again=word not in _SHOWN and bool(series.head_confirm)),
-                head_mean=_mean(head),
-                base_mean=_mean(base),
+                head_mean=_told_mean(family, head),
+                base_mean=_told_mean(family, base),
                 p_value=suspect.p_value if suspect is not None and index in judged.case_p else better.get(index),
                 p_adjusted=judged.case_p.get(index),
                 by="threshold" if threshold else "comparison",
@@ -165,12 +165,23 @@ def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, a
     if family.binary:
         now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
         return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
-    now = f"{_mean(head) or 0:.2f} now ({plural(len(head), 'run')})"
-    return f"{now}, {_mean(base):.2f} on base ({plural(len(base), 'run')})" if base else f"{now}, no run on base"
+    now = f"{_score(_told_mean(family, head) or 0.0)} now ({plural(len(head), 'run')})"
+    if not base:
+        return f"{now}, no run on base"
+    return f"{now}, {_score(_told_mean(family, base) or 0.0)} on base ({plural(len(base), 'run')})"
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return fsum(values) / len(values) if values else None
+def _told_mean(family: Family, values: Sequence[float]) -> float | None:
+    """The mean as people know it: what is better when it is lower is counted with the other sign."""
+    if not values:
+        return None
+    mean = fsum(values) / len(values)
+    return -mean if family.rule.direction == "lower" else mean
+
+
+def _score(value: float) -> str:
+    """`0.83`, `4.20`; `1,500` of what is counted in hundreds."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
@@ -233,10 +244,12 @@ def _beyond(judged: Judged, suite: SuiteTest) -> bool:
 
 
 def suite_words(suite: SuiteTest) -> str:
-    """E.g. "7.3 points lower over 30 cases (p = 0.004)"."""
-    points = 100 * (suite.drop or 0.0)
+    """E.g. "7.3 points lower over 30 cases (p = 0.004)"; scores, whatever their scale, in their own unit."""
+    drop = suite.drop or 0.0
+    much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
+    way = "higher" if suite.direction == "lower" else "lower"
     p_value = min(value for value in (suite.p_value, suite.p_again, 1.0) if value is not None)
-    return f"{points:.1f} points lower over {plural(suite.cases, 'case')} (p = {p_value:.2g})"
+    return f"{much} {way} over {plural(suite.cases, 'case')} (p = {p_value:.2g})"
 
 
 def _names(cases: Sequence[CaseDecision]) -> str:
@@ -262,6 +275,7 @@ def _suite(judged: Judged) -> SuiteTest:
         p_adjusted=judged.adjusted,
         minimum_detectable_drop=_detectable(judged, pairs),
         blocking=family.rule.blocking,
+        direction=family.rule.direction,
     )
 
 

@@ -89,9 +89,11 @@ def _suite_line(suite: SuiteTestReport) -> str:
 
 
 def _suite_parts(suite: SuiteTestReport) -> Iterator[str]:
+    worse = "rise" if suite.direction == "lower" else "drop"
     if suite.drop is not None:
         interval = "" if suite.interval is None else f" (95%: {suite.interval[0]:.3f} to {suite.interval[1]:.3f})"
-        yield f"mean change {delta_text(-suite.drop)}, a drop of {suite.drop:.3f}{interval}"
+        change = suite.drop if suite.direction == "lower" else -suite.drop
+        yield f"mean change {delta_text(change)}, a {worse} of {suite.drop:.3f}{interval}"
     tests: Mapping[str, float | None] = {
         "p of the screening": suite.p_value,
         "p of the second look": suite.p_again,
@@ -100,6 +102,6 @@ def _suite_parts(suite: SuiteTestReport) -> Iterator[str]:
     }
     yield from (f"{name} {_p(value)}" for name, value in tests.items() if value is not None)
     if suite.minimum_detectable_drop is not None:
-        yield f"a drop of {suite.minimum_detectable_drop:.3f} would have been seen 4 times out of 5"
+        yield f"a {worse} of {suite.minimum_detectable_drop:.3f} would have been seen 4 times out of 5"
     if suite.drop is None and suite.p_value is None:
         yield "nothing to compare"

@@ -47,7 +47,7 @@ class SuiteTestReport(WireModel):
     metric: str
     cases: int
     drop: float | None = None
-    """Mean over the cases of base minus head."""
+    """Mean over the cases of how much worse the head is: base minus head, or head minus base if lower is better."""
     interval: tuple[float, float] | None = None
     """95%, clustered by case."""
     p_value: float | None = None
@@ -61,6 +61,8 @@ class SuiteTestReport(WireModel):
     minimum_detectable_drop: float | None = None
     """The smallest drop of all cases that this run would have seen four times out of five."""
     blocking: bool = False
+    direction: Literal["higher", "lower"] = Field(default="higher", exclude_if=lambda value: value == "higher")
+    """Which way is better; where it is `lower`, a drop is a rise."""
 
 
 class DecisionReport(WireModel):

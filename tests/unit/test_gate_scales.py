@@ -1,0 +1,186 @@
+"""Scores from 1 to 5, costs, and what is better when it is lower: from the reports to the words, through everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from history_samples import FILE, SCORE, TOKENS, case, report
+
+from agent_eval.against_base import told_decision
+from agent_eval.gate.comparison import compare
+from agent_eval.gate.decision import Budget, Decision
+from agent_eval.gate.gathering import gather
+from agent_eval.gate.history import extend
+from agent_eval.gate.rejudging import apply_policy
+from agent_eval.gate.sequential import next_step
+from agent_eval.policy_file import policy_of
+from agent_eval.report.words import suite_lines
+from agent_eval.results.decision import DecisionReport
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.merge import merge
+from agent_eval.results.report import CaseReport, RunScore
+
+NAMES = [f"c{number}" for number in range(6)]
+FIVE = "response_evaluation_score"
+Make = Callable[[str, float, int], CaseReport]
+
+
+def five(name: str, score: float, run: int) -> CaseReport:
+    """A score from 1 to 5 that a model gave."""
+    return case(name, scores=[score], metric=FIVE, threshold=3.0, first_run=run)
+
+
+def tokens(name: str, count: float, run: int) -> CaseReport:
+    return case(name, "1", tokens=[count], first_run=run)
+
+
+def faults(name: str, count: float, run: int) -> CaseReport:
+    """A custom metric that itself says that it passes with at most two faults."""
+    made = case(name, "1", first_run=run)
+    passed = count <= 2
+    status = "passed" if passed else "failed"
+    metric = made.metrics[0].model_copy(
+        update={"name": "faults", "threshold": 2.0, "runs": [RunScore(run=run, score=count, status=status)]}
+    )
+    runs = [made.runs[0].model_copy(update={"status": status})]
+    [merged] = merge([made.model_copy(update={"metrics": [metric], "runs": runs})], min_pass_rate=1.0)
+    return merged
+
+
+def history(make: Make, base: Sequence[float]) -> HistoryReport:
+    """Each case gave these values on the base, a day each, in an order of its own."""
+    known = None
+    for day in range(len(base)):
+        known = extend(
+            known, report(*(make(name, base[(day + at) % len(base)], 0) for at, name in enumerate(NAMES)), day=day)
+        )
+    assert known is not None
+    return known
+
+
+def decided(make: Make, base: Sequence[float], head: float | dict[str, float], text: str) -> DecisionReport:
+    """What the gate says of a head that always gives these values; the base's newest value for cases not named."""
+    policy, problems = policy_of(text)
+    assert problems == []
+    known = history(make, base)
+    values = {name: head.get(name, base[-1]) if isinstance(head, dict) else head for name in NAMES}
+    cases = apply_policy([make(name, value, 0) for name, value in values.items()], policy, min_pass_rate=1.0)
+    more: list[CaseReport] = []
+    for _ in range(20):
+        found = gather(cases, known, policy, num_runs=1, confirmations=more)
+        step = next_step(found.evidence, found.rules, Budget(extra_runs=100 - len(more)))
+        if isinstance(step, Decision):
+            return told_decision(step, policy.alpha)
+        for case_id, count in step.head.items():
+            name = case_id.removeprefix(f"{FILE}:")
+            more += [make(name, values[name], len(more) + 1 + at) for at in range(count)]
+    raise AssertionError("it never decides")
+
+
+def entry(metric: str, says: str) -> str:
+    return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
+
+
+FIVES = [4.5, 4.0, 4.8, 4.3, 4.6, 4.4, 4.1, 4.7, 4.2, 4.4]
+COUNTS = [1000.0, 1100.0, 900.0, 1050.0, 950.0, 1020.0, 980.0, 1010.0, 990.0, 1000.0]
+FEW = [1.0, 1.2, 0.9, 1.1, 1.0, 0.8, 1.0, 1.2, 0.9, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "base", "head", "text", "outcome"),
+    [
+        (five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"), "failed"),
+        (five, FIVES, 3.2, "", "passed"),
+        (five, FIVES, 4.0, entry(FIVE, "max-drop = 0.5"), "passed"),
+        (five, FIVES, 5.0, entry(FIVE, "max-drop = 0"), "passed"),
+        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"), "failed"),
+        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2"), "passed"),
+        (tokens, COUNTS, 1150.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "passed"),
+        (tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2\nthreshold = 2000"), "failed"),
+        (tokens, COUNTS, 500.0, entry(TOKENS, "max-drop = 0"), "passed"),
+        (tokens, COUNTS, 500.0, entry(TOKENS, 'direction = "higher"'), "failed"),
+        (faults, FEW, 1.9, entry("faults", "max-drop = 0.1"), "failed"),
+        (faults, FEW, 1.1, entry("faults", "max-drop = 0.2"), "passed"),
+        (faults, FEW, 0.1, entry("faults", "max-drop = 0.1"), "passed"),
+        (faults, FEW, 0.1, entry("faults", 'direction = "higher"'), "failed"),
+    ],
+)
+def test_the_right_side_and_the_right_scale(
+    make: Make, base: Sequence[float], head: float, text: str, outcome: str
+) -> None:
+    assert decided(make, base, head, text).outcome == outcome
+
+
+def test_one_case_of_many_that_costs_more() -> None:
+    found = decided(tokens, COUNTS, {"c0": 2500.0}, entry(TOKENS, "max-drop = 0.1"))
+
+    [told] = [one for one in found.cases if one.metric == TOKENS]
+    assert (told.case_id, told.word, told.blocking) == (f"{FILE}:c0", "worse", True)
+    assert told.evidence == "2,500 now (6 runs), 1,000 on base (10 runs)"
+    assert (told.head_mean, told.base_mean) == (2500.0, 1000.0)
+
+
+def test_one_case_of_many_whose_score_falls() -> None:
+    found = decided(five, FIVES, {"c0": 1.5}, entry(FIVE, "max-drop = 0.5"))
+
+    [told] = [one for one in found.cases if one.metric == FIVE and one.blocking]
+    assert (told.case_id, told.word) == (f"{FILE}:c0", "worse")
+    assert told.evidence == "1.50 now (15 runs), 4.40 on base (10 runs)"
+
+
+def test_a_suite_is_told_in_the_scores_own_unit() -> None:
+    scores = decided(five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"))
+    counts = decided(tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"))
+
+    assert [one.message.partition(" (p")[0] for one in (*scores.reasons, *counts.reasons)] == [
+        f"The suite as a whole got worse in {FIVE}: 1.20 lower over 6 cases",
+        f"The suite as a whole got worse in {TOKENS}: 500 higher over 6 cases",
+    ]
+    assert [line.partition(" (95%")[0] for line in (suite_lines(scores)[1], suite_lines(counts)[1])] == [
+        f"{FIVE} over 6 cases: mean change \N{MINUS SIGN}1.20, a drop of 1.200",
+        f"{TOKENS} over 6 cases: mean change +500.00, a rise of 500.000",
+    ]
+
+
+def test_a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
+    # Two faults pass and don't show that three would fail; without that, three of two would be thought to pass.
+    known = None
+    for day, count in enumerate([2.0, 3.0, 2.0, 2.0]):
+        known = extend(known, report(faults("c0", count, 0), day=day))
+    assert known is not None
+    assert known.cases[0].outcomes == "1011"
+
+    found = gather(
+        [faults("c0", 2.0, 0)],
+        known,
+        policy_of("")[0],
+        num_runs=1,
+        confirmations=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)],
+    )
+    [evidence] = found.evidence
+    assert evidence.metrics["pass"].base == (1.0, 0.0, 1.0, 1.0)
+    assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
+
+
+def test_another_threshold_judges_what_is_better_when_lower_anew() -> None:
+    known = extend(None, report(faults("c0", 1.0, 0)))
+    assert known.rules[0][0].direction == "lower"
+    stricter = faults("c0", 3.0, 0)
+    stricter.metrics[0].threshold = 0.5
+    [evidence] = gather([stricter], known, policy_of("")[0], num_runs=1).evidence
+    assert evidence.metrics["pass"].base == (0.0,)
+
+
+def test_a_lower_score_that_is_better_is_no_drop() -> None:
+    base, head = report(faults("a", 1.0, 0), faults("b", 1.0, 0)), report(faults("a", 0.0, 0), faults("b", 1.5, 0))
+    assert [drop.eval_id for drop in compare(head, base).drops] == ["b"]
+
+
+def test_a_tolerance_of_zero_to_one_scores_is_as_it_was() -> None:
+    def scored(name: str, score: float, run: int) -> CaseReport:
+        return case(name, scores=[score], first_run=run)
+
+    steady = [0.9, 0.88, 0.92, 0.9, 0.91, 0.89, 0.9, 0.9, 0.91, 0.9]
+    assert decided(scored, steady, 0.7, entry(SCORE, "max-drop = 0.05")).outcome == "failed"
+    assert decided(scored, steady, 0.87, entry(SCORE, "max-drop = 0.05")).outcome == "passed"
