@@ -145,11 +145,39 @@ def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus,
 
 def test_comment_markdown__says_where_the_baseline_is_from() -> None:
     page = rendered(comment("fine"))
-    assert (
-        "The base's results are those of main at b45e0ff. (its run, commit b45e0ff, recorded 2026-09-20)"
-        in page.open.replace("\u200b", "")
+    assert "The base's results are those of main at b45e0ff (its run, recorded 2026-09-20)." in page.open.replace(
+        "\u200b", ""
     )
     assert f"{SERVER}/example/repo/actions/runs/1234000" in page.links
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Those of b.json on main at 1111111, recorded for b45e0ff.", "recorded for b45e0ff (its run)."),
+        ("The agent of main at b45e0ff was run again.", "main at b45e0ff (its run) was run again."),
+        ("Nobody names it.", "Nobody names it (commit b45e0ff, its run)."),
+        ("![x at b45e0ff](y) @z ` at b45e0ff", "![x at b45e0ff (its run)](y) @z ` at b45e0ff"),
+        ("", "(commit b45e0ff, its run)."),
+    ],
+)
+def test_comment_markdown__names_the_commit_of_the_baseline_once(message: str, told: str) -> None:
+    baseline = FOUND.model_copy(update={"message": message, "recorded_at": None})
+    one = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
+    page = nothing_of_theirs(comment_markdown(one, links=LINKS), f"{SERVER}/example/repo/")
+    assert told in page.open.replace("\u200b", "")
+    assert page.links.count(f"{SERVER}/example/repo/commit/{FOUND.commit}") == 1
+
+
+def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
+    message = (
+        "The token may not read the runs of .github/workflows/evals.yml: GET /repos/octo-org/octo-repo/actions/"
+        "workflows/evals.yml/runs: GitHub answered 403 (Resource not accessible by integration). Add `actions: read` "
+        "to the job's `permissions`."
+    )
+    one = pull_request("passed", fine_cases(), baseline=BaselineReport(status="fetch-failed", message=message))
+    for text in (comment_markdown(one, warnings=[message]), summary_markdown(one, warnings=[message])):
+        assert rendered(text).open.replace("\u200b", "").count(message) == 2
 
 
 @pytest.mark.parametrize(

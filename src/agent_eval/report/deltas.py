@@ -96,11 +96,13 @@ def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
     counts = count(comparison)
     judged = totals.passed + totals.failed
     compared = comparison.unchanged + counts["newly_failing"] + counts["fixed"] + counts["still_failing"]
+    change = points_text(rate.delta)
+    decimals = int("." in change)  # So that the three add up.
     return DeltaRow(
         name=None,
-        now=percent_text(totals.pass_rate if rate.delta is None else rate.head),
-        base=percent_text(rate.base),
-        change=points_text(rate.delta),
+        now=percent_text(totals.pass_rate if rate.delta is None else rate.head, decimals=decimals),
+        base=percent_text(rate.base, decimals=decimals),
+        change=change,
         failed=totals.failed,
         note=f"over the {compared:,} of {judged:,} that can be compared" if compared < judged and rate.base is not None
         else "",

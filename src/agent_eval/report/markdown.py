@@ -54,11 +54,15 @@ class Detail:
     turns: int
     """Turns of a metric."""
     name: int = 200
-    """Length of a name, a message and a line of why."""
+    """Length of a name and of a line of why; a message may have three times that."""
 
     def cut(self, value: str) -> str:
         """The text in the length of a name."""
         return shorten(value, max(self.name, 60))
+
+    def tell(self, value: str) -> str:
+        """A message of ours, which says what to do only at its end: more room than a name."""
+        return shorten(value, 3 * max(self.name, 60))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +204,8 @@ def problem_views(
         {
             "severity": problem.severity,
             "code": problem.code,
-            "message": detail.cut(problem.message),
-            "hint": detail.cut(problem.hint) if problem.hint else "",
+            "message": detail.tell(problem.message),
+            "hint": detail.tell(problem.hint) if problem.hint else "",
             "place": place(problem.file, problem.line, source_url) if problem.file else Markup(""),
         }
         for problem in ordered[: detail.listed]

@@ -102,11 +102,11 @@ def threshold_text(value: float | None, *, at_most: bool = False) -> str:
     return NO_SCORE if value is None else _exact(value, 2)
 
 
-def percent_text(value: float | None) -> str:
+def percent_text(value: float | None, *, decimals: int = 0) -> str:
     """A share between 0 and 1 as a percentage: `100%` and `0%` are exact, everything else is between them."""
     if value is None:
         return NO_SCORE
-    return _honest(value * 100, decimals=0, anchors=(0.0, 100.0)) + "%"
+    return _honest(value * 100, decimals=decimals, anchors=(0.0, 100.0)).removesuffix(".0") + "%"
 
 
 def count_text(value: float | None) -> str:

@@ -76,7 +76,7 @@ def numbers_view(report: RunReport, known: Against, detail: Detail) -> dict[str,
         "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
         "means": [row for row in means if row.gates][:most],
         "informational": [] if compared else [row for row in means if not row.gates][: min(detail.listed, 20)],
-        "notes": [detail.cut(note) for note in comparison.notes[: detail.listed]] if comparison is not None else [],
+        "notes": [detail.tell(note) for note in comparison.notes[: detail.listed]] if comparison is not None else [],
     }
 
 
@@ -90,10 +90,14 @@ def explained(
     ]
 
 
+_HEADINGS = {standing.TAGS["newly_failing"], standing.TAGS["still_failing"]}
+"""What the heading above a case says already."""
+
+
 def told(case: CaseReport, known: Against) -> Told:
     """What is known of a case beside its own report."""
     word, evidence = standing.tag(case, known)
-    if not known.decided and word == standing.TAGS["newly_failing"]:  # The heading above it says so.
+    if not known.decided and word in _HEADINGS:
         word = ""
     return Told(tag=word, evidence=evidence, base=standing.base_scores(known.changes.get(case.case_id)))
 
@@ -181,20 +185,28 @@ _SOURCES: Mapping[str, str] = {"artifact": "Artifact", "file": "Committed file",
 
 
 def _provenance(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:
-    steps = [(_SOURCES[step.source], detail.cut(step.message)) for step in baseline.steps[: min(detail.listed, 10)]]
+    steps = [(_SOURCES[step.source], detail.tell(step.message)) for step in baseline.steps[: min(detail.listed, 10)]]
     if baseline.status != "found":
-        sentence = detail.cut(deltas.no_base(baseline))
-        return {"sentence": sentence, "links": [], "steps": steps if len(steps) > 1 else []}
-    found: list[Markup | str] = []
+        sentence = detail.tell(deltas.no_base(baseline))
+        return {"sentence": sentence, "steps": steps if len(steps) > 1 else []}
+    beside: list[Markup] = []
     if url := links.own(baseline.run_url):
-        found.append(escape.link(Markup("its run"), url))
-    if commit := links.commit(baseline.commit):
-        found.append(Markup("commit ") + commit)
+        beside.append(escape.link(Markup("its run"), url))
     if baseline.recorded_at is not None:
-        found.append(f"recorded {_day(baseline.recorded_at)}")
-    # A bare address can't be clicked here, and the link above can.
-    sentence = baseline.message.replace(f" ({baseline.run_url})", "") if baseline.run_url else baseline.message
-    return {"sentence": detail.cut(sentence), "links": found, "steps": steps if len(steps) > 1 else []}
+        beside.append(Markup("recorded ") + _day(baseline.recorded_at))
+    # A bare address can't be clicked here, and the link can.
+    message = baseline.message.replace(f" ({baseline.run_url})", "") if baseline.run_url else baseline.message
+    sentence, commit = escape.text(detail.tell(message)), links.commit(baseline.commit)
+    for lead in (" at ", " for ") if commit else ():
+        before, named, after = sentence.partition(lead + escape.text((baseline.commit or "")[:7]))
+        if named:  # The commit is told already: as a link, and once.
+            told = f" ({', '.join(beside)})" if beside else ""
+            sentence = Markup(f"{before}{lead}{commit}{told}{after}")  # noqa: S704 - made of what is escaped
+            break
+    else:
+        if found := [*([Markup("commit ") + commit] if commit else []), *beside]:
+            sentence = Markup(f"{sentence.removesuffix('.')} ({', '.join(found)}).")  # noqa: S704 - as above
+    return {"sentence": sentence, "steps": steps if len(steps) > 1 else []}
 
 
 def _day(timestamp: float) -> str:
