@@ -7,14 +7,12 @@ the runner starts it, the artifact made of what the run leaves.
 from __future__ import annotations
 
 import base64
-import io
 import ipaddress
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +81,7 @@ class Project:
         run = self.github.state.run(sha, path=WORKFLOW)
         repository = {"default_branch": "main", "full_name": self.github.state.repository}
         done = self._run(run, "push", {"repository": repository, "after": sha}, sha, "refs/heads/main")
-        self.github.state.artifact(run, zipped(done.workspace / "agent-eval-results"))
+        self.github.state.upload(run, done.workspace / "agent-eval-results")
         return done
 
     def pull_request(self, number: int, files: Mapping[str, str | bytes | None], **more: str) -> Finished:
@@ -104,18 +102,7 @@ class Project:
         if number not in self.github.state.pulls:
             self.github.state.pull(number, head_sha=head, head_ref=branch)
         self.github.state.pulls[number].head_sha = head
-        named = {"full_name": self.github.state.repository}
-        payload = {
-            "number": number,
-            "repository": {"default_branch": "main", **named},
-            "pull_request": {
-                "number": number,
-                "state": "open",
-                "user": {"login": "mona"},
-                "head": {"sha": head, "ref": branch, "repo": named},
-                "base": {"sha": self.origin.git("rev-parse", "main"), "ref": "main", "repo": named},
-            },
-        }
+        payload = self.github.state.event_of(number)
         run = self.github.state.run(head, path=WORKFLOW, event="pull_request", branch=branch, pulls=(number,))
         inputs = {name.replace("_", "-"): value for name, value in more.items()}
         return self._run(run, "pull_request", payload, merge, f"refs/pull/{number}/merge", inputs)
@@ -163,16 +150,6 @@ class Project:
         made.git("config", f"http.{self.forge.url}/.extraheader", f"AUTHORIZATION: basic {basic}")
         self.runner.hand_over(root)
         return root
-
-
-def zipped(output: Path) -> bytes:
-    """What actions/upload-artifact makes of the output directory."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(output.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(output).as_posix())
-    return data.getvalue()
 
 
 def strangers(root: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from container_engine import Engine
-from container_pull_requests import Project, git_in, new_repo, reachable, strangers, zipped
+from container_pull_requests import Project, git_in, new_repo, reachable, strangers
 from container_workflows import copied, find_act
 from fake_github import FakeGitHub
 from git_server import GitServer
@@ -224,22 +224,15 @@ def test_a_workflow_s_run_comments(
     )
 
     assert "verdict: passed, comment:" in said, said[-40:]
-    github.state.artifact(run, zipped(root / "agent-eval-results"))
+    github.state.upload(run, root / "agent-eval-results")
     repo.branch("change")
     head = repo.commit({f"examples/{TOOLS}": tools.replace(AS_GOOD, BROKEN)})
     repo.merge("change", "main")
     github.state.take_git(root)
     github.state.pull(7, head_sha=head, head_ref="change")
     github.state.run(head, event="pull_request", branch="change", pulls=(7,))
-    sides = {
-        "head": {"sha": head, "ref": "change", "repo": named},
-        "base": {"sha": sha, "ref": "main", "repo": named},
-    }
 
-    said = act(
-        engine, root, runner_image, github, "pull_request",
-        {"number": 7, "repository": named, "pull_request": {"number": 7, "state": "open", **sides}},
-    )  # fmt: skip
+    said = act(engine, root, runner_image, github, "pull_request", github.state.event_of(7))
 
     [comment] = github.state.comments_of(7)
     url = f"{github.server_url}/{github.state.repository}/pull/7#issuecomment-{comment.id}"

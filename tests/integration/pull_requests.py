@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +87,7 @@ class Lab:
         done = self._gate("push", payload, sha, "refs/heads/main", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
         if upload:
-            self.github.state.artifact(run, zipped(done.output))
+            self.github.state.upload(run, done.output)
         return done
 
     def pull_request(
@@ -116,18 +114,7 @@ class Lab:
         pull.head_sha = head
         merge = self.repo.merge(branch, "main")
         self.github.state.take_git(self.repo.root)
-        repository = {"full_name": self.github.state.repository}
-        payload = {
-            "number": number,
-            "repository": {"default_branch": "main", **repository},
-            "pull_request": {
-                "number": number,
-                "state": "open",
-                "user": {"login": "mona"},
-                "head": {"sha": head, "ref": branch, "repo": {"full_name": fork or self.github.state.repository}},
-                "base": {"sha": self.repo.git("rev-parse", "main"), "ref": "main", "repo": repository},
-            },
-        }
+        payload = self.github.state.event_of(number)
         run = self.github.state.run(
             head, path=WORKFLOW, event="pull_request", branch=branch, attempt=attempt,
             head_repository=fork or self.github.state.repository,
@@ -135,7 +122,7 @@ class Lab:
         done = self._gate("pull_request", payload, merge, f"refs/pull/{number}/merge", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
         if upload:
-            self.github.state.artifact(run, zipped(done.output))
+            self.github.state.upload(run, done.output)
         return done
 
     def publish(self, run: Run, *arguments: str, **options: Any) -> Done:
@@ -173,13 +160,3 @@ class Lab:
             **options.pop("environment", {}),
         }
         return self.repository.gate("run", *arguments, environment=environment, **options)
-
-
-def zipped(output: Path) -> bytes:
-    """What actions/upload-artifact makes of the output directory."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(output.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(output).as_posix())
-    return data.getvalue()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,31 @@ class State:
         made = Artifact(id=self.new_id(), run_id=run.id, name=name, data=data, expired=expired)
         self.artifacts[made.id] = made
         return made
+
+    def upload(self, run: Run, directory: Path) -> Artifact:
+        """Adds what actions/upload-artifact makes of a directory."""
+        data = io.BytesIO()
+        with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(directory.rglob("*")):
+                if path.is_file():
+                    archive.write(path, path.relative_to(directory).as_posix())
+        return self.artifact(run, data.getvalue())
+
+    def event_of(self, number: int) -> dict[str, Any]:
+        """What a run on the pull request finds at GITHUB_EVENT_PATH, as far as anybody reads it."""
+        pull, ours = self.pulls[number], {"full_name": self.repository}
+        theirs = {"full_name": pull.head_repository} if pull.head_repository else None
+        return {
+            "number": number,
+            "repository": {"default_branch": self.default_branch, **ours},
+            "pull_request": {
+                "number": number,
+                "state": pull.state,
+                "user": {"login": pull.author},
+                "head": {"sha": pull.head_sha, "ref": pull.head_ref, "repo": theirs},
+                "base": {"sha": self.branches[pull.base_ref], "ref": pull.base_ref, "repo": ours},
+            },
+        }
 
     def comment(self, number: int, body: str, *, login: str = "hubot", kind: str = "User") -> Comment:
         """Adds a comment."""
