@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -96,6 +97,17 @@ class FakeEvaluation:
             "client_email": "judge@account-project.iam.gserviceaccount.com",
             "client_id": "1",
             "token_uri": f"{self.url}/token",
+        }
+
+    def environ(self, key_file: Path, *, location: str = "us-central1") -> dict[str, str]:
+        """The variables that lead here, with an account in `key_file`, which is written."""
+        key_file.write_text(json.dumps(self.account()), encoding="utf-8")
+        return {
+            "GOOGLE_APPLICATION_CREDENTIALS": str(key_file),
+            "GOOGLE_CLOUD_PROJECT": "a-project",
+            "GOOGLE_CLOUD_LOCATION": location,
+            "GOOGLE_VERTEX_BASE_URL": self.url,
+            "STORAGE_EMULATOR_HOST": self.url,
         }
 
     def answer(self, path: str, headers: Mapping[str, str], raw: bytes) -> tuple[int, Any]:

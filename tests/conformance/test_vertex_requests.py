@@ -40,15 +40,8 @@ def service() -> Iterator[FakeEvaluation]:
 @pytest.fixture
 def environ(service: FakeEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     path = tmp_path / "account.json"
-    path.write_text(json.dumps(service.account()), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))  # google-auth looks there itself
-    return {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(path),
-        "GOOGLE_CLOUD_PROJECT": "a-project",
-        "GOOGLE_CLOUD_LOCATION": "europe-west4",
-        "GOOGLE_VERTEX_BASE_URL": service.url,
-        "STORAGE_EMULATOR_HOST": service.url,
-    }
+    return service.environ(path, location="europe-west4")
 
 
 def verdict_on(request: EvaluationRequest) -> Mapping[str, Any]:

@@ -28,8 +28,6 @@ def test_each_metric_is_judged_by_whom_it_names__and_the_report_says_so(tmp_path
         FakeGemini(Judge()) as judge,
         FakeEvaluation(script=verdict) as service,
     ):
-        account = tmp_path / "account.json"
-        account.write_text(json.dumps(service.account()), encoding="utf-8")
         criteria(
             repository,
             "multi_turn_trajectory_quality_v1",
@@ -39,12 +37,7 @@ def test_each_metric_is_judged_by_whom_it_names__and_the_report_says_so(tmp_path
         done = judged_run(
             repository,
             judge,
-            environment={
-                "GOOGLE_APPLICATION_CREDENTIALS": str(account),
-                "GOOGLE_CLOUD_PROJECT": "a-project",
-                "GOOGLE_CLOUD_LOCATION": "us-central1",
-                "GOOGLE_VERTEX_BASE_URL": service.url,
-            },
+            environment=service.environ(tmp_path / "account.json"),
         )
 
     assert (done.code, done.statuses) == (1, {"good": "failed", "bad": "failed"}), done.err

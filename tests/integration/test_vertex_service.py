@@ -44,15 +44,8 @@ def service() -> Iterator[FakeEvaluation]:
 @pytest.fixture
 def environ(service: FakeEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     path = tmp_path / "account.json"
-    path.write_text(json.dumps(service.account()), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))  # google-auth looks there itself
-    return {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(path),
-        "GOOGLE_CLOUD_PROJECT": "a-project",
-        "GOOGLE_CLOUD_LOCATION": "us-central1",
-        "GOOGLE_VERTEX_BASE_URL": service.url,
-        "STORAGE_EMULATOR_HOST": service.url,
-    }
+    return service.environ(path)
 
 
 async def test_a_verdict__paid_for_and_kept(service: FakeEvaluation, environ: dict[str, str], tmp_path: Path) -> None:
