@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.gathering import Gathered
     from agent_eval.results.comparison import BaselineReport
-    from agent_eval.results.decision import DecisionReport
+    from agent_eval.results.decision import DecisionReport, FlakinessReport
     from agent_eval.results.history import HistoryReport
     from agent_eval.results.report import CaseReport, RunReport
     from agent_eval.runner.plan import Plan
@@ -214,14 +214,27 @@ def _judged(cases: Sequence[CaseReport]) -> int:
     return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
 
 
-def told_decision(decision: Decision, alpha: float) -> DecisionReport:
-    """The decision on the wire."""
+def told_decision(
+    decision: Decision, alpha: float, *, gathered: Gathered | None = None, history: HistoryReport | None = None
+) -> DecisionReport:
+    """The decision on the wire.
+
+    Args:
+        decision: What was decided.
+        alpha: The error rate of everything together.
+        gathered: What it was decided on.
+        history: What is known of the base; with both of them flaky cases have their rate and since when.
+    """
+    from agent_eval.gate.evidence import PASS
     from agent_eval.results.decision import (
         CaseDecisionReport,
         DecisionReasonReport,
         DecisionReport,
         SuiteTestReport,
     )
+
+    told = [case for case in decision.cases if case.word != "unchanged"]
+    flaky = _flaky({case.case_id for case in told}, gathered, history) if gathered and history else {}
 
     return DecisionReport(
         outcome=decision.outcome,
@@ -236,9 +249,11 @@ def told_decision(decision: Decision, alpha: float) -> DecisionReport:
             for reason in decision.reasons
         ],
         cases=[
-            CaseDecisionReport(**{name: getattr(case, name) for name in CaseDecisionReport.model_fields})
-            for case in decision.cases
-            if case.word != "unchanged"
+            CaseDecisionReport(
+                **{name: getattr(case, name) for name in CaseDecisionReport.model_fields if name != "flakiness"},
+                flakiness=flaky.get(case.case_id) if case.metric == PASS else None,
+            )
+            for case in told
         ],
         suites=[
             SuiteTestReport(**{name: getattr(suite, name) for name in SuiteTestReport.model_fields})
@@ -247,6 +262,27 @@ def told_decision(decision: Decision, alpha: float) -> DecisionReport:
         alpha=alpha,
         extra_runs=decision.extra_runs,
     )
+
+
+def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
+    """Of those cases that both passed and failed on the base, how often."""
+    from agent_eval.gate.drift import flakiness
+    from agent_eval.results.decision import FlakinessReport
+
+    there = {case.case_id: case for case in history.cases}
+    found = {}
+    for case_id in case_ids:
+        known = gathered.comparable[case_id]
+        one = flakiness(history, there[known.base_id], known.rules)
+        if one.is_mixed:
+            found[case_id] = FlakinessReport(
+                failures=one.failures,
+                runs=one.runs,
+                low=one.low,
+                high=one.high,
+                since=one.since.commit if one.since is not None else "",
+            )
+    return found
 
 
 async def compare_with_base(
@@ -302,7 +338,7 @@ async def compare_with_base(
         repeatable=repeatable and settings.gate != "thresholds",
     )
     decision, gathered = await confirmation.decide()
-    report.decision = told_decision(decision, settings.policy.alpha)
+    report.decision = told_decision(decision, settings.policy.alpha, gathered=gathered, history=history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.notices += confirmation.notices
     return Compared(decision=decision, gathered=gathered, base=history, confirmations=confirmation.head)

@@ -1,4 +1,4 @@
-"""Eleven situations of a pull request, as the comment, the summary and the annotations tell them."""
+"""Twelve situations of a pull request, as the comment, the summary and the annotations tell them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from report_samples import (
 from agent_eval.gate.comparison import compare
 from agent_eval.report.sections import Links
 from agent_eval.results.comparison import BaselineReport, BaselineStep
-from agent_eval.results.decision import CaseDecisionReport, DecisionReport, SuiteTestReport
+from agent_eval.results.decision import CaseDecisionReport, DecisionReport, FlakinessReport, SuiteTestReport
 from agent_eval.results.report import (
     CaseReport,
     ModelUsageReport,
@@ -208,6 +208,38 @@ def regression() -> Situation:
             cost=(0.0421, 0.0398),
         )
     )
+
+
+def flaky() -> Situation:
+    """Two cases failed by chance, of which one did so on the base too."""
+    decision = DecisionReport(
+        outcome="passed",
+        alpha=0.05,
+        extra_runs=9,
+        cases=[
+            CaseDecisionReport(
+                case_id=f"{HOME}:thermostat_in_bedroom",
+                metric="pass",
+                word="flaky as before",
+                evidence="2 of 3 when run again, 7 of 10 on base",
+                p_value=0.98,
+                p_adjusted=1.0,
+                flakiness=FlakinessReport(failures=3, runs=10, low=0.1078, high=0.6032, since="9c8b7a6" + "0" * 33),
+            ),
+            CaseDecisionReport(
+                case_id=f"{HOME}:good_morning",
+                metric="pass",
+                word="flaky as before",
+                evidence="6 of 6 when run again, 10 of 10 on base",
+                p_value=1.0,
+                p_adjusted=1.0,
+            ),
+        ],
+    )
+    head = but(wrong_room(), case_that_failed("good_morning"))
+    made = pull_request("passed", head, fine_cases(), decision=decision)
+    made.gate = "regressions"
+    return Situation(report=made)
 
 
 def fix() -> Situation:
@@ -400,4 +432,5 @@ SITUATIONS: Mapping[str, Callable[[], Situation]] = {
     "many": many,
     "scripts": scripts,
     "hostile": hostile,
+    "flaky": flaky,
 }

@@ -9,7 +9,7 @@ from history_samples import FILE, case, report
 
 from agent_eval.gate.decision import Budget, Decision
 from agent_eval.gate.evaluation import Compared, evaluate
-from agent_eval.gate.gathering import gather
+from agent_eval.gate.gathering import Gathered, gather
 from agent_eval.gate.history import extend
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.rejudging import apply_policy
@@ -48,6 +48,7 @@ class Played:
     confirmations: list[CaseReport]
     history: HistoryReport | None
     decision: Decision | None
+    gathered: Gathered | None
     verdict: Verdict
     spent: int
 
@@ -108,6 +109,7 @@ def play(story: Story) -> Played:
         confirmations=made[0],
         history=history,
         decision=compared.decision if compared is not None else None,
+        gathered=compared.gathered if compared is not None else None,
         verdict=verdict,
         spent=spent,
     )

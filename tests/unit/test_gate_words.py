@@ -12,6 +12,8 @@ from history_samples import FILE, case, report
 from agent_eval.against_base import told_decision
 from agent_eval.gate.comparison import compare
 from agent_eval.report.comment import comment_markdown
+from agent_eval.report.console import console
+from agent_eval.report.summary import summary_markdown
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 
@@ -112,7 +114,7 @@ def reported(story: Story, played: Played) -> RunReport:
             "gate": played.verdict.mode,
             "baseline": BaselineReport(status="found", source="artifact", commit="9" * 40, message="Found."),
             "comparison": compare(head, base),
-            "decision": told_decision(played.decision, 0.05),
+            "decision": told_decision(played.decision, 0.05, gathered=played.gathered, history=played.history),
             "confirmations": played.confirmations,
         }
     )
@@ -132,3 +134,19 @@ def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
     for reason in played.verdict.reasons:
         first = reason.message.split(":")[0]
         assert first in text, "the comment tells why"
+
+
+def test_how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
+    story = HISTORIES["Flaky as before: fails three times of ten on both sides"]
+    made = reported(story, play(story))
+    told = "in its history 3 of 10 runs failed (11% to 60% at 95%), since 00000002"
+
+    for text in (comment_markdown(made), summary_markdown(made), console(made, width=160)):
+        assert told in " ".join(text.replace("&#8203;", "").split())
+
+
+def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
+    story = HISTORIES["Bad luck: failed at first, passes whenever it runs again"]
+    text = comment_markdown(reported(story, play(story)))
+    assert "in its history" not in text
+    assert "1 flaky case, no worse than on the base" in text

@@ -83,6 +83,7 @@ def test_comment_markdown__first_line_is_the_verdict_with_the_numbers_that_made_
         "many": "## ❌ Failed: 500 of 1,000 cases, 500 passed; since the base 250 newly failing",
         "scripts": "## ❌ Failed: 3 of 4 cases, 1 passed; since the base 3 newly failing",
         "hostile": "## ❌ Failed: 2 of 2 cases; since the base 1 broken",
+        "flaky": "## ✅ Passed: 6 of 8 cases; nothing worse than on the base",
     }
 
 

@@ -14,7 +14,7 @@ from random import Random
 
 from agent_eval.core.text import plural
 from agent_eval.gate.statistics import exact_p, wilson
-from agent_eval.gate.stored_runs import stored_runs
+from agent_eval.gate.stored_runs import PassRules, judged, stored_runs
 from agent_eval.results.history import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
 
 ALPHA = 0.05
@@ -85,9 +85,16 @@ class Drift:
         return self.p_value is not None and self.p_value <= ALPHA
 
 
-def flakiness(history: HistoryReport, case: CaseHistory) -> Flakiness:
-    """How often a case of the history fails. An error of the agent is a failure."""
-    runs = [run for run in stored_runs(history, case) if run.outcome != UNKNOWN]
+def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None = None) -> Flakiness:
+    """How often a case of the history fails. An error of the agent is a failure.
+
+    Args:
+        history: What is known of the base.
+        case: One of its cases.
+        rules: By which to judge its runs; None: as they were judged.
+    """
+    stored = stored_runs(history, case) if rules is None else judged(history, case, rules)
+    runs = [run for run in stored if run.outcome != UNKNOWN]
     failed = [run for run in runs if run.outcome != PASSED]
     low, high = wilson(len(failed), len(runs))
     since = history.records[failed[0].record] if failed else None

@@ -87,7 +87,7 @@ def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
     for case in groups.still:
         yield _case_annotation(case, old, f"{_failed(case)}, as on the base", known)
     for case in groups.flaky:
-        yield _case_annotation(case, old, f"{_failed(case)}, as now and then on the base", known)
+        yield _case_annotation(case, old, f"{_failed(case)}, which is flaky and no worse than on the base", known)
     for case in groups.errored:
         yield _case_annotation(case, "error", "could not be judged", known)
     for case in groups.quarantined:

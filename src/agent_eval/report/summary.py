@@ -93,7 +93,7 @@ def _context(
             "Failed" if known.comparison is None else "Failing, with nothing on the base to compare with",
             [*groups.failed, *([] if known.comparison is not None else groups.quarantined)],
         ),
-        ("Failing now and then, as on the base", groups.flaky),
+        ("Flaky, no worse than on the base", groups.flaky),
         ("Failed on the base too", groups.still),
         ("In quarantine", groups.quarantined if known.comparison is not None else []),
     ]

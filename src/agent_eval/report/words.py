@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_eval.core.text import plural
 from agent_eval.report.numbers import delta_text
 from agent_eval.results import status
-from agent_eval.results.decision import CaseDecisionReport, DecisionReport, SuiteTestReport
+from agent_eval.results.decision import CaseDecisionReport, DecisionReport, FlakinessReport, SuiteTestReport
 
 WORSE: Sequence[status.CaseWord] = ("broken", "worse", "suspicious")
 """Words for what looks worse than on the base, the worst first."""
@@ -53,15 +53,20 @@ def case_words(decision: DecisionReport) -> dict[str, CaseWord]:
 def _word(found: Sequence[CaseDecisionReport]) -> CaseWord:
     first = min(found, key=lambda one: _WEIGHT.index(one.word))
     name = "" if first.metric == "pass" else f"{first.metric}: "
+    evidence = f"{name}{first.evidence}" if first.evidence else ""
+    if first.word == "flaky as before" and first.flakiness is not None:
+        evidence = f"{evidence}; {_history(first.flakiness)}"
     return CaseWord(
         word=first.word,
-        evidence=f"{name}{first.evidence}" if first.evidence else "",
+        evidence=evidence,
         details=tuple(_line(one) for one in found if one.word != "unchanged"),
     )
 
 
 def _line(one: CaseDecisionReport) -> str:
     parts = [one.evidence] if one.evidence else []
+    if one.flakiness is not None:
+        parts.append(_history(one.flakiness))
     if one.p_value is not None:
         parts.append(f"p = {_p(one.p_value)}")
     if one.p_adjusted is not None:
@@ -69,6 +74,13 @@ def _line(one: CaseDecisionReport) -> str:
     if one.would_decide:
         parts.append(one.would_decide)
     return f"{one.metric}: {one.word}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _history(known: FlakinessReport) -> str:
+    """E.g. "in its history 3 of 10 runs failed (11% to 60% at 95%), since 5f0c1d2e"."""
+    since = f", since {known.since[:8]}" if known.since else ""
+    counts = f"{known.failures:,} of {plural(known.runs, 'run')} failed"
+    return f"in its history {counts} ({known.low:.0%} to {known.high:.0%} at 95%){since}"
 
 
 def _p(value: float) -> str:

@@ -20,6 +20,18 @@ class DecisionReasonReport(WireModel):
     blocking: bool = True
 
 
+class FlakinessReport(WireModel):
+    """How often a case fails on the base, though it asks the same; by the runs that its history keeps."""
+
+    failures: int
+    runs: int
+    low: float
+    high: float
+    """95% Wilson interval of the failure rate, 0 to 1."""
+    since: str = ""
+    """The commit of its first failure there; "" if nobody knows."""
+
+
 class CaseDecisionReport(WireModel):
     """A case and metric of which there is something to tell."""
 
@@ -39,6 +51,8 @@ class CaseDecisionReport(WireModel):
     """The same, after allowing for all that was tested."""
     would_decide: str | None = None
     """What is missing where data is too thin."""
+    flakiness: FlakinessReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Of the metric `pass`, if the case both passed and failed on the base."""
 
 
 class SuiteTestReport(WireModel):
