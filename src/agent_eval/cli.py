@@ -213,20 +213,10 @@ def _validate(given: argparse.Namespace) -> int:
     if has_error(problems):
         _list(problems, given.format)
         return 2
-    from agent_eval.evalset.loading import load_suite
+    from agent_eval.pipeline import load, policy_problems
 
-    suite = load_suite(
-        settings.root,
-        settings.paths,
-        include=settings.include,
-        exclude=settings.exclude,
-        config=settings.config,
-        initial_session=settings.initial_session,
-        skip=[settings.output],
-    )
+    suite = load(settings)
     if settings.policy != Policy():
-        from agent_eval.pipeline import policy_problems
-
         suite = dataclasses.replace(suite, problems=(*suite.problems, *policy_problems(settings, suite)))
     _list(suite.problems, given.format)
     if given.format == "text":

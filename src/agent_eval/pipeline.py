@@ -82,7 +82,7 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
     from agent_eval.gate.policy_checks import check_policy, known_cases
 
     def everything() -> Sequence[KnownCase]:
-        return known_cases(find(dataclasses.replace(settings, paths=(), include=(), exclude=()))[0])
+        return known_cases(load(dataclasses.replace(settings, paths=(), include=(), exclude=())))
 
     chosen = bool(settings.paths or settings.include or settings.exclude)
     today = datetime.now(UTC).date()
@@ -95,12 +95,11 @@ def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -
     return write(settings, clients, _report(settings, clients, time.time(), problems, []), lines=None)
 
 
-def find(settings: Settings) -> tuple[Suite, AgentChoices]:
-    """The files with their cases, and the agent of each. Both have their problems."""
-    from agent_eval.agents.locate import choose_agents
+def load(settings: Settings) -> Suite:
+    """The files with their cases, and all that is wrong with them."""
     from agent_eval.evalset.loading import load_suite
 
-    suite = load_suite(
+    return load_suite(
         settings.root,
         settings.paths,
         include=settings.include,
@@ -109,6 +108,13 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
         initial_session=settings.initial_session,
         skip=[settings.output],
     )
+
+
+def find(settings: Settings) -> tuple[Suite, AgentChoices]:
+    """The files with their cases, and the agent of each. Both have their problems."""
+    from agent_eval.agents.locate import choose_agents
+
+    suite = load(settings)
     return suite, choose_agents(settings.root, suite.files, explicit=settings.agent, mapping=settings.agents)
 
 
