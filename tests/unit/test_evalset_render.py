@@ -46,6 +46,18 @@ b.test.json
     assert render_text([]) == ""
 
 
+def test_text__a_hint_to_copy_keeps_its_lines() -> None:
+    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
+    problem = Problem(severity=Severity.ERROR, code="agent-ambiguous", message="Two agents.", hint=hint)
+    assert render_text([problem]).splitlines() == [
+        "  error [agent-ambiguous] Two agents.",
+        "      hint: Write into agent-eval.toml:",
+        "          [agents]",
+        '          "evals/**" = "a"',
+        "      ./::error::mine",
+    ]
+
+
 def test_json() -> None:
     found = json.loads(render_json(PROBLEMS))
     assert [problem["code"] for problem in found] == ["no-eval-files", "wrong-type", "legacy-format", "misspelt-key"]

@@ -103,5 +103,18 @@ def test_console__shows_any_text(value: str, width: int) -> None:
     assert text.splitlines()[-1].endswith("s)") or width < 80
 
 
+def test_console__a_hint_to_copy_keeps_its_lines() -> None:
+    hint = 'Write into agent-eval.toml:\n    [agents]\n    "evals/**" = "a"\n::error::mine'
+    problem = ProblemReport(severity="error", code="agent-ambiguous", message="Two agents.", hint=hint)
+    lines = console(report("invalid", [], problems=[problem]), width=100).splitlines()
+    start = next(number for number, line in enumerate(lines) if "agent-ambiguous" in line) + 1
+    assert [line.rstrip() for line in lines[start : start + 4]] == [
+        "     Write into agent-eval.toml:",
+        "         [agents]",
+        '         "evals/**" = "a"',
+        "     :\N{ZERO WIDTH SPACE}:error:\N{ZERO WIDTH SPACE}:mine",
+    ]
+
+
 def test_console__markup_is_not_markup() -> None:
     assert "[bold]x[/bold]" in console(report("failed", [case("[bold]x[/bold]", "failed")]))

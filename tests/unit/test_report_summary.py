@@ -54,6 +54,12 @@ def test_summary_markdown__errors_stand_apart_from_failures() -> None:
     assert "3 cases: the run's deadline (3,600 s) was over (`later_0`, `later_1`, `later_2`)" in text
 
 
+def test_summary_markdown__a_hint_to_copy_keeps_its_lines() -> None:
+    problem = ProblemReport(severity="error", code="x", message="Two agents.", hint="Write:\n    [agents]\n    a = 1")
+    shown = summary_markdown(report("invalid", [], problems=[problem]))
+    assert "Two agents. (`x`)<br>Write:<br>\\[agents\\]<br>a = 1\n" in shown
+
+
 def test_summary_markdown__links_are_quoted() -> None:
     odd = report("failed", [case("x", "failed", file="a b/[c](d)#é?.test.json", line=7)])
     (link, *_) = rendered(summary_markdown(odd, source_url=SOURCE)).links

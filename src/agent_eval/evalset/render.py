@@ -38,8 +38,8 @@ def render_text(problems: Sequence[Problem]) -> str:
             where = f"{':'.join(numbers)}: " if numbers else ""
             inside = f" ({_plain(problem.path)})" if problem.path else ""
             lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
-            if problem.hint:
-                lines.append(f"      hint: {_plain(problem.hint)}")
+            for number, line in enumerate((problem.hint or "").splitlines()):
+                lines.append(f"      {_unstarted(_plain(line))}" if number else f"      hint: {_plain(line)}")
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 

@@ -222,8 +222,8 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
             (f" [{problem.code}] ", "dim"),
             (problem.message, ""),
         )
-        if problem.hint:
-            yield styled("     ", (problem.hint, "dim"))
+        for line in (problem.hint or "").splitlines():
+            yield styled("     ", (line, "dim"))
     if len(problems) > _MOST_LISTED:
         yield styled(f" and {plural(len(problems) - _MOST_LISTED, 'more problem')}")
     if problems:

@@ -205,7 +205,7 @@ def problem_views(
             "severity": problem.severity,
             "code": problem.code,
             "message": detail.tell(problem.message),
-            "hint": detail.tell(problem.hint) if problem.hint else "",
+            "hint": [line.strip() for line in detail.tell(problem.hint or "").splitlines()],
             "place": place(problem.file, problem.line, source_url) if problem.file else Markup(""),
         }
         for problem in ordered[: detail.listed]
