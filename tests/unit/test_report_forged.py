@@ -55,6 +55,15 @@ def test_comment__no_text_gets_out_by_backticks() -> None:
     assert "closes" in nothing_of_theirs(text, OURS).text
 
 
+@pytest.mark.parametrize(
+    "file", ["../../../../../logout", "a/../../../../../x.json", "/x", "a//x", "./x", ".", "a/.\x1b[0m./x", ""]
+)
+def test_comment__a_path_leads_nowhere_else(file: str) -> None:
+    text = comment_markdown(report("failed", [failing(file=file)]), links=LINKS)
+    assert rendered(text).links == []
+    assert rendered(comment_markdown(report("failed", [failing(file="a/b..json")]), links=LINKS)).links != []
+
+
 @pytest.mark.parametrize("sign", ["\u202e", "`", "x", "\n", "a\u0301", "é"])
 def test_comment__a_path_of_megabytes_costs_no_minutes(sign: str) -> None:
     begun = time.monotonic()

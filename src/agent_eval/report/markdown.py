@@ -132,8 +132,11 @@ def place(file: str | None, line: int | None, source_url: str | None) -> Markup:
     where = escape.code(digest.place(None if file is None else shorten(file, LONGEST_PATH), line))
     if file is None or source_url is None or len(file) > LONGEST_PATH:
         return where
+    path = escape.visible(file)
+    if {"", ".", ".."} & set(path.split("/")):  # Browsers resolve them: such a link leads out of the repository.
+        return where
     anchor = "" if line is None else f"#L{line}"
-    return escape.link(where, f"{source_url.rstrip('/')}/{quote(escape.visible(file))}{anchor}")
+    return escape.link(where, f"{source_url.rstrip('/')}/{quote(path)}{anchor}")
 
 
 def case_view(
