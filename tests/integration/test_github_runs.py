@@ -105,15 +105,14 @@ def test_artifacts_are_downloaded(fake: FakeGitHub) -> None:
     assert (too_large.value.kind, gone.value.kind, gone.value.status) == ("too-large", "not-found", 410)
 
 
-def test_how_commits_lie_to_each_other(fake: FakeGitHub) -> None:
+def test_where_commits_have_forked(fake: FakeGitHub) -> None:
     state = fake.state
     fork_point = state.branches["main"]
     head = state.commit(state.commit(fork_point), branch="feature/a b")
     state.history(1)
     github = client(fake)
 
-    found = runs.compare(github, "main", "feature/a b")
-    assert (found.status, found.ahead_by, found.behind_by) == ("diverged", 2, 1)
+    assert runs.merge_base(github, "main", "feature/a b") == fork_point
     assert runs.merge_base(github, "main", head) == fork_point
     with pytest.raises(GitHubError) as caught:
         runs.merge_base(github, "main", state.commit())
@@ -210,7 +209,7 @@ def test_a_head_that_github_drops_does_not_fit_every_pull_request(fake: FakeGitH
 
 QUESTIONS: list[Callable[[GitHub], object]] = [
     lambda github: runs.get_run(github, 1),
-    lambda github: runs.compare(github, "a", "b"),
+    lambda github: runs.merge_base(github, "a", "b"),
     lambda github: runs.commit_parents(github, "a" * 40),
     lambda github: runs.get_pull(github, 7),
     lambda github: runs.list_runs(github, workflow=WORKFLOW),

@@ -70,7 +70,7 @@ def choose_agents(
             chosen[file.path] = found
         elif found is not None:
             failures.setdefault(found, []).append(file.path)
-    problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
+    problems += [_problem(failure, paths) for failure, paths in failures.items()]
     return AgentChoices(by_file=chosen, problems=tuple(problems))
 
 
@@ -117,7 +117,7 @@ def _mapped(
     return chosen, problems
 
 
-def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
+def _problem(failure: NoChoice, paths: Sequence[str]) -> Problem:
     who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} beside it"
     pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
     candidates = failure.candidates

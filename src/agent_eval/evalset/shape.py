@@ -146,7 +146,7 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         message = f"`{key}` is not a key of {noun(owners[0])}."
         return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, known))
     if kind in _ALIASES:
-        return _conversation_problem(document, detail, path, model)
+        return _conversation_problem(document, detail, path)
     label = f"`{_last_key(path)}`" if path else "The document"
     if kind in _WANTED:
         found = _describe(_value_at(document.value, path))
@@ -190,7 +190,7 @@ def _known_but_refused(document: Document, path: JsonPath, key: str) -> Problem:
     )
 
 
-def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath, model: type[BaseModel]) -> Problem:
+def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPath) -> Problem:
     hint = "Give exactly one of `conversation` and `conversation_scenario`."
     if detail["type"] == "no_conversation":
         case = _value_at(document.value, path)

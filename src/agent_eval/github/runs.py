@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -50,7 +49,6 @@ class WorkflowRun(_Answer):
     path: str
     """Of the workflow's file, e.g. `.github/workflows/evals.yml`; GitHub may add `@REF`."""
     html_url: str
-    created_at: datetime
     pull_requests: list[Mapping[str, Any]] | None = None
     """Empty for forks."""
 
@@ -68,7 +66,6 @@ class Artifact(_Answer):
     size_in_bytes: int
     """Of the zip."""
     expired: bool
-    created_at: datetime | None = None
     digest: str | None = None
     """`sha256:...` of the zip; older artifacts and GHES have none."""
 
@@ -85,15 +82,8 @@ class LinkedCommit(Commit):
     parents: list[Commit]
 
 
-class Comparison(_Answer):
-    """How two commits lie to each other."""
-
-    status: str
-    """`ahead`, `behind`, `identical` or `diverged`: of the head, seen from the base."""
-    ahead_by: int
-    behind_by: int
+class _Comparison(_Answer):
     merge_base_commit: Commit
-    """The best common ancestor."""
 
 
 class _Content(_Answer):
@@ -177,23 +167,14 @@ def download_artifact(github: GitHub, artifact_id: int, *, max_bytes: int) -> by
     return github.download(github.repo("actions", "artifacts", artifact_id, "zip"), max_bytes=max_bytes)
 
 
-def compare(github: GitHub, base: str, head: str) -> Comparison:
-    """How two commits or branches of the repository lie to each other.
+def merge_base(github: GitHub, base: str, head: str) -> str:
+    """The commit that two commits or branches have forked from.
 
     Raises:
         GitHubError: As its kind says; `not-found` if one is not there or they have no common ancestor.
     """
     path = github.repo("compare", f"{base}...{head}")
-    return _parsed(Comparison, github.get(path, {"per_page": 1}), path)
-
-
-def merge_base(github: GitHub, base: str, head: str) -> str:
-    """The commit that two commits or branches have forked from.
-
-    Raises:
-        GitHubError: As for `compare`.
-    """
-    return compare(github, base, head).merge_base_commit.sha
+    return _parsed(_Comparison, github.get(path, {"per_page": 1}), path).merge_base_commit.sha
 
 
 def commit_parents(github: GitHub, sha: str) -> tuple[str, ...]:

@@ -128,10 +128,10 @@ class Lane:
                 now = time.monotonic()
                 question.begun = now if question.begun is None else question.begun
                 if self._left(question) <= 0:
-                    raise self._no_time(question)
+                    raise self._no_time()
                 yield
         except TimeoutError as error:
-            raise self._no_time(question) from error
+            raise self._no_time() from error
 
     async def _sit_out(self, question: Question) -> None:
         """Waits while the model's quota is used up, if there is time for that."""
@@ -220,7 +220,7 @@ class Lane:
         tries = f" (attempt {question.calls})" if question.calls > 1 else ""
         return ModelFailure(trouble.kind, f"`{self.endpoint.name.given}`: {trouble.message}{tries}", trouble.hint)
 
-    def _no_time(self, question: Question) -> ModelFailure:
+    def _no_time(self) -> ModelFailure:
         name = self.endpoint.name.given
         if self._until is not None and time.monotonic() >= self._until:
             return ModelFailure(

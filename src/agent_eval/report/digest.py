@@ -50,8 +50,6 @@ class Finding:
     """Turns that lowered the score, of the first run that has any."""
     log: str = ""
     """A traceback and the end of the agent's log; many lines."""
-    is_error: bool = False
-    """An error has no score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +203,6 @@ def _error_findings(case: CaseReport) -> Iterator[Finding]:
             summary=f"{error.kind}{where}: {first_line(error.message, _LINE)}",
             lines=tuple(lines),
             log=_log(error),
-            is_error=True,
         )
 
 
