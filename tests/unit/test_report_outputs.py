@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from comparison_samples import BASE, SITUATIONS
 from report_samples import SAMPLES, failed
 
 from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
@@ -37,9 +39,32 @@ def test_github_outputs__are_read_back() -> None:
     values = as_the_runner_reads(github_outputs(failed(), PATHS, DELIMITER))
     assert values == {
         "verdict": "failed", "total": "6", "passed": "3", "failed": "3", "errored": "0", "pass-rate": "0.5",
-        "newly-failing": "", "baseline": "", "comment-url": "",
+        "newly-failing": "", "regressions": "", "fixed": "", "metrics": values["metrics"],
+        "baseline": "", "baseline-sha": "", "baseline-source": "", "comment-url": "",
         "results-file": "out/results.json", "junit-file": "out/junit.xml", "summary-file": "", "recordings-file": "",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("mixed", {"newly-failing": "2", "regressions": "2", "fixed": "1"}),
+        ("regression", {"newly-failing": "2", "regressions": "1", "fixed": "0"}),  # The other one is suspicious only.
+        ("no-baseline", {"newly-failing": "", "regressions": "", "fixed": "", "baseline-sha": ""}),
+        ("fine", {"baseline": "found", "baseline-sha": BASE, "baseline-source": "artifact"}),
+    ],
+)
+def test_output_values__tell_what_changed_since_the_base(name: str, told: dict[str, str]) -> None:
+    values = output_values(SITUATIONS[name]().report, PATHS)
+    assert {key: values[key] for key in told} == told
+
+
+def test_output_values__tell_scores_and_deltas() -> None:
+    metrics = json.loads(output_values(SITUATIONS["mixed"]().report, PATHS)["metrics"])
+    assert metrics["response_match_score"] == {"score": 0.888333, "base": 0.781733, "delta": 0.1066}
+    assert metrics["tool_trajectory_avg_score"]["delta"] == pytest.approx(-1 / 12, abs=1e-6)
+    alone = json.loads(output_values(SITUATIONS["no-baseline"]().report, PATHS)["metrics"])
+    assert alone["tool_trajectory_avg_score"] == {"score": 0.9375, "base": None, "delta": None}
 
 
 @pytest.mark.parametrize("name", SAMPLES)

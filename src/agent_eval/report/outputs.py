@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
-from agent_eval.results.comparison import ComparisonReport
+from agent_eval.report import digest, standing
+from agent_eval.results.comparison import Change
 from agent_eval.results.report import RunReport
 
 FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file")
@@ -19,7 +21,14 @@ OUTPUTS: Mapping[str, str] = {
     "errored": "Number of cases that could not be judged.",
     "pass-rate": "Passed cases among those that passed or failed, from 0 to 1; empty when there are none.",
     "newly-failing": "Number of cases that failed and did not on the base branch; empty without a comparison.",
+    "regressions": "Number of cases that got worse: by the statistics where there are any, else the newly failing ones; "
+    "empty without a comparison.",
+    "fixed": "Number of cases that pass and did not on the base branch; empty without a comparison.",
+    "metrics": "Each metric's mean score, the base's and the difference, as JSON: "
+    '{"NAME": {"score": 0.9, "base": 1.0, "delta": -0.1}}.',
     "baseline": "found, none-yet, fetch-failed or incompatible; empty where nothing is to be compared.",
+    "baseline-sha": "The commit that the base's results are those of, if there are any.",
+    "baseline-source": "artifact, file or rerun, if the base's results were found.",
     "comment-url": "Address of the pull-request comment, if there is one.",
     "results-file": "Path of results.json.",
     "junit-file": "Path of junit.xml.",
@@ -28,6 +37,9 @@ OUTPUTS: Mapping[str, str] = {
 }
 """Every output by name, with its description (the same as in action.yml)."""
 
+_MOST_METRICS = 100
+_LONGEST_NAME = 200
+"""Of a metric: GitHub allows the outputs of a job 1 MB in all."""
 _DELIMITER = re.compile(r"[0-9A-Za-z_-]{16,}")
 
 
@@ -51,15 +63,43 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
         "failed": str(totals.failed),
         "errored": str(totals.errored),
         "pass-rate": "" if totals.pass_rate is None else _rate(totals.pass_rate),
-        "newly-failing": "" if report.comparison is None else str(_newly_failing(report.comparison)),
+        "newly-failing": _count(report, "newly_failing"),
+        "regressions": _regressions(report),
+        "fixed": _count(report, "fixed"),
+        "metrics": _metrics(report),
         "baseline": report.baseline.status if report.baseline is not None else "",
+        "baseline-sha": (report.baseline.commit if report.baseline is not None else None) or "",
+        "baseline-source": (report.baseline.source if report.baseline is not None else None) or "",
         "comment-url": "",  # Of what an output is told twice, the runner takes the last.
     }
     return values | {name: paths.get(name, "") for name in FILE_OUTPUTS}
 
 
-def _newly_failing(comparison: ComparisonReport) -> int:
-    return sum(case.change == "newly_failing" for case in comparison.cases)
+def _count(report: RunReport, change: Change) -> str:
+    return "" if report.comparison is None else str(standing.count(report.comparison)[change])
+
+
+def _regressions(report: RunReport) -> str:
+    """What the statistics have confirmed; a suspicious case isn't among it."""
+    if report.comparison is None or report.decision is None:
+        return _count(report, "newly_failing")
+    words = standing.against(report).words
+    return str(sum(words[case.case_id].word in {"broken", "worse"} for case in report.cases if case.case_id in words))
+
+
+def _metrics(report: RunReport) -> str:
+    compared = {one.name: one for one in report.comparison.metrics} if report.comparison is not None else {}
+    told: dict[str, dict[str, float | None]] = {}
+    for row in digest.metric_rows(report)[:_MOST_METRICS]:
+        known = compared.get(row.name)
+        # As in the texts: where both sides have comparable cases, all three numbers are about those.
+        score = known.score if known is not None and known.cases else None
+        head, base, delta = (row.mean, None, None) if score is None else (score.head, score.base, score.delta)
+        told[row.name[:_LONGEST_NAME]] = {
+            name: None if value is None else round(value, 6)
+            for name, value in {"score": head, "base": base, "delta": delta}.items()
+        }
+    return json.dumps(told)
 
 
 def _rate(value: float) -> str:
