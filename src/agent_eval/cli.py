@@ -112,8 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     flaky.set_defaults(command=_flaky)
 
     compare = commands.add_parser("compare", allow_abbrev=False, help="tell what changed between two results.json")
-    compare.add_argument("head", type=Path, metavar="HEAD")
-    compare.add_argument("base", type=Path, metavar="BASE")
+    one = "results.json of a run, or its output directory"
+    compare.add_argument("head", type=Path, metavar="HEAD", help=one)
+    compare.add_argument("base", type=Path, metavar="BASE", help=f"what it is compared with: {one}")
     compare.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
     compare.add_argument(
         "--source-url", type=_web_address, metavar="URL", help="where HEAD's files can be browsed, for links"
@@ -304,7 +305,8 @@ def _web_address(value: str) -> str:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    from agent_eval.comparing import UnreadableError, compare_files, render
+    from agent_eval.baseline.reading import UnreadableError
+    from agent_eval.comparing import compare_files, render
 
     try:
         report = compare_files(given.head, given.base)
@@ -319,7 +321,8 @@ def _compare(given: argparse.Namespace) -> int:
 def _flaky(given: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from agent_eval.flaky import UnreadableError, find_flaky, read_results, render_toml
+    from agent_eval.baseline.reading import UnreadableError
+    from agent_eval.flaky import find_flaky, read_results, render_toml
 
     try:
         report = find_flaky(read_results(given.results))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline.outcome import Missing, told
-from agent_eval.baseline.reading import read_report
+from agent_eval.baseline.reading import read_file
 from agent_eval.core.text import harmless
 from agent_eval.gate.comparison import compare
 from agent_eval.report.sections import Links
@@ -16,16 +15,12 @@ from agent_eval.results.report import RunReport
 Format = Literal["text", "markdown", "json"]
 
 
-class UnreadableError(Exception):
-    """A file that holds no results; says which and why."""
-
-
 def compare_files(head: Path, base: Path) -> RunReport:
     """Reads two results and compares them.
 
     Args:
-        head: `results.json` of the run to tell about.
-        base: `results.json` of what it is compared with.
+        head: `results.json` of the run to tell about, or its output directory.
+        base: The same of what it is compared with.
 
     Returns:
         The head's report with the comparison in it. Whatever it said about another base is gone.
@@ -33,7 +28,7 @@ def compare_files(head: Path, base: Path) -> RunReport:
     Raises:
         UnreadableError: A file can't be read or holds no results that could be compared.
     """
-    new, old = _read(head), _read(base)
+    new, old = read_file(head), read_file(base)
     origin = old.origin
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
@@ -46,17 +41,6 @@ def compare_files(head: Path, base: Path) -> RunReport:
     )
     comparison = compare(new, old)
     return new.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
-
-
-def _read(path: Path) -> RunReport:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UnreadableError(f"{harmless(str(path))} can't be read: {error.strerror or error}") from None
-    report = read_report(data, harmless(str(path)))
-    if isinstance(report, Missing):
-        raise UnreadableError(told(report))
-    return report
 
 
 def render(report: RunReport, format: Format, *, source_url: str | None = None, width: int = 100) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from agent_eval.core.text import first_line, harmless, plural
+from agent_eval.baseline.reading import UnreadableError, read_file
+from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.gate.drift import Flakiness, flakiness
 from agent_eval.gate.history import extend, join, unfit
@@ -24,10 +25,6 @@ DAYS = 30
 """How long a proposed quarantine lasts."""
 _EVERYTHING = 1_000_000
 """More runs than anybody hands over: nothing is dropped."""
-
-
-class UnreadableError(Exception):
-    """A file that holds no results; says which and why."""
 
 
 class Proposal(WireModel):
@@ -77,26 +74,17 @@ def read_results(paths: Sequence[Path]) -> list[_Read]:
     """Reads result files; of a directory all `results.json` in it.
 
     Raises:
-        UnreadableError: A file can't be read, or a directory has none.
+        UnreadableError: A file can't be read or used, or a directory has none.
     """
     files: list[Path] = []
     for path in paths:
         found = sorted(path.rglob("results.json")) if path.is_dir() else [path]
         if not found:
-            raise UnreadableError(f"There is no results.json in {path}")
+            raise UnreadableError(
+                f"There is no results.json in {harmless(str(path))}.", "Name a directory that runs have written to."
+            )
         files += found
-    return [_read(path) for path in dict.fromkeys(files)]
-
-
-def _read(path: Path) -> _Read:
-    try:
-        return _Read(path=path, report=RunReport.model_validate_json(path.read_bytes()))
-    except OSError as error:
-        raise UnreadableError(f"{path} can't be read: {error.strerror or error}") from error
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole file"
-        told = first_line(error.errors()[0]["msg"])
-        raise UnreadableError(f"{path} holds no results of this version of agent-eval: {where}: {told}") from error
+    return [_Read(path=path, report=read_file(path)) for path in dict.fromkeys(files)]
 
 
 def find_flaky(results: Sequence[_Read], *, min_rate: float = MIN_RATE) -> FlakyReport:

@@ -85,6 +85,15 @@ def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys
     assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in told
 
 
+def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    head, base = map(Path, files)
+    for file in (head, base):
+        file.with_suffix("").mkdir()
+        file.rename(file.with_suffix("") / "results.json")
+    assert main(["compare", str(head.with_suffix("")), str(base.with_suffix(""))]) == 0
+    assert "1 newly failing, 1 fixed" in capsys.readouterr().out
+
+
 def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", *files, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -99,7 +108,7 @@ def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "can't be read: No such file or directory"),
+        (None, "can't be read: No such file or directory. Name the results.json of a run"),
         (b"[]", "is not a results.json of agent-eval"),
         (b"{", "it is not JSON"),
         (b'{"schema_version": "9", "tool_version": "7.0"}', "in version 9 of the results' schema"),

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from history_samples import FILE, case, report
 
+from agent_eval.baseline.reading import UnreadableError
 from agent_eval.cli import main
-from agent_eval.flaky import FlakyReport, UnreadableError, find_flaky, read_results, render_toml
+from agent_eval.flaky import FlakyReport, find_flaky, read_results, render_toml
 from agent_eval.gate.history import extend
 from agent_eval.policy_file import policy_of
 from agent_eval.results.history import HistoryReport
@@ -144,8 +145,12 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
         read_results([tmp_path / "missing.json"])
     bad = tmp_path / "results.json"
     bad.write_text('{"schema_version": "9"}', encoding="utf-8")
-    with pytest.raises(UnreadableError, match="holds no results of this version of agent-eval: schema_version"):
+    with pytest.raises(UnreadableError, match=r"in version 9 of the results' schema.* Score its recordings again"):
         read_results([tmp_path])
+    twice = days(1)[0]
+    write(tmp_path / "twice", twice.model_copy(update={"cases": [*twice.cases, twice.cases[0]]}))
+    with pytest.raises(UnreadableError, match=r"has the case \S+ 2 times or more\. Name the results\.json of a run"):
+        read_results([tmp_path / "twice"])
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -12,10 +13,45 @@ from pydantic import BaseModel, ValidationError
 from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
 from agent_eval.core.text import harmless, plural
+from agent_eval.results.folder import FILES
 from agent_eval.results.report import SCHEMA_VERSION, SCORING_VERSION, RunReport
 
 _LARGEST = 1e18
 """More tokens, seconds or dollars than anybody has; beyond, sums of numbers stop to be some."""
+
+
+class UnreadableError(Exception):
+    """A file that holds no results which could be used."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """`message` says which file and why, `hint` what to do; both are harmless in a log."""
+        super().__init__(f"{message} {hint}")
+        self.message = message
+        self.hint = hint
+
+
+def read_file(path: Path) -> RunReport:
+    """Reads the results that somebody has named.
+
+    Args:
+        path: A `results.json`, or the output directory that it lies in.
+
+    Raises:
+        UnreadableError: There is none, or it can't be used.
+    """
+    file = path / FILES["results-file"] if path.is_dir() else path
+    where = harmless(str(file))
+    try:
+        found = read_report(file.read_bytes(), where)
+    except OSError as error:
+        raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_ONE) from None
+    if isinstance(found, RunReport):
+        return found
+    raise UnreadableError(found.message, _SCORE_AGAIN if isinstance(found, Incompatible) else _NAME_ONE)
+
+
+_NAME_ONE = "Name the results.json of a run, or the directory that it lies in."
+_SCORE_AGAIN = "Score its recordings again with this version: `agent-eval run --agent recorded:DIRECTORY`."
 
 
 def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatible:

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from agent_eval.baseline.reading import UnreadableError, read_file
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import first_line, plural
+from agent_eval.core.text import plural
 from agent_eval.evalset.paths import absolute, name_of
 from agent_eval.results.folder import FILES
-from agent_eval.results.report import SCORING_VERSION, CaseReport, MetricReport, RunReport
+from agent_eval.results.report import CaseReport, MetricReport, RunReport
 
 FAILED = -math.inf
 """The score of a round in which the agent failed without one: no threshold would pass it."""
@@ -70,21 +69,11 @@ def read_results(paths: Sequence[Path], root: Path) -> tuple[list[tuple[str, Run
             problems.append(_unusable(name, message, hint))
             continue
         try:
-            report = RunReport.model_validate_json(file.read_bytes())
-        except OSError as error:
-            message, hint = f"The file can't be read: {error.strerror or error}.", "Give results.json of a run."
-            problems.append(_unusable(name, message, hint))
+            report = read_file(path)
+        except UnreadableError as error:
+            problems.append(_unusable(name, error.message, error.hint))
             continue
-        except ValidationError as error:
-            message = (
-                f"This is no results.json of this version: {first_line(error.errors(include_url=False)[0]['msg'])}."
-            )
-            problems.append(_unusable(name, message, "Give results.json of a run."))
-            continue
-        if report.scoring_version != SCORING_VERSION:
-            message = f"It was scored by other rules (version {report.scoring_version}, now {SCORING_VERSION})."
-            problems.append(_unusable(name, message, "Score its recordings again with `--agent recorded:FILE`."))
-        elif not report.cases:
+        if not report.cases:
             problems.append(_unusable(name, "It has no cases.", "Give results.json of a run that ran."))
         else:
             found.append((name, report))
