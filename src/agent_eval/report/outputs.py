@@ -21,8 +21,8 @@ OUTPUTS: Mapping[str, str] = {
     "errored": "Number of cases that could not be judged.",
     "pass-rate": "Passed cases among those that passed or failed, from 0 to 1; empty when there are none.",
     "newly-failing": "Number of cases that failed and did not on the base branch; empty without a comparison.",
-    "regressions": "Number of cases that got worse: by the statistics where there are any, else the newly failing ones; "
-    "empty without a comparison.",
+    "regressions": "Number of cases that got worse: by the statistics where there are any, else the newly failing "
+    "ones; empty without a comparison.",
     "fixed": "Number of cases that pass and did not on the base branch; empty without a comparison.",
     "metrics": "Each metric's mean score, the base's and the difference, as JSON: "
     '{"NAME": {"score": 0.9, "base": 1.0, "delta": -0.1}}.',
