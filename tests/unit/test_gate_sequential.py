@@ -188,7 +188,7 @@ def test_what_would_decide_is_said() -> None:
     assert decision.outcome == "inconclusive"
     odd = of(decision, "odd")
     assert odd.undecided and odd.word == "suspicious" and not odd.blocking
-    assert odd.would_decide == snapshot("1 more run of the base would decide")
+    assert odd.would_decide == snapshot("4 more runs of the base would decide")
     assert decision.reasons[0].code == "thin-base"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,22 @@ def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
     text = comment_markdown(reported(story, play(story)))
     assert "in its history" not in text
     assert "1 flaky case, no worse than on the base" in text
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize("more", ["001", "00001", "000001"])
+def test_as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: str) -> None:
+    def after(runs: str) -> Played:
+        story = one(runs, "0", more, extra_runs=100)
+        story.policy = f"[[policy]]\nalpha = {alpha}\n"
+        return play(story)
+
+    thin = after("1")
+    assert thin.verdict.value == "inconclusive"
+    found = re.search(r"(\d+) more runs? of the base would decide", thin.verdict.reasons[0].message)
+    assert found is not None
+
+    passing = after("1" * (1 + int(found[1])))
+    assert (passing.verdict.value, passing.verdict.reasons[0].code) == ("failed", "case-worse")
+    flaky = after("1" + ("011" * 9)[: int(found[1])])
+    assert flaky.verdict.value == "passed"

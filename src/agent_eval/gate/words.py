@@ -134,8 +134,10 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | N
     if unpaid and suspect.active:
         return "More confirmation runs would decide; the budget for extra runs allows none"
     if suspect.thin and not suspect.dead and 3 * trial.failures >= 2 * trial.made:
+        # So many that, if all of them pass and the head goes on as it began, this is shown to be worse.
+        failures = round(trial.planned * trial.failures / trial.made) if trial.made else trial.planned
         level = family.level
-        need = next(runs for runs in range(1, 1000) if exact_p(trial.planned, trial.planned, 0, runs) <= level)
+        need = next(runs for runs in range(1, 1000) if exact_p(failures, trial.planned, 0, runs) <= level)
         return f"{plural(need - trial.base_planned, 'more run')} of the base would decide"
     return None
 
