@@ -192,6 +192,14 @@ def test_what_would_decide_is_said() -> None:
     assert decision.reasons[0].code == "thin-base"
 
 
+def test_what_would_decide_all_is_said_of_several() -> None:
+    flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
+    evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(one, [NO], [YES]) for one in flips)]
+    decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
+    assert of(decision, "seldom").would_decide == "2 more runs of the base would decide"
+    assert decision.reasons[0].message.endswith(". 4 more runs of the base would decide")
+
+
 # Budgets
 
 

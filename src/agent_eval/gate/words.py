@@ -228,9 +228,8 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     short = [case for case in undecided if "budget" in (case.would_decide or "")]
     history = [case for case in undecided if case not in short]
     if history:
-        message = (
-            f"{plural(len(history), 'case')} failed and can't be compared: {_names(history)}. {history[0].would_decide}"
-        )
+        most = max((case.would_decide or "" for case in history), key=lambda told: int(told.split()[0]))
+        message = f"{plural(len(history), 'case')} failed and can't be compared: {_names(history)}. {most}"
         add("thin-base", message, history)
     if short:
         message = (
