@@ -72,8 +72,8 @@ def gate(read: ReadSettings, world: World) -> int:
     settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
     situation = for_artifact(situation, settings.artifact_name)
     clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
-    settings, linked = _without_links(settings)
-    problems += linked
+    settings, blocked = _with_own_output(settings)
+    problems += blocked
     if has_error(problems):
         # Even then the files and outputs that later steps wait for are there.
         outcome = pipeline.invalid(settings, clients, problems)
@@ -123,20 +123,22 @@ def _by_the_bases_rules(
     return settings, problems, warnings
 
 
-def _without_links(settings: Settings) -> tuple[Settings, list[Problem]]:
-    """The settings with another output directory where the checkout has put a symbolic link into its place."""
+def _with_own_output(settings: Settings) -> tuple[Settings, list[Problem]]:
+    """The settings with another output directory where a symbolic link or a file stands in its place."""
     import tempfile
 
-    from agent_eval.results.folder import link_in, relative
+    from agent_eval.results.folder import file_in, link_in, relative
 
-    link = link_in(settings.output, settings.root.absolute())
-    if link is None:
+    if (link := link_in(settings.output, settings.root.absolute())) is not None:
+        code, what, found = "output-dir-linked", "a symbolic link: results would be written elsewhere", link
+    elif (file := file_in(settings.output)) is not None:
+        code, what, found = "setting-invalid", "a file, so no results can be written there", file
+    else:
         return settings, []
-    shown = relative(link, settings.root)
     problem = Problem(
         severity=Severity.ERROR,
-        code="output-dir-linked",
-        message=f"{shown} is a symbolic link: results would be written elsewhere.",
+        code=code,
+        message=f"{relative(found, settings.root)} is {what}.",
         hint="Remove it from the repository, or name another `output-dir`.",
     )
     fresh = Path(tempfile.mkdtemp(prefix="agent-eval-results-", dir=settings.root))

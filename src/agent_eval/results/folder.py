@@ -51,6 +51,12 @@ def link_in(output: Path, root: Path) -> Path | None:
     return next((path for path in (*way, *ours, *below) if path.is_symlink()), None)
 
 
+def file_in(output: Path) -> Path | None:
+    """What stands where the output directory or one above it should be; None if nothing does."""
+    there = next(path for path in (output, *output.parents) if path.exists())
+    return None if there.is_dir() else there
+
+
 def relative(path: Path, root: Path) -> str:
     """As later steps of a job, outside of a container, find it."""
     try:
