@@ -274,7 +274,8 @@ def test_what_base_ref_names(story: Story, named: str) -> None:
 
 def test_a_base_ref_that_is_not_there(story: Story) -> None:
     assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
-        message="There is no branch --output=x to compare with in this clone.", hint="Check out with `fetch-depth: 0`."
+        message="There is no branch --output=x to compare with in this clone.",
+        hint="Is it spelt right? In CI, check out with `fetch-depth: 0`.",
     )
 
 
@@ -287,5 +288,5 @@ def test_a_repository_without_a_base(tmp_path: Path) -> None:
     assert empty == FetchFailed(message="The checkout has no commit.")
     assert find(Event(), repo.opened()) == FetchFailed(
         message="There is no branch main or master to compare with in this clone.",
-        hint="Check out with `fetch-depth: 0`.",
+        hint="Name one with `base-ref`. In CI, check out with `fetch-depth: 0`.",
     )

@@ -160,4 +160,8 @@ def _beside(
         base = _merge_base(tip or name, tested, name, git, github)
         return name, base, f"the merge base with {harmless(name)}"
     listed = " or ".join(harmless(name) for name in names)
-    raise _Unknown(f"There is no branch {listed} to compare with in this clone.", "Check out with `fetch-depth: 0`.")
+    first = "Is it spelt right?" if named else "Name one with `base-ref`."
+    raise _Unknown(
+        f"There is no branch {listed} to compare with in this clone.",
+        f"{first} In CI, check out with `fetch-depth: 0`.",
+    )
