@@ -122,7 +122,7 @@ async def test_what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(tmp
     assert "metrics.py" in (raised.traceback or "")
     assert {one.kind for one in (absent, value, module)} == {MetricFailureKind.IMPORT}
     assert "has no `no_such`" in absent.message
-    assert "is a int, not a function" in value.message
+    assert "is of type int, not a function" in value.message
     assert "sys.exit(0)" in exits.message
     assert (told.type, told.shown) == ("dict", "{'score': 1.0}")
     assert fine.score == 1.0

@@ -406,7 +406,7 @@ def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
             module.__agent_eval_kept__ = found  # its exit stack must not be collected
             found = found[0]
     if found is not None and not isinstance(found, kinds):
-        raise TypeError(f"`{name}` of {module.__name__} is a {type(found).__name__}, not an ADK agent")
+        raise TypeError(f"`{name}` of {module.__name__} is of type {type(found).__name__}, not an ADK agent")
     return found
 
 
@@ -661,7 +661,7 @@ class CustomMetrics:
         if found is None:
             raise LookupError(f"the module {module_name} has no `{attribute}`")
         if not callable(found):
-            raise TypeError(f"`{name}` is a {type(found).__name__}, not a function")
+            raise TypeError(f"`{name}` is of type {type(found).__name__}, not a function")
         return found  # type: ignore[no-any-return]
 
     def arguments(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
