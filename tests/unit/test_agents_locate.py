@@ -204,6 +204,12 @@ def test_no_agent_anywhere(tmp_path: Path) -> None:
     assert "root_agent.yaml" in text
 
 
+def test_an_agent_that_was_forgotten_is_named(tmp_path: Path) -> None:
+    make(tmp_path, "bot/agent.py", text="weather = Agent(name='weather')\n")
+    text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
+    assert "nor anywhere in the repository; bot/agent.py defines none" in text
+
+
 def test_what_is_printed(tmp_path: Path) -> None:
     make(tmp_path, "home/agent.py", "weather/agent.py")
     files = [

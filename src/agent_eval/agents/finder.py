@@ -93,6 +93,8 @@ class Finder:
     """Looks around in the repository; remembers what it saw."""
 
     root: Path
+    without: list[str] = field(default_factory=list)
+    """Files called agent.py that define no agent; known once `everywhere` is."""
     _seen: dict[Path, bool] = field(default_factory=dict)
 
     def is_agent(self, directory: Path) -> bool:
@@ -116,6 +118,8 @@ class Finder:
             if self.is_agent(Path(folder)):
                 found.append(Path(folder))
                 folders.clear()
+            elif "agent.py" in files:
+                self.without.append(self.label(Path(folder, "agent.py")))
         return tuple(found)
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:

@@ -70,7 +70,7 @@ def choose_agents(
             chosen[file.path] = found
         elif found is not None:
             failures.setdefault(found, []).append(file.path)
-    problems += [_problem(failure, paths) for failure, paths in failures.items()]
+    problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
     return AgentChoices(by_file=chosen, problems=tuple(problems))
 
 
@@ -117,7 +117,7 @@ def _mapped(
     return chosen, problems
 
 
-def _problem(failure: NoChoice, paths: Sequence[str]) -> Problem:
+def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
     who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} beside it"
     pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
     candidates = failure.candidates
@@ -126,10 +126,11 @@ def _problem(failure: NoChoice, paths: Sequence[str]) -> Problem:
     elif candidates:
         message = f"no agent was found around {who}; elsewhere there are {_listed(candidates)}"
     else:
+        seen = f"; {_listed(finder.without)} {'defines' if len(finder.without) == 1 else 'define'} none"
         return Problem(
             severity=Severity.ERROR,
             code=failure.code,
-            message=f"no agent was found for {who}, nor anywhere in the repository",
+            message=f"no agent was found for {who}, nor anywhere in the repository{seen if finder.without else ''}",
             hint=f"{WHAT_IS_AN_AGENT} Name it with `--agent DIRECTORY` or `--agent package.module`.",
             file=paths[0],
         )
