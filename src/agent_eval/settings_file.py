@@ -43,6 +43,7 @@ def read_settings_file(text: str) -> FileSettings:
     Returns:
         What it says, and all that is wrong; what is wrong is left out.
     """
+    text = text.removeprefix("\ufeff")  # Editors write one, and TOML 1.1 passes over it.
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -81,6 +81,10 @@ def test_types_of_toml(tmp_path: Path) -> None:
     assert (settings.num_runs, settings.min_pass_rate, settings.resume, settings.turn_timeout) == (10, 0.5, True, 1.5)
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert good(tmp_path, toml="\ufeffnum-runs = 3\n").num_runs == 3
+
+
 def test_agents(tmp_path: Path) -> None:
     settings = good(tmp_path, toml='[agents]\n"evals/**" = "my_agent"\nlast = "other"')
     assert list(settings.agents.items()) == [("evals/**", "my_agent"), ("last", "other")]
