@@ -386,6 +386,13 @@ def test_order_does_not_matter(seed: int, extra: int | None) -> None:
             assert again == first
 
 
+def test_whose_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
+    evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
+    one, other = (next_step(found, Rules(), Budget(extra_runs=6)) for found in (evidence, evidence[::-1]))
+    assert isinstance(one, Runs) and set(one.head) == {"bad0", "bad1"}
+    assert one == other
+
+
 def test_the_same_seed_gives_the_same_verdict() -> None:
     evidence = mixed(2)
     one, two = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
