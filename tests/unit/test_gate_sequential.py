@@ -81,7 +81,7 @@ def test_all_is_well() -> None:
 
 def test_a_broken_case_is_confirmed_and_named() -> None:
     decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head)
-    assert all(set(step.head) == {"bad"} and not step.base for step in asked)
+    assert asked and all(set(step.head) == {"bad"} and not step.base for step in asked)
     assert decision.outcome == "failed"
     assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ("bad",))]
     bad = of(decision, "bad")
