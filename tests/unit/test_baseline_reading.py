@@ -12,7 +12,8 @@ from baseline_samples import case, measured, results, wire
 from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
 from agent_eval.baseline.reading import incomplete, read_report
-from agent_eval.results.report import SCORING_VERSION, RunReport, RunResult
+from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results.report import SCORING_VERSION, CaseReport, Reason, RunReport, RunResult
 
 WHERE = "The artifact of run 7"
 
@@ -100,6 +101,11 @@ def _cut_off() -> RunReport:
     return results(case("one"), half)
 
 
+def _without_key() -> CaseReport:
+    """Nothing but a judge looks at it, and the gate was told to do without judges that have no key."""
+    return case("two", "not_run").model_copy(update={"reason": Reason(code=WITHOUT_KEY, message="no key")})
+
+
 @pytest.mark.parametrize(
     ("report", "reason"),
     [
@@ -111,6 +117,8 @@ def _cut_off() -> RunReport:
         (results(cases=[]), "it has no cases"),
         (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not run to the end, so it was broken off"),
         (_cut_off(), "1 of its 2 cases did not run to the end, so it was broken off"),
+        (results(case("one"), _without_key()), None),
+        (results(_without_key()), "errors kept all of its cases from being judged"),
         (results(case("one", "errored", measured(None))), "errors kept all of its cases from being judged"),
     ],
 )

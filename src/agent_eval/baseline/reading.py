@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
 from agent_eval.core.text import harmless, plural
+from agent_eval.gate.history import broken_off
 from agent_eval.results.folder import FILES
 from agent_eval.results.report import SCHEMA_VERSION, SCORING_VERSION, RunReport
 
@@ -150,7 +151,7 @@ def incomplete(report: RunReport) -> str | None:
         return "its eval files or settings were invalid, so nothing was run"
     if not report.cases:
         return "it has no cases"
-    unrun = sum(case.status == "not_run" or any(run.status == "not_run" for run in case.runs) for case in report.cases)
+    unrun = sum(map(broken_off, report.cases))
     if unrun:
         return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not run to the end, so it was broken off"
     if not any(case.status in {"passed", "failed", "quarantined"} for case in report.cases):

@@ -113,12 +113,13 @@ def unfit(report: RunReport) -> str | None:
         return "nothing was run"
     if report.origin is not None and report.origin.pull_request is not None:
         return "it is a pull request's"
-    left = sum(_broken_off(case) for case in report.cases)
+    left = sum(broken_off(case) for case in report.cases)
     # What ran before it ended is what ran fastest: not a fair sample.
     return f"{plural(left, 'case')} did not run to the end" if left else None
 
 
-def _broken_off(case: CaseReport) -> bool:
+def broken_off(case: CaseReport) -> bool:
+    """Whether a case did not run to the end, and not because the gate was told to do without it for want of a key."""
     if case.status == "not_run":
         return case.reason is None or case.reason.code != WITHOUT_KEY
     return any(run.status == "not_run" and (run.error is None or run.error.kind != WITHOUT_KEY) for run in case.runs)
