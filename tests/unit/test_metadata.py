@@ -55,6 +55,52 @@ def test_action__has_every_setting_as_an_input() -> None:
     assert match[0] == inputs_block(), "action.yml differs from SETTINGS; it should say:\n" + inputs_block()
 
 
+FULL = ROOT / "full/action.yml"
+OWN_DEFAULTS = {
+    "artifact-name": "agent-eval-results",
+    "output-dir": "agent-eval-results",
+    # Outside of the checkout, where no pull request can commit replies of its own.
+    "judge-cache": "${{ runner.temp }}/agent-eval-judge-cache",
+}
+"""What the steps around the gate must know as well, so that agent-eval.toml isn't asked for it."""
+
+
+def full_blocks() -> dict[str, str]:
+    """The parts of full/action.yml that follow from action.yml, by their first line."""
+    inputs, outputs, passed = ["inputs:"], ["outputs:"], ["      with:"]
+    for setting in SETTINGS:
+        default = OWN_DEFAULTS.get(setting.input, "${{ github.token }}" if setting.input == "github-token" else None)
+        told = f" Default: {setting.default}." if setting.default and setting.input not in OWN_DEFAULTS else ""
+        inputs += [f"  {setting.input}:", f"    description: {quoted(setting.help + told)}"]
+        inputs += [f"    default: {default}"] if default else []
+        passed.append(f"        {setting.input}: ${{{{ inputs.{setting.input} }}}}")
+    for name, description in OUTPUTS.items():
+        outputs += [f"  {name}:", f"    description: {quoted(description)}"]
+        outputs.append(f"    value: ${{{{ steps.gate.outputs.{name} }}}}")
+    return {lines[0]: "\n".join(lines) + "\n" for lines in (inputs, outputs, passed)}
+
+
+@pytest.mark.parametrize("first", full_blocks())
+def test_full_action__passes_everything_on(first: str) -> None:
+    text = FULL.read_text("utf-8")
+    after = text.partition("      id: gate\n")[2] if first.startswith(" ") else text
+    indent = " " * (len(first) - len(first.lstrip()))
+    match = re.search(rf"^{first}\n(?:{indent}  .*\n)*", after, re.MULTILINE)
+    assert match is not None
+    if os.environ.get("UPDATE_GOLDEN"):
+        head = text[: len(text) - len(after)]
+        FULL.write_text(head + after.replace(match[0], full_blocks()[first], 1), "utf-8")
+        return
+    assert match[0] == full_blocks()[first], "UPDATE_GOLDEN=1 writes it"
+
+
+def test_full_action__the_release_pins_the_gate() -> None:
+    release = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+    (line,) = re.findall(r"^ +uses: org/agent-eval-action@.*$", FULL.read_text("utf-8"), re.MULTILINE)
+    (pattern,) = re.findall(r'sed -i "s\|(.*?)\|.*" full/action\.yml', release)
+    assert pattern in line
+
+
 def test_action__claims_no_required_input() -> None:
     # GitHub does not enforce `required`; we say at run time what is missing.
     assert not [name for name, given in ACTION["inputs"].items() if "required" in given]
@@ -90,7 +136,7 @@ def yaml_of(path: Path) -> list[Any]:
 def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
     """Every step that uses this action, however deep."""
     if isinstance(tree, dict):
-        if re.fullmatch(r"\./|\S+/agent-eval-action@\S+", str(tree.get("uses", ""))):
+        if re.fullmatch(r"\./|\S+/agent-eval-action(?:/full)?@\S+", str(tree.get("uses", ""))):
             yield tree
         for inner in tree.values():
             yield from steps_in(inner)

@@ -1,0 +1,145 @@
+"""`uses: org/agent-eval-action/full@v1`, by act without a container: our file is real, what it uses are stand-ins.
+
+Actions of others can't be downloaded everywhere, so act takes them from here (`--local-repository`). What stands for
+one writes down what it was given; what stands for the gate leaves results and a judge's reply as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from container_engine import REPOSITORY
+from container_workflows import find_act
+
+from agent_eval.options import SETTINGS
+from agent_eval.report.outputs import OUTPUTS
+
+pytestmark = pytest.mark.container
+
+FULL = (REPOSITORY / "full/action.yml").read_text("utf-8")
+WORKFLOW = """
+on: push
+jobs:
+  evals:
+    runs-on: ubuntu-latest
+    env:
+      NOTED: {noted}
+    steps:
+      - id: gate
+        uses: org/agent-eval-action/full@v1
+        env:
+          GOOGLE_API_KEY: a-key
+        with:
+          paths: evals
+          {more}
+      - if: always()
+        shell: bash
+        run: echo "after ${{{{ steps.gate.outcome }}}} ${{{{ steps.gate.outputs.verdict }}}}" >>"$NOTED/steps"
+"""
+GATE = """
+    - id: gate
+      shell: bash
+      env: {ALL: "${{ toJSON(inputs) }}", OUT: "${{ inputs.output-dir }}", REPLIES: "${{ inputs.judge-cache }}"}
+      run: |
+        printf %s "$ALL" >"$NOTED/inputs.json"
+        echo "gate $GOOGLE_API_KEY" >>"$NOTED/steps"
+        mkdir -p "$OUT"
+        touch "$OUT/results.json"
+        [ "$REPLIES" = off ] || { mkdir -p "$REPLIES" && touch "$REPLIES/reply"; }
+        echo verdict=VERDICT >>"$GITHUB_OUTPUT"
+        [ VERDICT = passed ]
+"""
+
+
+def stand_in(folder: Path, inputs: list[str], steps: str, outputs: str = "") -> None:
+    """Writes an action that takes these inputs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = "".join(f"  {name}: {{description: x}}\n" for name in inputs)
+    text = f"name: x\ndescription: x\ninputs:\n{taken}{outputs}runs:\n  using: composite\n  steps:{steps}"
+    (folder / "action.yml").write_text(text, "utf-8")
+
+
+def noting(what: str) -> str:
+    return f'\n    - shell: bash\n      run: |\n        echo "{what}" >>"$NOTED/steps"\n'
+
+
+def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[str, str], int]:
+    """Runs the workflow: what the steps noted in order, the gate's inputs, and how it ended."""
+    noted, actions, work = tmp_path / "noted", tmp_path / "actions", tmp_path / "work"
+    noted.mkdir()
+    verdicts = 'outputs:\n  verdict: {description: x, value: "${{ steps.gate.outputs.verdict }}"}\n'
+    names = [setting.input for setting in SETTINGS]
+    stand_in(actions / "gate", names, GATE.replace("VERDICT", verdict), verdicts)
+    (actions / "gate/full").mkdir()
+    (actions / "gate/full/action.yml").write_text(FULL, "utf-8")
+    for name in ("restore", "save"):
+        stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
+    stand_in(
+        actions / "upload", ["name", "path"], noting("upload ${{ inputs.name }}: $(ls '${{ inputs.path }}' | xargs)")
+    )
+    repositories = {"org/agent-eval-action@v1": "gate"}
+    for used, folder in (("actions/cache", "cache"), ("actions/upload-artifact", "upload")):
+        (version,) = set(re.findall(rf"uses: {used}(?:/\w+)?@(\w+)", FULL))
+        repositories[f"{used}@{version}"] = folder
+    (work / ".github/workflows").mkdir(parents=True)
+    (work / ".github/workflows/evals.yml").write_text(WORKFLOW.format(noted=noted, more=more), "utf-8")
+    git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=30)
+    local = [word for name, to in repositories.items() for word in ("--local-repository", f"{name}={actions / to}")]
+    done = subprocess.run(
+        [
+            find_act(), "push", "-P", "ubuntu-latest=-self-hosted", "--no-cache-server", "-s", "GITHUB_TOKEN=a-token",
+            *local,
+        ],
+        cwd=work,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert (noted / "inputs.json").exists(), done.stdout.decode("utf-8", "replace")[-4000:]
+    return (noted / "steps").read_text().splitlines(), json.loads((noted / "inputs.json").read_text()), done.returncode
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("passed", "success"), ("failed", "failure")])
+def test_full__everything_around_the_gate_also_when_it_fails(tmp_path: Path, verdict: str, outcome: str) -> None:
+    steps, inputs, code = run(tmp_path, verdict)
+
+    assert steps == [
+        "restore agent-eval-judge-agent-eval-results-1-1",
+        "gate a-key",
+        "upload agent-eval-results: results.json",
+        "save agent-eval-judge-agent-eval-results-1-1",
+        f"after {outcome} {verdict}",
+    ]
+    assert (code == 0) == (verdict == "passed")
+    given = {name: value for name, value in inputs.items() if value}
+    assert Path(given.pop("judge-cache")).name == "agent-eval-judge-cache"
+    assert not list((tmp_path / "work").rglob("agent-eval-judge-cache")), "in the checkout a pull request could fill it"
+    assert given == {
+        "paths": "evals",
+        "github-token": "a-token",
+        "output-dir": "agent-eval-results",
+        "artifact-name": "agent-eval-results",
+    }
+
+
+def test_full__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
+    own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off"}
+    steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
+
+    assert steps == ["gate a-key", "upload results-billing: results.json", "after success passed"]
+    assert inputs["judge-cache"] == "off"
+    assert set(inputs) == {setting.input for setting in SETTINGS}
+
+
+def test_full__tells_every_output() -> None:
+    assert set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", FULL)) == set(OUTPUTS)
