@@ -97,8 +97,9 @@ def test_an_innocent_case_is_dropped_soon() -> None:
     assert of(decision, "once").word == "flaky as before"
 
 
-def test_a_case_that_is_red_on_base_gets_no_runs() -> None:
-    decision, asked = run([*steady(29), case("red", [NO], [NO] * 10)], always(NO))
+@pytest.mark.parametrize("stored", [1, 3, 10])
+def test_a_case_that_is_red_on_base_gets_no_runs(stored: int) -> None:
+    decision, asked = run([*steady(29), case("red", [NO], [NO] * stored)], always(NO))
     assert not asked and decision.outcome == "passed"
     assert of(decision, "red").word == "unchanged"
 

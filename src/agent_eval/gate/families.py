@@ -79,7 +79,7 @@ class Suspect:
         if self.dead:
             return False
         if self.thin:
-            return self.counted and trial.made < THRESHOLD_RUNS and 2 * trial.failures >= trial.made
+            return self.counted and not self.red and trial.made < THRESHOLD_RUNS and 2 * trial.failures >= trial.made
         return self.promise >= 1.0 and (trial.made < trial.planned or trial.base_made < trial.base_planned)
 
     @property
