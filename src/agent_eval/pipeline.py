@@ -57,8 +57,8 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if has_error(problems):
             return write(settings, clients, report, lines=None)
-        if uses:
-            _tell_plan(settings, clients, suite)
+        if any(without is None or use.model not in without.models for use in uses):
+            _tell_plan(settings, clients, suite, without)
 
         def planned(base: Settings) -> tuple[Plan, AgentChoices]:
             there, its_choices = find(base)
@@ -67,11 +67,13 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         return await _run(settings, clients, plan, choices, report, models, planned)
 
 
-def _tell_plan(settings: Settings, clients: Clients, suite: Suite) -> None:
+def _tell_plan(settings: Settings, clients: Clients, suite: Suite, without: Without | None) -> None:
     from agent_eval.planning import default_model, one_line
     from agent_eval.runner.estimate import estimate
 
     found = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
+    for file in found.files if without is not None else ():
+        file.criteria = [one for one in file.criteria if without is None or one.model not in without.models]
     clients.log(f"agent-eval: {one_line(found)}")
 
 

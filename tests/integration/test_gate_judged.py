@@ -330,6 +330,7 @@ def test_without_a_key_for_the_judge(
     done = judged_run(repository, None, "judged", "--without-keys", mode)
 
     assert (done.code, done.statuses) == (code, statuses), done.err
+    assert "will be asked" not in done.err
     if mode != "invalid":
         [mixed, only] = done.report.cases
         judged = next(metric for metric in mixed.metrics if metric.name == METRIC)
