@@ -162,7 +162,7 @@ def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> Non
 
 def test_explicit_agents(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
-    (tmp_path / "old").mkdir()
+    make(tmp_path, "old/recordings.jsonl.gz")
     files = [loaded("two/a.test.json")]
     for explicit, path in [
         ("one", "one"),
@@ -183,7 +183,8 @@ def test_explicit_agents(tmp_path: Path) -> None:
         ("onee", "agent-not-found", "Did you mean one?"),
         ("old", "agent-not-found", "holds no agent"),
         ("group", "agent-not-found", "Did you mean group/three?"),
-        ("recorded:missing", "recording-not-found", "missing"),
+        ("recorded:missing", "recording-not-found", "missing, which does not exist"),
+        ("recorded:old", "recording-not-found", "old, which holds no recordings.jsonl.gz"),
         ("recorded:", "recording-not-found", "(nothing)"),
     ],
 )

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import carriable
 from agent_eval.evalset.suite import LoadedFile
+from agent_eval.results.folder import FILES
 
 RECORDED = "recorded:"
 _CONTAINERS = ("src", "agents")
@@ -155,12 +156,14 @@ class Finder:
 
     def _recording(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         source = name.removeprefix(RECORDED)
-        if source and (self.root / source).exists():
+        path, inside = self.root / source, FILES["recordings-file"]
+        if source and (path.is_file() or (path / inside).is_file()):
             return name, None
+        wrong = f"holds no {inside}" if source and path.is_dir() else "does not exist"
         return None, Problem(
             severity=Severity.ERROR,
             code="recording-not-found",
-            message=f"{who} names the recording {source or '(nothing)'}, which does not exist",
+            message=f"{who} names the recording {source or '(nothing)'}, which {wrong}",
             hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",
             file=file,
         )
