@@ -62,6 +62,9 @@ def test_import_hints_name_what_is_missing() -> None:
     failure = failed_load(error, "the log")
     assert (failure.kind, failure.log_tail) == (FailureKind.IMPORT, "the log")
     assert "`yfinance`" in (failure.hint or "")
+    told = "`root_agent` of bot.agent is of type int, not an ADK agent"
+    failure = failed_load(RemoteError("agent-import", told, {"type": "TypeError"}), None)
+    assert failure.hint == "Define `root_agent` or `app` in agent.py, or name another directory with `--agent`."
 
 
 def test_an_exit_while_importing() -> None:

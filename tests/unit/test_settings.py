@@ -113,7 +113,7 @@ def test_the_output_directory(tmp_path: Path) -> None:
         ("fail-fast", "yes", "true or false"),
         ("on-inconclusive", "ignore", "fail or pass"),
         ("output-dir", " ", "name a directory"),
-        ("agent-env", "A=b", "agent-env"),
+        ("agent-env", "A=b", "--agent-env: `A=b` is not the name"),
         ("paths", "'open", "quotation mark is not closed"),
     ],
 )

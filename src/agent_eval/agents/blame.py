@@ -201,7 +201,7 @@ def _import_hint(kind: str, message: str) -> str:
             f"Add the package that gives {name} to the agent's requirements. If it is a module of the repository: the "
             "agent's parent directory and the repository's root are importable."
         )
-    if kind == "LookupError":
+    if kind == "LookupError" or "not an ADK agent" in message:
         return "Define `root_agent` or `app` in agent.py, or name another directory with `--agent`."
     if kind == "SyntaxError":
         return "Mend the file, or run the agent with the Python version that it is written for (`--agent-python`)."

@@ -101,10 +101,10 @@ def allow_list(option: str | None) -> tuple[str, ...]:
     named = [name for name in re.split(r"[,\s]+", text.removeprefix("+")) if name]
     for name in named:
         if not re.fullmatch(r"[A-Za-z_*?\[][\w*?\[\]!\-]*", name):
-            raise ValueError(f"agent-env: `{name}` is not the name of an environment variable, nor a glob of names")
+            raise ValueError(f"`{name}` is not the name of an environment variable, nor a glob of names")
         if (rule := _denied(name)) is not None:
             raise ValueError(
-                f"agent-env: `{name}` can't be forwarded to the agent ({rule} belongs to the CI system); "
+                f"`{name}` can't be forwarded to the agent ({rule} belongs to the CI system); "
                 f"copy the value into a variable of another name if the agent really needs it"
             )
     return (*BASE_VARIABLES, *defaults, *named)
