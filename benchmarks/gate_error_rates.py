@@ -248,7 +248,6 @@ CHANGES = (
     ("all cases -.15", "all -.15"),
 )
 ALWAYS = Rules(confirm_on_base="always")
-NEVER = Rules(confirm_on_base="never")
 SCORE = Rules(metrics={"score": MetricRule()})
 
 

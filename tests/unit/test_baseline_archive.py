@@ -28,6 +28,12 @@ def test_the_results_among_everything_that_is_uploaded() -> None:
     assert read_results(data, SMALL) == b'{"a": 1}'
 
 
+def test_as_many_entries_as_allowed() -> None:
+    data = zipped({**{f"logs/{number}": b"" for number in range(49)}, "results.json": b"{}"})
+
+    assert read_results(data, SMALL) == b"{}"
+
+
 def test_the_results_in_the_directory_that_upload_artifact_keeps_with_several_paths() -> None:
     data = zipped({"agent-eval-results/results.json": b"{}", "coverage/html/index.html": b""})
 

@@ -70,19 +70,16 @@ def read_results(data: bytes, limits: ArchiveLimits = _LIMITS) -> bytes:
         raise UnsafeArchive(f"it has more than {plural(limits.entries, 'entry', 'entries')}")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entry = _results_entry(archive, limits)
+            entry = _results_entry(archive)
             return _content(archive, entry, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         # What else zipfile raises for a damaged or unusual archive; its words may quote names from it.
         raise UnsafeArchive(f"it is damaged or not a zip archive ({harmless(str(error))[:200]})") from None
 
 
-def _results_entry(archive: zipfile.ZipFile, limits: ArchiveLimits) -> zipfile.ZipInfo:
-    entries = archive.infolist()
-    if len(entries) > limits.entries:
-        raise UnsafeArchive(f"it has more than {plural(limits.entries, 'entry', 'entries')}")
+def _results_entry(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     found: list[zipfile.ZipInfo] = []
-    for entry in entries:
+    for entry in archive.infolist():
         # `orig_filename` is what stands in the archive: zipfile cuts at a NUL and turns backslashes on Windows.
         _check_name(entry.orig_filename)
         if PurePosixPath(entry.filename).name == RESULTS and not entry.is_dir():
