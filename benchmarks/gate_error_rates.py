@@ -160,7 +160,7 @@ def our_gate(pull: PullRequest, cell: Cell, head: Floats, base: Floats) -> tuple
     budget = Budget(extra_runs=cell.extra_runs, can_run_base=world.rerun or world.base_can_run)
     extra = 0
     while not isinstance(step := next_step(evidence, cell.rules, budget), Decision):
-        for case_id in {*step.head, *step.base}:
+        for case_id in sorted({*step.head, *step.base}):  # A set has another order in every process.
             index = int(case_id)
             series = evidence[index].metrics[metric]
             at = slice(index, index + 1)

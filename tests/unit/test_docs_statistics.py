@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -65,6 +68,24 @@ def test_the_numbers_are_the_gates(index: int) -> None:
     spread = 4 * (max(expected * (1 - expected), 0.01) / count.trials) ** 0.5
     assert count.failed / count.trials == pytest.approx(expected, abs=spread)
     assert count == bench.run_chunk(cell, 0, 60, others=False)
+
+
+def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
+    """Sets of strings have another order in each: runs must not be drawn in it."""
+    code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15, others=False))"
+    paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONPATH": paths, "PYTHONHASHSEED": seed, "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1, told
 
 
 def test_the_pictures_are_drawn_from_the_tables() -> None:
