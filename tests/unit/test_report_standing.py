@@ -1,0 +1,85 @@
+"""Which group a case is told in, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_samples import pull_request
+from report_samples import RESPONSE, case, metric
+
+from agent_eval.report import standing
+from agent_eval.results.decision import CaseDecisionReport, DecisionReport
+from agent_eval.results.report import CaseReport, RunReport
+from agent_eval.results.status import CaseWord as Word
+
+
+def failing(eval_id: str) -> CaseReport:
+    return case(eval_id, "failed", metric(RESPONSE, 0.2, threshold=0.8))
+
+
+def passing(eval_id: str) -> CaseReport:
+    return case(eval_id, "passed", metric(RESPONSE, 0.9, threshold=0.8))
+
+
+def decided(head: list[CaseReport], base: list[CaseReport], **words: Word) -> RunReport:
+    """A report with a word for each case that is named."""
+    said = {one.eval_id: one.case_id for one in head}
+    cases = [
+        CaseDecisionReport(case_id=said[name], metric="pass", word=word, evidence="") for name, word in words.items()
+    ]
+    return pull_request("failed", head, base, decision=DecisionReport(outcome="failed", alpha=0.05, cases=cases))
+
+
+def told(report: RunReport) -> dict[str, list[str]]:
+    """The names in each group that has any."""
+    found = standing.groups(report, standing.against(report))
+    return {name: [one.eval_id for one in group] for name, group in vars(found).items() if group}
+
+
+def test_by_the_comparison_alone() -> None:
+    head = [failing("broke"), failing("still"), passing("mended"), passing("fine"), failing("new")]
+    report = pull_request("failed", head, [passing("broke"), failing("still"), failing("mended"), passing("fine")])
+
+    assert told(report) == {"worse": ["broke"], "failed": ["new"], "still": ["still"], "better": ["mended"]}
+
+
+def test_the_gates_word_counts_more__the_worst_first() -> None:
+    names = ("lower", "gone", "noise", "dropped")
+    head = [failing("lower"), failing("gone"), failing("noise"), passing("dropped")]
+    report = decided(
+        head, [passing(name) for name in names], lower="worse", gone="broken", noise="flaky as before", dropped="worse"
+    )
+
+    assert told(report) == {"worse": ["gone", "lower", "dropped"], "flaky": ["noise"]}
+
+
+@pytest.mark.parametrize("word", [None, "flaky as before"])
+def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | None) -> None:
+    words: dict[str, Word] = {} if word is None else {"a": word}
+    report = decided([failing("a")], [failing("a")], **words)
+    assert "worse" not in told(report)
+
+    report.blocking = [report.cases[0].case_id]
+
+    assert told(report) == {"worse": ["a"]}
+
+
+@pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])
+def test_what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
+    one = failing("a").model_copy(update={"status": status})
+    report = decided([one], [passing("a")], a="worse")
+    report.blocking = [one.case_id]
+
+    assert told(report) == ({} if status == "not_run" else {status: ["a"]})
+
+
+def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
+    """Of 9,999 deals it is 1 in 10,000."""
+    report = decided([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
+    assert report.decision is not None
+    report.decision.cases[0].p_value, report.decision.cases[1].p_value = 0.0001, 0.00009
+    words = standing.against(report).words
+
+    assert [words[one.case_id].details for one in report.cases] == [
+        ("pass: worse (p = 0.0001)",),
+        ("pass: worse (p = <0.0001)",),
+    ]
