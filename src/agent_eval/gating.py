@@ -95,7 +95,7 @@ def _by_the_bases_rules(
 ) -> tuple[Settings, list[Problem], list[str]]:
     """The settings with the base branch's agent-eval.toml where a pull request is judged, and what to tell of it."""
     from agent_eval.settings_file import CONFIG_FILE
-    from agent_eval.situation import gating_files_changed, rules
+    from agent_eval.situation import gating_files_changed, rules, told_changes
 
     if situation.activity.kind != "compare":
         return settings, problems, []
@@ -114,13 +114,7 @@ def _by_the_bases_rules(
             today = datetime.now(UTC).date()
             policy = others.policy.instead_of(settings.policy, today)
             settings, problems = dataclasses.replace(others, policy=policy), wrong
-    changed = gating_files_changed(situation, settings)
-    if changed is None:
-        warnings.append("Whether this pull request changes what is scored could not be found out.")
-    elif changed:
-        listed = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
-        warnings.append(f"This pull request changes what is scored: {listed}.")
-    return settings, problems, warnings
+    return settings, problems, warnings + told_changes(gating_files_changed(situation, settings))
 
 
 def _with_own_output(settings: Settings) -> tuple[Settings, list[Problem]]:

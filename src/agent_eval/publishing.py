@@ -179,6 +179,7 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
         )
     if report.verdict == "passed" and run.conclusion not in {"success", None}:
         warnings.append(f"The results say that it passed, but the run ended with {harmless(run.conclusion or '')}.")
+    warnings += _changed_rules(github, found)
     return upsert_comment(
         github,
         number=pull_request.number,
@@ -190,3 +191,18 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
         changed=_changed(report),
         author=settings.comment_author,
     )
+
+
+def _changed_rules(github: GitHub, found: Bound) -> list[str]:
+    """What to tell of files that decide about the verdict; GitHub's word, since the run may keep it to itself."""
+    from agent_eval.github.runs import changed_files
+    from agent_eval.situation import decides, told_changes
+
+    pull_request, workflow = found.pull_request, found.run.workflow_path
+    try:
+        changed = changed_files(github, pull_request.base_sha, pull_request.head_sha)
+    except GitHubError:
+        changed = None
+    if changed is None:
+        return told_changes(None)
+    return told_changes(sorted({path for path in changed if path == workflow or decides(path)}))

@@ -258,9 +258,28 @@ def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
 _CRITERIA = frozenset({"test_config.json", "eval_config.json"})
 
 
+def decides(path: str) -> bool:
+    """Whether a file decides about scores or the verdict by its name alone, wherever it lies."""
+    from agent_eval.settings_file import CONFIG_FILE
+
+    name = PurePosixPath(path).name
+    return name in _CRITERIA or name == CONFIG_FILE
+
+
+def told_changes(changed: Sequence[str] | None) -> list[str]:
+    """What to warn of, given the files that decide about scores and that a pull request changes; None: unknown."""
+    if changed is None:
+        return ["Whether this pull request changes what is scored could not be found out."]
+    if not changed:
+        return []
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    return [f"This pull request changes what is scored: {', '.join(changed[:5])}{more}."]
+
+
 def gating_files_changed(situation: Situation, settings: Settings) -> list[str] | None:
-    """Which files that decide about scores a pull request changes, by path, sorted: criteria, and what the settings
-    take answers, verdicts and sessions from. Changed cases are told by the comparison.
+    """Which files that decide about scores a pull request changes, by path, sorted: criteria, the workflow with its
+    inputs, and what the settings take answers, verdicts and sessions from. Changed cases are told by the comparison, a
+    changed agent-eval.toml by `rules`.
 
     Args:
         situation: What the run is about.
@@ -280,6 +299,8 @@ def gating_files_changed(situation: Situation, settings: Settings) -> list[str] 
     except GitError:
         return None
     named = [found for path in _deciding(settings) if (found := _in_checkout(path, settings.root, git)) is not None]
+    if situation.event.workflow_path is not None:
+        named.append(PurePosixPath(situation.event.workflow_path))
     return sorted(path for path in changed if PurePosixPath(path).name in _CRITERIA or _touches(path, named))
 
 

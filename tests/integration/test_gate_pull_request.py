@@ -110,7 +110,11 @@ def test_a_fork__where_nobody_may_write__is_published_by_the_second_workflow(lab
     lab.base_run()
     lab.github.read_only = True
     gated = lab.pull_request(
-        7, {"door": 0.0, "else": "@octocat closes #1 <b>no</b>"}, fork="stranger/shop", upload=True
+        7,
+        {"door": 0.0, "else": "@octocat closes #1 <b>no</b>"},
+        files={"evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}', "agent-eval.toml": ""},
+        fork="stranger/shop",
+        upload=True,
     )
     run = lab.runs[-1]
     assert gated.code == 1
@@ -124,6 +128,8 @@ def test_a_fork__where_nobody_may_write__is_published_by_the_second_workflow(lab
     assert done.code == 0, done.err + done.out
     [comment] = ours(lab)
     assert "door" in comment and "the fork's own run has uploaded" in comment
+    # By GitHub's word: the run could keep it to itself.
+    assert "This pull request changes what is scored: agent-eval.toml, evals/test" in comment
     assert "@octocat" not in re.sub(r"```.*?```", "", comment, flags=re.DOTALL), "a mention works outside of code only"
     assert not done.output.exists(), "nothing was run"
 

@@ -119,6 +119,21 @@ def test_where_commits_have_forked(fake: FakeGitHub) -> None:
     assert caught.value.kind == "not-found"
 
 
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ([], []),
+        ([{"filename": "a"}, {"filename": "b", "previous_filename": "c"}], ["a", "b", "c"]),
+        ([{"filename": str(number)} for number in range(300)], None),  # There may be more than GitHub lists.
+        (None, None),
+    ],
+)
+def test_changed_files(fake: FakeGitHub, files: list[dict[str, str]] | None, found: list[str] | None) -> None:
+    fake.faults.append(Fault(path="/compare/", status=200, body=json.dumps({"files": files}).encode()))
+
+    assert runs.changed_files(client(fake), "main", "main") == found
+
+
 def test_parents(fake: FakeGitHub) -> None:
     state = fake.state
     base, side = state.branches["main"], state.commit()

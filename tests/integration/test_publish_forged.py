@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
-from fake_github import FakeGitHub, Run
+from fake_github import FakeGitHub, Fault, Run
 from pull_requests import Lab
 from pydantic import BaseModel
 
@@ -289,6 +289,32 @@ def test_a_verdict_that_the_run_did_not_have_is_told(github: FakeGitHub, tmp_pat
     lines = comment.body.splitlines()
     warning = next(number for number, line in enumerate(lines) if "but the run ended with failure" in line)
     assert warning < 8, "above everything else"
+
+
+@pytest.mark.parametrize(
+    ("fault", "warning"),
+    [
+        (
+            Fault(path="/compare/", status=404),
+            "Whether this pull request changes what is scored could not be found out.",
+        ),
+        (
+            Fault(path="/compare/", status=200, body=b'{"files": [{"filename": ".github/workflows/evals.yml"}]}'),
+            "This pull request changes what is scored: .github/workflows/evals.yml.",
+        ),
+        (Fault(path="/compare/", status=200, body=b'{"files": [{"filename": "bot/agent.py"}]}'), ""),
+    ],
+    ids=["unknown", "the workflow", "the agent"],
+)
+def test_changed_rules_are_told_by_githubs_word(github: FakeGitHub, tmp_path: Path, fault: Fault, warning: str) -> None:
+    run = finished(github)
+    github.state.artifact(run, packed(forged()))
+    github.faults.append(fault)
+
+    assert published(github, run, tmp_path).ok
+    [comment] = github.state.comments_of(7)
+    page = nothing_of_theirs(comment.body.partition("\n")[2], f"{github.server_url}/{github.state.repository}/")
+    assert warning in page.open and ("what is scored" in page.open) == bool(warning)
 
 
 def test_what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path) -> None:

@@ -139,6 +139,12 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
     return found
 
 
+def test_the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:
+    files = {".github/workflows/evals.yml": "on: push", ".github/workflows/other.yml": "on: push"}
+
+    assert changed(repo, github, files) == [".github/workflows/evals.yml"]
+
+
 def test_what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
     files = {"deep/test_config.json": "{}", "eval_config.json": "{}", "bot.py": "", "evals/bot.test.json": "{ }"}
 

@@ -86,6 +86,15 @@ class _Comparison(_Answer):
     merge_base_commit: Commit
 
 
+class _ChangedFile(_Answer):
+    filename: str
+    previous_filename: str | None = None
+
+
+class _Changes(_Answer):
+    files: list[_ChangedFile] | None = None
+
+
 class _Content(_Answer):
     type: str
     size: int
@@ -165,6 +174,26 @@ def download_artifact(github: GitHub, artifact_id: int, *, max_bytes: int) -> by
         GitHubError: As its kind says; `not-found` with status 410 if it has expired, `too-large` above `max_bytes`.
     """
     return github.download(github.repo("actions", "artifacts", artifact_id, "zip"), max_bytes=max_bytes)
+
+
+MOST_CHANGED = 300
+"""The most files that GitHub lists of a comparison (docs.github.com, "Compare two commits")."""
+
+
+def changed_files(github: GitHub, base: str, head: str) -> list[str] | None:
+    """Paths that differ between two commits' merge base and the second; of a renamed file both.
+
+    Returns:
+        None if there are more than GitHub lists.
+
+    Raises:
+        GitHubError: As for `compare`.
+    """
+    path = github.repo("compare", f"{base}...{head}")
+    files = _parsed(_Changes, github.get(path, {"per_page": 1}), path).files
+    if files is None or len(files) >= MOST_CHANGED:
+        return None
+    return [name for one in files for name in (one.filename, one.previous_filename) if name is not None]
 
 
 def merge_base(github: GitHub, base: str, head: str) -> str:

@@ -326,8 +326,14 @@ class Shapes:
             "behind_by": len(behind),
             "total_commits": len(ahead),
             "commits": [self.commit(sha) for sha in ahead[::-1][:1]],
-            "files": [],
+            "files": [self._changed(status, path) for status, path in state.changes(common[0], head)][:300],
         }
+
+    def _changed(self, status: str, path: str) -> Json:
+        url = f"{self._server}/{self._state.repository}/raw/{path}"
+        numbers = dict.fromkeys(("additions", "deletions", "changes"), 1)
+        urls = dict.fromkeys(("blob_url", "raw_url", "contents_url"), url)
+        return {"sha": None, "filename": path, "status": status, **numbers, **urls}
 
     def content(self, path: str, data: bytes) -> Json:
         url = f"{self._api}/repos/{self._state.repository}/contents/{path}"

@@ -208,6 +208,14 @@ class State:
                 stack += [(parent, False) for parent in self.commits[one].parents]
         return order[::-1]
 
+    def changes(self, base: str, head: str) -> list[tuple[str, str]]:
+        """Status and path of the files that differ between two commits of the real repository."""
+        if self.git is None:
+            return []
+        words = {"A": "added", "D": "removed"}
+        listed = _git(self.git, "diff", "--name-status", "--no-renames", base, head).splitlines()
+        return [(words.get(status, "modified"), path) for status, _, path in (line.partition("\t") for line in listed)]
+
     def content(self, ref: str, path: str) -> bytes | None:
         """A file at a commit or branch."""
         sha = self.resolve(ref)
