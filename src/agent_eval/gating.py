@@ -123,18 +123,15 @@ def _with_own_output(settings: Settings) -> tuple[Settings, list[Problem]]:
 
     from agent_eval.results.folder import file_in, link_in, relative
 
+    hint = "Remove it from the repository, or name another `output-dir`."
     if (link := link_in(settings.output, settings.root.absolute())) is not None:
-        code, what, found = "output-dir-linked", "a symbolic link: results would be written elsewhere", link
+        message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
+        problem = Problem(severity=Severity.ERROR, code="output-dir-linked", message=message, hint=hint)
     elif (file := file_in(settings.output)) is not None:
-        code, what, found = "setting-invalid", "a file, so no results can be written there", file
+        message = f"{relative(file, settings.root)} is a file: no results can be written there."
+        problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
     else:
         return settings, []
-    problem = Problem(
-        severity=Severity.ERROR,
-        code=code,
-        message=f"{relative(found, settings.root)} is {what}.",
-        hint="Remove it from the repository, or name another `output-dir`.",
-    )
     fresh = Path(tempfile.mkdtemp(prefix="agent-eval-results-", dir=settings.root))
     fresh.chmod(0o755)
     return dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
@@ -229,6 +226,8 @@ def _comment(outcome: Outcome, settings: Settings, situation: Situation, warning
     world.say(f"agent-eval: {posted.message}")
     if posted.kind == "forbidden" and world.on_github:
         world.show(_notice("No comment", f"{posted.message} The job summary says everything."))
+    if posted.overwrites and world.on_github:
+        world.show(_notice("One comment, several jobs", posted.message))
     if posted.url is not None:
         _append("GITHUB_OUTPUT", _output("comment-url", posted.url), world)
 

@@ -106,6 +106,22 @@ def test_keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
 # Who wrote it
 
 
+def test_jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
+    first, second = post(fake, "of the small model"), post(fake, "of the large model")
+
+    assert (first.kind, second.kind, len(ours(fake))) == ("created", "updated", 1)
+    assert (first.overwrites, second.overwrites) == (False, True)
+    assert "`comment-key` of its own" in second.message
+    assert not post(fake, "again", run=stamp(attempt=2)).overwrites, "started again, it brings its own up to date"
+
+
+def test_a_lost_update_is_not_taken_for_another_jobs(fake: FakeGitHub) -> None:
+    post(fake, "red", run=stamp(99))
+    fake.faults.append(Fault(method="PATCH", drop="before"))
+
+    assert not post(fake, "green").overwrites
+
+
 def test_a_marker_in_a_strangers_comment_is_not_ours(fake: FakeGitHub) -> None:
     forged = fake.state.comment(7, marked("default", stamp(10**17), "all is well"), login="mallory")
 

@@ -42,6 +42,8 @@ class Posted:
     """Of the comment, if there is one."""
     message: str
     """One or two plain sentences for the log."""
+    overwrites: bool = False
+    """The comment was another job's of the very same run and attempt."""
 
     @property
     def is_posted(self) -> bool:
@@ -157,6 +159,7 @@ class _Upsert:
         self._viewer: str | None = None
         self._sent: Kind | None = None
         """A write whose answer we may not have got."""
+        self._overwrites = False
 
     def until_done(self, author: str | None) -> Posted:
         self._github.grant(_BUDGET)
@@ -188,13 +191,17 @@ class _Upsert:
         same = same_text(current.marked.text, self._body)
         if same and self._sent is not None and current.marked.run == self._run:
             message = f"The comment was {self._sent}; GitHub's answer was lost on the way.{note}"
-            return Posted(kind=self._sent, url=current.url, message=message)
+            return Posted(kind=self._sent, url=current.url, message=message, overwrites=self._overwrites)
         if same and current.marked.run.sha == self._run.sha:
             return Posted(kind="unchanged", url=current.url, message=f"The comment says so already.{note}")
+        if self._sent is None and current.marked.run == self._run:
+            self._overwrites = True
+            note = f" Another job of this run had written it: give each job a `comment-key` of its own.{note}"
         path = self._github.repo("issues", "comments", current.id)
         self._sent = "updated"
-        answer = self._github.patch(path, {"body": self._text})
-        return Posted(kind="updated", url=text_at(answer, "html_url"), message=f"The comment was updated.{note}")
+        url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
+        message = f"The comment was updated.{note}"
+        return Posted(kind="updated", url=url, message=message, overwrites=self._overwrites)
 
     def _new(self, look: _Look) -> Posted:
         if not self._create:
