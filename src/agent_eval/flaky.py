@@ -60,6 +60,8 @@ class FlakyReport(WireModel):
     """Ids of cases that failed in all of at least two runs: broken, not flaky."""
     skipped: list[str]
     """Which files were left out, and why."""
+    most_runs: int = 0
+    """Of any case; one run passes or fails, and shows nothing of chance."""
     beyond_share: bool = False
     """Whether the proposals are more than the usual share of the cases."""
 
@@ -107,9 +109,10 @@ def find_flaky(results: Sequence[_Read], *, min_rate: float = MIN_RATE) -> Flaky
         history = own if history is None else join(history, own)
     if history is None:
         return FlakyReport(records=0, cases=0, proposals=[], failing=[], skipped=skipped)
-    proposals, failing = [], []
+    proposals, failing, most_runs = [], [], 0
     for case in history.cases:
         found = flakiness(history, case)
+        most_runs = max(most_runs, found.runs)
         if found.is_mixed and found.low >= min_rate:
             proposals.append(_proposal(history, case, found))
         elif found.runs > 1 and found.failures == found.runs:
@@ -121,6 +124,7 @@ def find_flaky(results: Sequence[_Read], *, min_rate: float = MIN_RATE) -> Flaky
         proposals=proposals,
         failing=failing,
         skipped=skipped,
+        most_runs=most_runs,
         beyond_share=len(proposals) > DEFAULT_MAX_QUARANTINED * len(history.cases),
     )
 
@@ -162,7 +166,8 @@ def render_toml(report: FlakyReport, *, today: date, owner: str = "", days: int 
     lines += [f"# Left out: {told}" for told in report.skipped]
     lines += [f"# Broken rather than flaky, it never passed: {case_id}" for case_id in report.failing]
     if not report.proposals:
-        lines.append("# No case is flaky by them.")
+        few = "# That says nothing of chance: give results of more runs of the base branch, or of --num-runs 10."
+        lines.append(few if report.most_runs < 2 else "# No case is flaky by them.")
     if report.beyond_share:
         lines.append(
             f"# These are more than {DEFAULT_MAX_QUARANTINED:.0%} of the cases: mend some, or raise max-quarantined."

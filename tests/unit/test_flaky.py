@@ -121,8 +121,12 @@ def test_the_toml_is_a_policy_once_somebody_signs(tmp_path: Path) -> None:
 
 
 def test_nothing_to_propose(tmp_path: Path) -> None:
-    told = found(*write(tmp_path, report(case("a", "1"))))
-    assert render_toml(told, today=TODAY) == "# From 1 run of 1 case on the base branch.\n# No case is flaky by them.\n"
+    told = found(*write(tmp_path / "two", report(case("a", "1"), day=1), report(case("a", "1"), day=2)))
+    assert (
+        render_toml(told, today=TODAY) == "# From 2 runs of 1 case on the base branch.\n# No case is flaky by them.\n"
+    )
+    alone = render_toml(found(*write(tmp_path / "one", report(case("a", "1")))), today=TODAY)
+    assert "says nothing of chance: give results of more runs" in alone and "No case is flaky" not in alone
 
 
 def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
