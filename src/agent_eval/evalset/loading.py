@@ -171,14 +171,16 @@ def _unmatched_ids(found: Discovery, ids: dict[str, list[str]]) -> list[Problem]
         known = [eval_id for name in names for eval_id in ids[name]]
         for pattern in selector.ids:
             if not select(known, [pattern]):
-                close = nearby(pattern, known) or known[:10]
-                listed = ", ".join(f"`{eval_id}`" for eval_id in close)
+                close = [f"`{eval_id}`" for eval_id in nearby(pattern, known)]
+                listed = ", ".join(f"`{eval_id}`" for eval_id in known[:10])
+                more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+                there = f"It has: {listed}{more}." if known else "It has no cases."
                 problems.append(
                     Problem(
                         severity=Severity.ERROR,
                         code="unknown-eval-id",
                         message=f"No case of `{selector.path}` is called `{pattern}`.",
-                        hint=f"It has: {listed}." if close else "It has no cases.",
+                        hint=f"Did you mean {' or '.join(close)}?" if close else there,
                         file=names[0] if len(names) == 1 else None,
                     )
                 )
