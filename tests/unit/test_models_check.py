@@ -93,6 +93,15 @@ def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:
     assert [problem.code for problem in checked.problems] == ["judge-model-unknown"]
     (missing,) = check_models([use()], ModelSettings(replay=tmp_path / "no"), {}).problems
     assert missing.code == "judge-replay-missing"
+    assert "--judge-cache" in (missing.hint or "")
+
+
+def test_check_models__a_cache_is_a_directory_or_will_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for name in ("new", "."):
+        assert check_models([use()], ModelSettings(cache=tmp_path / name), KEY).problems == ()
+    (wrong,) = check_models([use()], ModelSettings(cache=tmp_path / "file"), KEY).problems
+    assert (wrong.code, wrong.severity) == ("judge-cache-invalid", "error")
 
 
 def test_shared_keys__are_told_by_name_or_by_value() -> None:

@@ -53,7 +53,12 @@ def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Map
     """
     found = _Findings()
     if settings.replay is not None and not settings.replay.is_dir():
-        found.add(_Finding(code="judge-replay-missing", message=f"{settings.replay} is no directory to replay from."))
+        message = f"{settings.replay} is no directory to replay from."
+        hint = "Record one first: run with `--judge-cache DIR`, then name that directory."
+        found.add(_Finding(code="judge-replay-missing", message=message, hint=hint))
+    if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
+        message = f"{settings.cache} is a file, so no reply can be kept there."
+        found.add(_Finding(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
     endpoints: dict[str, Endpoint] = {}
     owner = _owner(uses, settings, environ, found)
     for use in uses:
