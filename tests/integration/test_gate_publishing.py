@@ -93,8 +93,8 @@ def test_a_file_in_the_place_of_results_is_told(lab: Lab, place: str) -> None:
     done = lab.pull_request(7, {}, "--output-dir", place)
 
     assert done.code == 2, done.out + done.err
-    assert f"{place.split('/')[0]} is a file, so no results can be written there." in " ".join(done.out.split())
-    assert "is a file, so no results can be written there" in told(lab)
+    assert f"{place.split('/')[0]} is a file: no results can be written there." in " ".join(done.out.split())
+    assert "is a file: no results can be written there" in told(lab)
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
 
