@@ -94,6 +94,13 @@ def test_a_base_that_gets_better_or_stays_is_not() -> None:
         assert drift_notices(found) == []
 
 
+@pytest.mark.parametrize(("outcomes", "p_value", "worse"), [("111000", 1 / 20, True), ("11110010", 1 / 14, False)])
+def test_one_time_in_twenty_is_the_limit(outcomes: str, p_value: float, worse: bool) -> None:
+    found = drift(history_of(a=outcomes))
+    assert found.p_value == pytest.approx(p_value)
+    assert found.worse is worse
+
+
 def test_few_days_can_not_show_anything() -> None:
     assert drift(history_of(a="11000")).p_value is None
     assert drift(history_of(a="111000")).p_value == pytest.approx(1 / 20)

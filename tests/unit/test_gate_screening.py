@@ -98,6 +98,14 @@ def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
     assert np.mean(np.array(loud) <= 0.05) > 0.95
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_deals_as_low_as_what_was_seen_count(runs: int) -> None:
+    """Judges give few different scores, so ties are the rule."""
+    head, base = [0.0] * runs, [0.0] * (3 - runs) + [1.0] * 3
+    expected = sum(not any(deal) for deal in combinations([*head, *base], runs)) / math.comb(6, runs)
+    assert suite_scores_p([(head, base)], rng()) == pytest.approx(expected, rel=0.3)
+
+
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
     values = random.Random(3)

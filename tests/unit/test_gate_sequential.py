@@ -146,6 +146,10 @@ def test_a_suite_on_the_brink_gets_a_second_look() -> None:
     assert decision.outcome == "passed"
     assert decision.suites[0].p_again is not None
 
+    just, _ = run(evidence, always(YES), budget=Budget(extra_runs=decision.extra_runs))
+    short, _ = run(evidence, always(YES), budget=Budget(extra_runs=decision.extra_runs - 1))
+    assert (just.suites[0].p_again is not None, short.suites[0].p_again) == (True, None)
+
 
 # History
 
@@ -290,6 +294,30 @@ def test_a_tolerance_of_scores_is_part_of_the_test() -> None:
         evidence, lambda side, name: values.gauss(0.75, 0.02), Rules(metrics={"score": MetricRule(max_drop=0.1)})
     )
     assert lax.outcome == "passed" and not lax.extra_runs
+
+
+@pytest.mark.parametrize(("base", "asks"), [(0.8, False), (0.9, True)])
+def test_a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no_more_runs(
+    base: float, asks: bool
+) -> None:
+    evidence = [*(case(f"c{index}", [0.9], [0.9] * 10, "score") for index in range(9))]
+    evidence.append(case("low", [0.75], [base] * 10, "score", threshold=0.8))
+    step = next_step(evidence, Rules(metrics={"score": MetricRule(max_drop=0.1)}), UNLIMITED)
+    assert isinstance(step, Runs) == asks
+
+
+@pytest.mark.parametrize(("stored", "fresh"), [(4, 3), (5, 0)])
+def test_fewer_than_five_runs_of_the_base_are_too_few(stored: int, fresh: int) -> None:
+    evidence = [*steady(9), case("bad", [NO], [YES] * stored)]
+    step = next_step(evidence, DEFAULT, Budget(can_run_base=True))
+    assert isinstance(step, Runs)
+    assert (step.head, step.base) == ({"bad": 3}, {"bad": fresh} if fresh else {})
+
+
+def test_a_round_that_was_broken_off_is_completed() -> None:
+    step = next_step([*steady(9), case("bad", [NO], [YES] * 10, head_confirm=(NO,))], DEFAULT, UNLIMITED)
+    assert isinstance(step, Runs)
+    assert step.head == {"bad": 2}
 
 
 @pytest.mark.parametrize("same_day", [False, True])

@@ -162,6 +162,15 @@ def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
     assert (finding.expected, finding.actual) == ("b: it is b", "fine")
 
 
+def test_rubrics__a_score_that_just_reaches_the_threshold_is_nothing_to_explain() -> None:
+    model = always(verdicts("yes", "no"))
+    rubrics = [rubric("a"), rubric("b")]
+
+    result = scored(judged(ANSWER, model, samples=1, rubrics=rubrics, threshold=0.5), conversation([turn()]))
+
+    assert (result.score, result.findings) == (0.5, ())
+
+
 @pytest.mark.parametrize(
     ("weights", "score"), [({}, 0.5), ({"a": 3}, 0.75), ({"b": 3}, 0.25), ({"a": 1, "b": 1, "absent": 9}, 0.5)]
 )
@@ -474,6 +483,12 @@ def test_vertex_metrics__the_middle_vote_counts() -> None:
     model = ScriptedModel(script=lambda r: verdict(["5", "1", "4", "4", "5"][r.sample]))
 
     assert scored(judged("response_evaluation_score", model, threshold=4), conversation([turn()])).score == 4.0
+
+
+def test_vertex_metrics__every_word_that_would_have_passed_is_told() -> None:
+    result = scored(judged("response_evaluation_score", always(verdict("2")), threshold=4), conversation([turn()]))
+
+    assert [finding.expected for finding in result.findings] == ["5 or 4"]
 
 
 def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:

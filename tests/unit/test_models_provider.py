@@ -91,6 +91,9 @@ def test_health__few_failures_are_no_outage() -> None:
     health.failed(50.0, "503")
     health.failed(90.0, "503")
     health.check()
+    health.failed(91.0, "503")
+    with pytest.raises(ModelFailure):
+        health.check()
 
 
 def test_health__hopeless_at_once() -> None:
