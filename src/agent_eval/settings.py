@@ -142,6 +142,8 @@ def _read_own(path: Path) -> FileSettings:
     try:
         return read_settings_file(path.read_text("utf-8"))
     except FileNotFoundError:
+        if path.is_symlink():
+            return FileSettings(problems=(unreadable("it is a link that leads nowhere"),))
         return FileSettings()
     except (OSError, UnicodeDecodeError) as error:
         return FileSettings(problems=(unreadable(str(error)),))

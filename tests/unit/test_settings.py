@@ -184,6 +184,12 @@ def test_a_file_that_is_no_toml(tmp_path: Path, content: bytes, line: int | None
     assert (problem.code, problem.file, problem.line) == ("settings-file-unreadable", "agent-eval.toml", line)
 
 
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "agent-eval.toml").symlink_to("missing.toml")
+    _, (problem,) = read(tmp_path)
+    assert problem.message == "agent-eval.toml can't be read: it is a link that leads nowhere"
+
+
 def test_a_directory_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").mkdir()
     _, (problem,) = read(tmp_path)
