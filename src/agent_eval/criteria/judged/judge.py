@@ -220,11 +220,7 @@ class Panel:
 
 def _closed(question: Question, value: Any) -> dict[int, tuple[str, str]]:
     """The opinions whose verdict is one of the closed words."""
-    return {
-        subject: opinion
-        for subject, opinion in question.read(value).items()
-        if 0 <= subject < len(question.subjects) and opinion[0] in question.scale
-    }
+    return {subject: opinion for subject, opinion in question.read(value).items() if opinion[0] in question.scale}
 
 
 def counted_from_0(number: Any) -> int | None:
