@@ -20,6 +20,7 @@ from pathlib import Path
 import cmarkgfm
 from cmarkgfm.cmark import Options
 from rich.console import Console
+from rich.text import Text
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
@@ -28,7 +29,7 @@ from comparison_samples import mixed, regression  # noqa: E402 - found through t
 from report_samples import failed  # noqa: E402
 
 from agent_eval.report.comment import comment_markdown  # noqa: E402
-from agent_eval.report.console import print_report  # noqa: E402
+from agent_eval.report.console import console as console_text  # noqa: E402
 from agent_eval.report.summary import summary_markdown  # noqa: E402
 
 STYLE = """
@@ -99,7 +100,7 @@ def draw(target: Path) -> None:
         console = Console(
             file=nowhere, width=100, record=True, force_terminal=True, color_system="truecolor", emoji=False
         )
-        print_report(failed(), console)
+        console.print(Text.from_ansi(console_text(failed(), width=100, color=True)), end="")
         svg = console.export_svg(title="agent-eval run tests/home_automation")
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, ", "")
