@@ -296,7 +296,7 @@ def test_a_file_where_the_output_directory_should_be(repository: Repository) -> 
     (repository.root / "taken").write_text("a file", encoding="utf-8")
     done = run(repository, output=repository.root / "taken")
     assert done.code == 2
-    assert "taken" in done.err
+    assert "taken is a file: no results can be written there." in done.out
     assert "Traceback" not in done.err
 
 
