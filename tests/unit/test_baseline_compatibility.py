@@ -7,6 +7,7 @@ from baseline_samples import case, measured, results
 
 from agent_eval.baseline.compatibility import incomparable, with_head
 from agent_eval.baseline.outcome import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
+from agent_eval.gate.comparison import compare
 from agent_eval.results.report import RunReport
 
 HEAD = results()
@@ -27,6 +28,13 @@ HEAD = results()
 )
 def test_one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
     assert incomparable(HEAD, base) is None
+
+
+def test_eval_files_that_were_all_moved_are_compared() -> None:
+    moved = results(*(one.model_copy(update={"case_id": f"tests/b.test.json:{one.eval_id}"}) for one in HEAD.cases))
+
+    assert incomparable(HEAD, moved) is None
+    assert compare(HEAD, moved).compared == 2
 
 
 def test_cases_without_gating_criteria_on_either_side() -> None:

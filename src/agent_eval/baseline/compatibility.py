@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from agent_eval.baseline.outcome import BaselineOutcome, Found, Incompatible, Step, outcome_of
 from agent_eval.core.text import harmless, plural
+from agent_eval.gate.pairing import pair_up
 from agent_eval.results.report import CaseReport, MetricReport, RunReport
 
 
@@ -23,8 +24,9 @@ def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
 def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
     """Why no case of the head can be compared with the base.
 
-    Two cases are compared if they have the same id and the same content, and one gating metric that is measured in the
-    same way on both sides or none on either. An empty fingerprint (an older file) says nothing, and is taken as equal.
+    Two cases are compared if they have the same content (`gate.pairing`, which also finds those that were renamed or
+    whose file was moved), and one gating metric that is measured in the same way on both sides or none on either. An
+    empty fingerprint (an older file) says nothing, and is taken as equal.
 
     Returns:
         None if one case can be compared.
@@ -34,22 +36,20 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
             message=f"The base's scores mean something else: they were made by scoring version {base.scoring_version}, "
             f"these by {head.scoring_version}."
         )
-    known = {case.case_id: case for case in base.cases}
-    pairs = [(case, known[case.case_id]) for case in head.cases if case.case_id in known]
-    if not pairs:
-        return Incompatible(
-            message=f"None of the {plural(len(head.cases), 'case')} of this run is among the "
-            f"{plural(len(base.cases), 'case')} of the base's results."
-        )
-    same = [(one, other) for one, other in pairs if _equal(one.fingerprint, other.fingerprint)]
-    if not same:
-        return Incompatible(
-            message=f"All {plural(len(pairs), 'case')} that both sides have are changed: they ask or expect something "
-            "else now."
-        )
-    if any(_measured_alike(one, other) for one, other in same):
+    pairing = pair_up(head.cases, base.cases)
+    if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
         return None
-    return Incompatible(message=_why_not_alike(same))
+    if pairing.pairs:
+        return Incompatible(message=_why_not_alike((pair.head, pair.base) for pair in pairing.pairs))
+    if pairing.changed:
+        return Incompatible(
+            message=f"All {plural(len(pairing.changed), 'case')} that both sides have are changed: they ask or expect "
+            "something else now."
+        )
+    return Incompatible(
+        message=f"None of the {plural(len(head.cases), 'case')} of this run is among the "
+        f"{plural(len(base.cases), 'case')} of the base's results."
+    )
 
 
 def _equal(one: str, other: str) -> bool:
