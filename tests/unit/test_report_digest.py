@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, wrong_room
 
+from agent_eval.report.difference import changes
 from agent_eval.report.digest import (
-    changes,
     close_votes,
     findings,
     has_crashed,

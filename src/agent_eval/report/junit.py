@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.digest import changes, findings, has_crashed, headline, place, why
+from agent_eval.report.difference import changes
+from agent_eval.report.digest import findings, has_crashed, headline, place, why
 from agent_eval.report.escape import one_line, visible
 from agent_eval.report.numbers import measurement_text, score_text, threshold_text
 from agent_eval.results.report import CaseReport, FileReport, MetricReport, ProblemReport, RunReport

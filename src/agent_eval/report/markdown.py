@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import digest, escape, numbers, standing
+from agent_eval.report.difference import changes
 from agent_eval.results.report import CaseReport, ProblemReport
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _finding(finding: digest.Finding, case: CaseReport, detail: Detail) -> dict[
                 "title": f"turn {turn.evidence.turn + 1}" + (f" of run {turn.run + 1}" if several else ""),
                 "score": "" if turn.evidence.score is None else numbers.score_text(turn.evidence.score),
                 "user": shorten(turn.evidence.user, min(detail.side, 500)) if turn.evidence.user else "",
-                "changes": digest.changes(
+                "changes": changes(
                     _visible(turn.evidence.expected, detail.side),
                     _visible(turn.evidence.actual, detail.side),
                     limit=detail.side,
