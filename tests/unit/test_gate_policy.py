@@ -146,6 +146,11 @@ def test_a_policy_that_fits() -> None:
     assert wrong(text) == []
 
 
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
+    assert wrong(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = {threshold}') == []
+
+
 @pytest.mark.parametrize(
     ("text", "line", "code", "told"),
     [
@@ -193,7 +198,8 @@ def test_a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
 
 
 def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> None:
-    base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + quarantine(":home_2"))[0]
+    lasting = quarantine(":home_2", TODAY.isoformat())  # its last day is a day of it
+    base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)[0]
     own = policy_of(quarantine(":home_2"))[0]
 
     applied = base.instead_of(own, TODAY)
@@ -201,10 +207,11 @@ def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> Non
     assert [entry.case for entry in applied.quarantine] == [":gone", ":home_2"]
     found = check_policy(applied, CASES, today=TODAY)
     assert [(one.severity, one.code, one.file) for one in found] == [
+        (Severity.WARNING, "quarantine-ends-soon", None),
         (Severity.WARNING, "quarantine-expired", None),
         (Severity.WARNING, NOTHING, None),
     ]
-    assert found[0].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
+    assert found[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
 
 
 def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:

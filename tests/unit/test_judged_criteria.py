@@ -107,11 +107,12 @@ def test_match__without_references() -> None:
     assert model.requests == []
 
 
-def test_match__explains_what_failed() -> None:
+@pytest.mark.parametrize("threshold", [0.9, 1.0])
+def test_match__explains_what_failed(threshold: float) -> None:
     model = ScriptedModel(script=lambda r: verdict("invalid" if "wrong" in r.prompt else "valid", "a\nb"))
 
     result = scored(
-        judged(MATCH, model, threshold=0.9),
+        judged(MATCH, model, threshold=threshold),
         conversation([turn(), turn(answer="wrong")], [turn(), turn(answer="right")]),
     )
 
@@ -308,7 +309,8 @@ def test_hallucinations__means_of_texts_then_of_turns() -> None:
     spelling: dict[str, Any] = {"evaluateIntermediateNlResponses": True}
 
     assert scored(judged(HALLUCINATIONS, model, **spelling), conversation([first, turn(answer="Good.")])).score == 0.875
-    assert scored(judged(HALLUCINATIONS, model), conversation([first, turn(answer="Good.")])).score == 0.75
+    result = scored(judged(HALLUCINATIONS, model, threshold=1.0), conversation([first, turn(answer="Good.")]))
+    assert (result.score, [finding.turn for finding in result.findings]) == (0.75, [0])
     silent = turn(answer=None)
     assert scored(judged(HALLUCINATIONS, model), conversation([first, silent])).turn_scores == (0.5, None)
     assert refused(judged(HALLUCINATIONS, model), conversation([silent])).code == "nothing-to-judge"
