@@ -109,6 +109,8 @@ async def test_what_may_pass__is_asked_again(
         ({"error": {"code": 7, "message": "not yours"}}, "invalid-request", "not yours"),
         ({"explanation": "who knows"}, "malformed", "gave no score: who knows"),
         ({"score": True}, "malformed", "gave no score"),
+        ({"score": float("nan")}, "malformed", "gave no score"),
+        ({"score": float("inf")}, "malformed", "gave no score"),
         (403, "invalid-request", "refused the credentials"),
     ],
 )
