@@ -221,7 +221,7 @@ def judged_cases(bench: Bench) -> Result:
         )
     result = Result(name="judged", title=f"{cases} cases, one of 3 criteria judged, models of 200 ms", sides=sides)
     result.demand_ratio("agent-eval --concurrency 16", ["adk eval"], 6, against="adk eval")
-    result.demand_ratio("agent-eval", ["adk eval"], 5, against="adk eval")
+    result.demand_ratio("agent-eval", ["adk eval"], 6, against="adk eval")
     calls = f"{cases * _DECIDED} of {cases * _SAMPLES}"
     result.targets.append(Target(text="agent-eval: at most 60% of adk eval's judge calls", reached=calls, met=True))
     return result

@@ -1,8 +1,27 @@
-"""`python -m agent_eval`."""
+"""`agent-eval` and `python -m agent_eval`: the command line as a process."""
 
+from __future__ import annotations
+
+import contextlib
+import os
 import sys
+from typing import NoReturn
 
 from agent_eval.cli import main
 
+
+def run() -> NoReturn:
+    """Runs a command and ends the process with its exit code.
+
+    At once: everything is written and closed by then, and what Python does at its end, freeing a thousand modules one
+    by one, takes 0.1 s that a developer would wait for.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

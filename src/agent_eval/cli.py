@@ -43,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif rest:  # Paths behind a flag that stands behind paths: argparse takes only the first group.
         given.paths += rest
     try:
-        return int(given.command(given))
+        code = int(given.command(given))
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
