@@ -242,14 +242,17 @@ async def _judged(
 
 
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
-    from agent_eval.report.bill import bill, bill_line
+    from agent_eval.report.bill import bill, bill_line, case_bill, saved_votes
     from agent_eval.report.digest import close_votes
-    from agent_eval.report.judges import backends
+    from agent_eval.report.judges import backends, open_verdicts
 
     if models is None:
         return []
-    report.model_usage = [bill(entry) for entry in models.ledger.by_model()]
-    return [*map(bill_line, report.model_usage), *backends(report.cases), *close_votes(report.cases)]
+    saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
+    report.model_usage = [bill(entry, saved[entry.model]) for entry in models.ledger.by_model()]
+    report.case_usage = [case_bill(entry) for entry in models.ledger.entries()]
+    told = [backends, close_votes, open_verdicts]
+    return [*map(bill_line, report.model_usage), *(line for tell in told for line in tell(report.cases))]
 
 
 def _load_scorers(plan: Plan) -> None:

@@ -40,8 +40,11 @@ def test_what_the_judge_approves_of__passes(repository: Repository, judge: FakeG
     assert (done.code, done.statuses) == (0, {"good": "passed", "wordy": "passed"}), done.err
     assert judge.stats.requests == 6, "three votes of five settle it"
     [bill] = done.report.model_usage
-    assert (bill.model, bill.calls, bill.failures) == ("gemini-2.5-flash", 6, 0)
-    assert any(notice.startswith("gemini-2.5-flash: 6 calls") for notice in done.report.notices)
+    assert (bill.model, bill.calls, bill.failures, bill.saved_votes) == ("gemini-2.5-flash", 6, 0, 4)
+    assert any(notice.startswith("gemini-2.5-flash: 6 calls, 4 further votes not needed") for notice in done.report.notices)
+    spent = {(one.case_id.rpartition(":")[2], one.purpose, one.calls) for one in done.report.case_usage}
+    assert spent == {("good", METRIC, 3), ("wordy", METRIC, 3)}
+    assert sum(one.cost or 0 for one in done.report.case_usage) == pytest.approx(bill.cost)
     done.check_files()
 
 

@@ -201,6 +201,8 @@ def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
     assert "1 of 2 verdicts" in result.message
     assert "turn 2" in result.message
     assert "from 0.5 to 1" in result.message
+    assert [one["verdict"] for one in result.details["judgements"]] == ["valid", None], "what was said is kept"
+    assert result.details["judge"]["saved"] == 2
 
 
 @pytest.mark.parametrize(("threshold", "others", "outcome"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])

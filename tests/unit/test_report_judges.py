@@ -1,10 +1,13 @@
-"""Who judged, told in the report."""
+"""Who judged, and at what effort, told in the report."""
 
 from __future__ import annotations
 
 from report_samples import case, metric
 
-from agent_eval.report.judges import backends
+from agent_eval.models.protocol import ModelUsage
+from agent_eval.models.usage import UsageEntry
+from agent_eval.report.bill import bill, bill_line, case_bill, saved_votes
+from agent_eval.report.judges import backends, open_verdicts
 from agent_eval.results.report import MetricReport
 
 
@@ -25,3 +28,57 @@ def test_backends__are_told_for_the_metrics_that_have_two() -> None:
         "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
         "response_evaluation_score: judged by m, not by Vertex AI as in ADK",
     ]
+
+
+def test_saved_votes__are_counted_by_model_and_told() -> None:
+    def judged(name: str, judge: object) -> MetricReport:
+        one = metric(name, 1.0, threshold=0.5)
+        one.runs[0].details = {"judge": judge}
+        return one
+
+    cases = [
+        case("a", "passed", judged("safety_v1", {"model": "m", "saved": 2}), metric("match", 1.0, threshold=0.5)),
+        case("b", "passed", judged("safety_v1", {"model": "m", "saved": 1}), judged("o", {"model": "n", "saved": 0})),
+        case("c", "passed", judged("of_a_package", "what it likes")),
+    ]
+
+    saved = saved_votes(cases)
+
+    assert (saved["m"], saved["n"]) == (3, 0)
+    entry = UsageEntry(model="m", calls=9, usage=ModelUsage(input_tokens=1000, output_tokens=20))
+    line = "m: 9 calls, 3 further votes not needed, 1,000 tokens in, 20 out, no price known"
+    assert bill_line(bill(entry, saved["m"])) == line
+    assert "saved" not in bill_line(bill(entry))
+
+
+def test_a_rubric_without_a_verdict__is_told_where_the_score_stands() -> None:
+    def judged(score: float | None, *verdicts: str | None) -> MetricReport:
+        one = metric("rubrics", 1.0, threshold=0.5)
+        one.runs[0].score = score
+        one.runs[0].details = {"judgements": [{"verdict": word} for word in verdicts]}
+        return one
+
+    assert open_verdicts([case("a", "passed", judged(1.0, "yes", "no"))]) == []
+    assert open_verdicts([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
+    cases = [case("a", "passed", judged(1.0, "yes", None, None)), case("b", "passed", judged(1.0, None))]
+    assert open_verdicts(cases) == [
+        "rubrics: no verdict on 3 things that could not change whether the case passes (a, b)"
+    ]
+
+
+def test_what_was_spent__by_case_and_criterion() -> None:
+    usage = ModelUsage(input_tokens=1000, output_tokens=20, cached_tokens=800, thought_tokens=5)
+    entry = UsageEntry(case_id="f:a", purpose="safety_v1", model="m", calls=3, cached_replies=1, usage=usage, cost=0.25)
+
+    assert case_bill(entry).model_dump() == {
+        "case_id": "f:a",
+        "purpose": "safety_v1",
+        "model": "m",
+        "calls": 3,
+        "cached_replies": 1,
+        "input_tokens": 1000,
+        "output_tokens": 20,
+        "cached_tokens": 800,
+        "thought_tokens": 5,
+        "cost": 0.25,
+    }

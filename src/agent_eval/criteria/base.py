@@ -118,6 +118,8 @@ class NotEvaluated:
     message: str
     error: RunError | None = None
     """What broke, if code did. One that the agent's owner has to mend fails the run."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What a judge did say, as `Scored.details` has it."""
 
 
 Result = Scored | NotEvaluated

@@ -1,9 +1,10 @@
-"""Who judged, where that is a choice."""
+"""Who judged, where that is a choice, and what the judge left open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agent_eval.core.text import plural, shorten
 from agent_eval.results.report import CaseReport
 
 
@@ -20,4 +21,22 @@ def backends(cases: Iterable[CaseReport]) -> list[str]:
         f"{', '.join(metrics)}: judged by "
         + ("Vertex AI's evaluation service" if backend == "vertex" else f"{model}, not by Vertex AI as in ADK")
         for (backend, model), metrics in found.items()
+    ]
+
+
+def open_verdicts(cases: Iterable[CaseReport]) -> list[str]:
+    """A line for each metric whose score stands although the judge gave no verdict on something."""
+    found: dict[str, list[str]] = {}
+    for case in cases:
+        for metric in case.metrics:
+            for run in metric.runs:
+                if run.score is not None:
+                    listed = run.details.get("judgements", ())
+                    missing = [one for one in listed if "verdict" in one and one["verdict"] is None]
+                    found.setdefault(metric.name, []).extend([case.eval_id] * len(missing))
+    return [
+        f"{name}: no verdict on {plural(len(ids), 'thing')} that could not change whether the case passes "
+        f"({shorten(', '.join(dict.fromkeys(ids)), 200)})"
+        for name, ids in found.items()
+        if ids
     ]

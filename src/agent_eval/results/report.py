@@ -223,12 +223,32 @@ class ModelUsageReport(WireModel):
     """Questions that our cache answered; they cost nothing."""
     failures: int = 0
     """Questions without a usable reply."""
+    saved_votes: int = 0
+    """Votes that were not asked for, since those before them had decided."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     thought_tokens: int | None = None
     cost: float | None = None
     """US dollars; None when there is no price for the model."""
+
+
+class CaseUsageReport(_Report):
+    """What one criterion, or the simulated user, spent on one case with one model, runs of the base included."""
+
+    case_id: str
+    purpose: str
+    """The metric, or `user-simulator`."""
+    model: str
+    calls: int
+    """Attempts that were sent."""
+    cached_replies: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    thought_tokens: int | None = None
+    cost: float | None = None
+    """US dollars; None when there is no price for the model, or nothing was sent."""
 
 
 class PassRates(_Report):
@@ -281,6 +301,8 @@ class RunReport(_Report):
     problems: list[ProblemReport] = Field(default_factory=list)
     model_usage: list[ModelUsageReport] = Field(default_factory=list)
     """By model, sorted by name; empty when nothing was judged by one."""
+    case_usage: list[CaseUsageReport] = Field(default_factory=list)
+    """The same by case, criterion and model, sorted by these."""
     notices: list[str] = Field(default_factory=list)
     """What else the reader should know, e.g. that recordings were reused."""
     pass_rates: list[PassRates] = Field(default_factory=list)

@@ -111,7 +111,7 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
     if isinstance(result, NotEvaluated):
         status = "not_evaluated" if criterion.threshold is not None else "informational"
         reason = Reason(code=result.code, message=result.message)
-        return RunScore(run=recording.run, status=status, reason=reason, error=result.error)
+        return RunScore(run=recording.run, status=status, reason=reason, error=result.error, details=result.details)
     if criterion.threshold is None:
         return RunScore(run=recording.run, score=result.score, status="informational", details=result.details)
     if result.score is None:

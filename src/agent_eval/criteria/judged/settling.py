@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -50,19 +51,20 @@ def settle(
         extra: More details for the report.
     """
     score = measure(None)
+    details = {"judge": panel.summary(), **(extra or {}), **_details(judgements)}
     missing = [one for one in judgements if one.score is None]
     if missing:
         worst, best = measure(span[0]), measure(span[1])
         certain = worst is not None and best is not None and (worst >= threshold or best < threshold)
         if score is None or not certain:
-            return _not_evaluated(missing, len(judgements), score, worst, best)
+            return replace(_not_evaluated(missing, len(judgements), score, worst, best), details=details)
     if score is None:
         return NotEvaluated(code="nothing-to-judge", message="the agent said nothing that this metric judges")
     return Scored(
         score=score,
         turn_scores=tuple(turn_scores),
         findings=tuple(findings),
-        details={"judge": panel.summary(), **(extra or {}), **_details(judgements)},
+        details=details,
         judgements=tuple(judgements),
     )
 
