@@ -59,7 +59,7 @@ def bill_line(one: ModelUsageReport) -> str:
     """`gemini-2.5-flash: 120 calls, 41 further votes not needed, 34,000 tokens in, 2,100 out, $0.0155`."""
     parts = [plural(one.calls, "call")]
     if one.saved_votes:
-        parts.append(f"{plural(one.saved_votes, "further vote")} not needed")
+        parts.append(f"{plural(one.saved_votes, 'further vote')} not needed")
     if one.cached_replies:
         parts.append(f"{plural(one.cached_replies, 'reply', 'replies')} from the cache")
     if one.input_tokens is not None:
