@@ -37,6 +37,8 @@ def test_false_alarms_are_within_the_promise() -> None:
             found = CELL.match(row[2])
             assert found is not None, row
             assert float(found["high"]) <= 0.05, row
+            # What is inconclusive is red as well, unless somebody has set `on-inconclusive`.
+            assert float(found["failed"]) + float(row[3]) <= 0.05, row
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,24 @@ def test_what_would_decide_is_said() -> None:
     assert decision.reasons[0].code == "thin-base"
 
 
+@pytest.mark.parametrize("stored", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("runs", "open_"), [([NO, NO, YES], True), ([NO, YES], False)])
+def test_what_mostly_fails_does_not_pass_for_want_of_history(stored: int, runs: list[float], open_: bool) -> None:
+    flips = iter(runs * 8)
+    steady_ones = [case(f"s{index}", [YES], [YES] * stored) for index in range(9)]
+    evidence = [*steady_ones, case("odd", [NO], [YES] * stored)]
+    decision, _ = run(evidence, lambda side, name: next(flips))
+    expected = "passed" if not open_ else "failed" if stored >= 5 else "inconclusive"
+    assert decision.outcome == expected
+
+
+def test_what_fails_on_a_thin_base_too_is_not_left_open() -> None:
+    flips = iter([NO, NO, YES] * 5)
+    evidence = [*(case(f"s{index}", [YES], [YES] * 4) for index in range(9)), case("odd", [NO], [NO, YES, YES, YES])]
+    decision, _ = run(evidence, lambda side, name: next(flips))
+    assert decision.outcome == "passed" and not of(decision, "odd").undecided
+
+
 def test_what_would_decide_all_is_said_of_several() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(one, [NO], [YES]) for one in flips)]

@@ -78,9 +78,23 @@ class Suspect:
         trial = self.trial
         if self.dead:
             return False
-        if self.thin:
-            return self.counted and not self.red and trial.made < THRESHOLD_RUNS and 2 * trial.failures >= trial.made
-        return self.promise >= 1.0 and (trial.made < trial.planned or trial.base_made < trial.base_planned)
+        may_fail_most = 3 * (trial.failures + trial.planned - trial.made) >= 2 * trial.planned
+        if self.short and trial.made < trial.planned and may_fail_most and 2 * trial.failures >= trial.made:
+            return True
+        unfinished = trial.made < trial.planned or trial.base_made < trial.base_planned
+        return not self.thin and self.promise >= 1.0 and unfinished
+
+    @property
+    def short(self) -> bool:
+        """Whether its base never failed, and yet has too few runs to show more than that it never passes now."""
+        few = self.trial.base_planned < THIN_BASE and not self.trial.base_failures
+        return self.counted and not self.red and (self.thin or few)
+
+    @property
+    def untold(self) -> bool:
+        """Whether it failed at least two of three confirmation runs, and nobody can say whether that is new."""
+        trial = self.trial
+        return self.short and not self.dead and 0 < 2 * trial.made <= 3 * trial.failures
 
     @property
     def dead(self) -> bool:

@@ -133,11 +133,11 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | N
     trial = suspect.trial
     if unpaid and suspect.active:
         return "More confirmation runs would decide; the budget for extra runs allows none"
-    if suspect.thin and not suspect.dead and 3 * trial.failures >= 2 * trial.made:
+    if suspect.untold:
         # So many that, if all of them pass and the head goes on as it began, this is shown to be worse.
-        failures = round(trial.planned * trial.failures / trial.made) if trial.made else trial.planned
-        level = family.level
-        need = next(runs for runs in range(1, 1000) if exact_p(failures, trial.planned, 0, runs) <= level)
+        failures = round(trial.planned * trial.failures / trial.made)
+        more, level = range(trial.base_planned + 1, 1000), family.level
+        need = next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= level)
         return f"{plural(need - trial.base_planned, 'more run')} of the base would decide"
     return None
 
@@ -229,7 +229,11 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     history = [case for case in undecided if case not in short]
     if history:
         most = max((case.would_decide or "" for case in history), key=lambda told: int(told.split()[0]))
-        message = f"{plural(len(history), 'case')} failed and can't be compared: {_names(history)}. {most}"
+        fails = "fails" if len(history) == 1 else "fail"
+        message = (
+            f"{plural(len(history), 'case')} {fails} most runs, and the base has too few to tell whether that is new: "
+            f"{_names(history)}. {most}"
+        )
         add("thin-base", message, history)
     if short:
         message = (
