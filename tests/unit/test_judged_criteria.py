@@ -159,7 +159,7 @@ def test_rubrics__are_averaged_over_all_verdicts_not_over_turns() -> None:
     assert result.score == 2 / 3
     assert result.turn_scores == (1.0, 0.5)
     [finding] = result.findings
-    assert finding.why == ("b: no (1:0): about 2",)
+    assert finding.why == ("b: no: about 2",)
     assert (finding.expected, finding.actual) == ("b: it is b", "fine")
 
 

@@ -78,7 +78,7 @@ def test_a_conversation__is_judged_once_and_tells_its_rubrics() -> None:
         ("pays", "not met", 0.0),
     ]
     [finding] = result.findings
-    assert [line.split(":")[0] for line in finding.why] == ["0.5 (1", "pays"], finding.why
+    assert [line.split(":")[0] for line in finding.why] == ["0.5", "pays"], finding.why
 
 
 def test_what_a_conversation_is_shown_as() -> None:

@@ -67,7 +67,22 @@ def test_why__gives_each_finding_a_line_and_fills_up_with_differences() -> None:
 
 def test_why__counts_findings_beyond_the_limit() -> None:
     many = case("x", "failed", *[metric(f"m{n}", 0.0, threshold=1.0) for n in range(5)])
-    assert why(many) == ["m0 0.00, needs 1.00", "m1 0.00, needs 1.00", "and 3 more findings"]
+    assert why(many) == ["m0 0.00, needs 1.00", "m1 0.00, needs 1.00", "and 3 more findings: m2, m3, m4"]
+    assert why(many, 2) == ["m0 0.00, needs 1.00", "and 4 more findings: m1, m2, m3, m4"]
+
+
+@pytest.mark.parametrize("others", [2, 4])
+def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
+    names = [f"m{n}" for n in range(others)]
+    one = case("x", "failed", rubrics(), *[metric(name, 0.0, threshold=1.0) for name in names])
+    assert why(one) == [
+        "rubric_based_tool_use_quality_v1 0.00, needs 0.50",
+        "turn 1: polite: no (3:0): rude",
+        f"and {others} more findings: {', '.join(names)}",
+    ]
+    assert len(why(one, 2)) == 2
+    [only] = why(one, 1)
+    assert only == f"rubric_based_tool_use_quality_v1 0.00, needs 0.50; and {others} more findings"
 
 
 def test_findings__errors_of_several_runs_are_told_once() -> None:

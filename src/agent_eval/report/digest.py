@@ -297,11 +297,20 @@ def _turns(metric: MetricReport) -> tuple[Turn, ...]:
 
 
 def why(case: CaseReport, limit: int = 3) -> list[str]:
-    """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room."""
+    """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room.
+
+    Where the findings leave none, and there are three lines or more, the first has a detail and the last are named in
+    one line: one reason says more than all numbers.
+    """
     found = findings(case)
-    if len(found) > limit:
-        shown = [finding.summary for finding in found[: limit - 1]]
-        return [*shown, f"and {plural(len(found) - limit + 1, 'more finding')}"]
+    reason = (found[0].telling or found[0].lines)[:1] if found and limit > 2 else ()
+    if limit == 1 and len(found) > 1:
+        return [f"{found[0].summary}; and {plural(len(found) - 1, 'more finding')}"]
+    if len(found) + len(reason) > limit:
+        told = limit - 1 - len(reason)
+        named = shorten(", ".join(finding.subject for finding in found[told:]), _LINE)
+        first, *others = [finding.summary for finding in found[:told]]
+        return [first, *reason, *others, f"and {plural(len(found) - told, 'more finding')}: {named}"]
     room = limit - len(found)
     lines = []
     for finding in found:

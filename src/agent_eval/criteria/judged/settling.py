@@ -103,7 +103,7 @@ def tally(judgement: Judgement) -> str:
 def why(judgement: Judgement) -> str:
     """One line on a judgement: what about, which verdict, by which votes, why."""
     about = f"{one_line(judgement.subject, 120)}: " if judgement.subject else ""
-    votes = tally(judgement)
+    votes = tally(judgement) if judgement.planned > 1 else ""  # One vote is no agreement.
     verdict = judgement.verdict or "no verdict"
     return f"{about}{verdict}{f' ({votes})' if votes else ''}: {one_line(judgement.rationale) or 'no reason given'}"
 
