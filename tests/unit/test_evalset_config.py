@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from evalset_samples import BAD_CONFIGS, GOOD_CONFIGS, Sample, case, eval_set
+from pydantic.alias_generators import to_camel
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.config import parse_config, read_config
-from agent_eval.evalset.criterion_models import JudgeModelOptions
+from agent_eval.evalset.criterion_models import CRITERION_MODELS, JudgeModelOptions, LlmBackedUserSimulatorConfig
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.reading import parse_document
 from agent_eval.evalset.suite import EvalConfig, MatchType
@@ -74,6 +75,89 @@ def test_options_are_typed_and_complete() -> None:
     }
     assert [criterion.threshold for criterion in config.criteria] == [1.0, 1.0, 0.5, 0.5, 1.0, 0.5]
     assert (judge.judge_model, judge.num_samples, judge.parallelism_limit) == ("gemini-2.5-flash", 5, 1)
+
+
+OTHER_THAN_DEFAULT: dict[str, Any] = {
+    "threshold": 1.0,
+    "include_intermediate_responses_in_final": True,
+    "match_type": "IN_ORDER",
+    "ignore_args": True,
+    "tool_name": "look_up",
+    "judge_model_options": {
+        "judge_model": "openai/m",
+        "judge_model_config": {"temperature": 0.5},
+        "num_samples": 3,
+        "parallelism_limit": 2,
+    },
+    "rubrics": [
+        {"rubric_id": "a", "rubric_content": {"text_property": "t"}, "description": "d", "type": "TOOL_USE_QUALITY"}
+    ],
+    "rubric_weights": {"a": 2.0},
+    "evaluate_intermediate_nl_responses": True,
+    "stop_signal": "bye",
+    "backend": "vertex",
+}
+
+
+def camel(value: Any, *, names_of_others: tuple[str, ...] = ("rubric_weights", "judge_model_config")) -> Any:
+    """The same with keys in camelCase, but for those that are not ours to name."""
+    if isinstance(value, list):
+        return [camel(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {to_camel(key): item if key in names_of_others else camel(item) for key, item in value.items()}
+
+
+@pytest.mark.parametrize("metric", CRITERION_MODELS)
+def test_every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
+    """And each of them is read: what is written differs from all defaults."""
+    fields = {name: OTHER_THAN_DEFAULT[name] for name in CRITERION_MODELS[metric].model_fields}
+
+    snake, snake_problems = parse({"criteria": {metric: fields}})
+    camels, camel_problems = parse({"criteria": {metric: camel(fields)}})
+
+    assert snake is not None and camels is not None
+    assert (snake_problems, camel_problems) == ([], [])
+    [found] = snake.criteria
+    assert camels.criteria == (found,)
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in fields_of(metric).items()}
+    assert not [name for name, value in found.options.items() if value == defaults.get(name)]
+    assert found.threshold == 1.0
+
+
+def fields_of(metric: str) -> dict[str, Any]:
+    return {name: field for name, field in CRITERION_MODELS[metric].model_fields.items() if not field.is_required()}
+
+
+def test_every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() -> None:
+    metrics = {
+        "mine": {"code_config": {"name": "a.b"}, "metric_info": {"metric_name": "mine"}, "description": "d"},
+    }
+    simulated = {
+        "type": "llm_backed",
+        "model": "openai/m",
+        "model_configuration": {"temperature": 0.5},
+        "max_allowed_invocations": 3,
+        "custom_instructions": "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}",
+        "include_function_calls": True,
+    }
+    snake = {
+        "criteria": {"mine": 1},
+        "custom_metrics": metrics,
+        "user_simulator_config": simulated,
+        "live_model_config": {"timeout_seconds": 7},
+    }
+    camels = {
+        "criteria": {"mine": 1},
+        "customMetrics": {name: camel(one, names_of_others=("metric_info",)) for name, one in metrics.items()},
+        "userSimulatorConfig": camel(simulated, names_of_others=("model_configuration",)),
+        "liveModelConfig": {"timeoutSeconds": 7},
+    }
+
+    assert config_of(snake) == config_of(camels)
+    read = config_of(snake)
+    assert read.user_simulator_config == simulated and read.custom_metrics == metrics
+    assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
 
 
 def test_fields_of_a_custom_metric_are_kept() -> None:
