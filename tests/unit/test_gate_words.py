@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from gate_play import Played, Story, play
 from history_samples import FILE, case, report
+from markdown_pages import rendered
 
 from agent_eval.against_base import told_decision
 from agent_eval.gate.comparison import compare
@@ -125,8 +126,10 @@ def reported(story: Story, played: Played) -> RunReport:
 def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
     story = HISTORIES[title]
     played = play(story)
-    text = " ".join(comment_markdown(reported(story, played)).split())
+    source = comment_markdown(reported(story, played))
+    text = " ".join(source.split())
 
+    assert re.search(r"\bp\b.* [=<] \d", rendered(source).open) is None, "p-values are behind a click"
     assert played.decision is not None
     for decided in played.decision.cases:
         if decided.word != "unchanged":

@@ -107,7 +107,7 @@ def test_comment_markdown__says_why_and_what_was_expected() -> None:
 
 def test_comment_markdown__p_values_are_behind_a_click() -> None:
     page = rendered(comment("regression"))
-    assert "p = 0.00012, 0.00036 after Holm" in page.folded
+    assert "p = 0.00012, p after Holm = 0.00036" in page.folded
     assert "p = " not in page.open
     assert "would have been seen 4 times out of 5" in page.folded
     assert "10 more runs of the head would decide" in page.folded

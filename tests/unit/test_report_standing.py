@@ -81,5 +81,5 @@ def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
 
     assert [words[one.case_id].details for one in report.cases] == [
         ("pass: worse (p = 0.0001)",),
-        ("pass: worse (p = <0.0001)",),
+        ("pass: worse (p < 0.0001)",),
     ]

@@ -217,7 +217,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
             judged, suite
         ):
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
-            add("suite-worse", f"The suite as a whole got worse{of}: {suite_words(suite)}", low)
+            add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
     if family.days_differ:
         message = (
             f"The base's own runs differ from day to day by more than chance{of}; today was held against that spread. "
@@ -248,13 +248,12 @@ def _beyond(judged: Judged, suite: SuiteTest) -> bool:
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
 
 
-def suite_words(suite: SuiteTest) -> str:
-    """E.g. "7.3 points lower over 30 cases (p = 0.004)"; scores, whatever their scale, in their own unit."""
+def _suite_words(suite: SuiteTest) -> str:
+    """E.g. "7.3 points lower over 30 cases"; scores, whatever their scale, in their own unit."""
     drop = suite.drop or 0.0
     much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
     way = "higher" if suite.direction == "lower" else "lower"
-    p_value = min(value for value in (suite.p_value, suite.p_again, 1.0) if value is not None)
-    return f"{much} {way} over {plural(suite.cases, 'case')} (p = {p_value:.2g})"
+    return f"{much} {way} over {plural(suite.cases, 'case')}"
 
 
 def _names(cases: Sequence[CaseDecision]) -> str:

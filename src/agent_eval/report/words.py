@@ -68,9 +68,9 @@ def _line(one: CaseDecisionReport) -> str:
     if one.flakiness is not None:
         parts.append(_history(one.flakiness))
     if one.p_value is not None:
-        parts.append(f"p = {_p(one.p_value)}")
+        parts.append(_p("p", one.p_value))
     if one.p_adjusted is not None:
-        parts.append(f"{_p(one.p_adjusted)} after Holm")
+        parts.append(_p("p after Holm", one.p_adjusted))
     if one.would_decide:
         parts.append(one.would_decide)
     return f"{one.metric}: {one.word}" + (f" ({', '.join(parts)})" if parts else "")
@@ -83,9 +83,9 @@ def _history(known: FlakinessReport) -> str:
     return f"in its history {counts} ({known.low:.0%} to {known.high:.0%} at 95%){since}"
 
 
-def _p(value: float) -> str:
-    """A p-value: two digits that count."""
-    return "<0.0001" if value < 0.0001 else f"{value:.2g}"
+def _p(name: str, value: float) -> str:
+    """A p-value with two digits that count, e.g. `p = 0.012`, `p < 0.0001`."""
+    return f"{name} < 0.0001" if value < 0.0001 else f"{name} = {value:.2g}"
 
 
 def suite_lines(decision: DecisionReport) -> list[str]:
@@ -112,7 +112,7 @@ def _suite_parts(suite: SuiteTestReport) -> Iterator[str]:
         "p of the confirmation": suite.p_confirm,
         "p of all after Holm": suite.p_adjusted,
     }
-    yield from (f"{name} {_p(value)}" for name, value in tests.items() if value is not None)
+    yield from (_p(name, value) for name, value in tests.items() if value is not None)
     if suite.minimum_detectable_drop is not None:
         yield f"a {worse} of {suite.minimum_detectable_drop:.3f} would have been seen 4 times out of 5"
     if suite.drop is None and suite.p_value is None:
