@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from agent_eval.core.text import plural
 from agent_eval.gate.decision import Budget, Decision, MetricRule, Rules, Runs
 from agent_eval.gate.evidence import PASS, CaseEvidence
-from agent_eval.gate.families import ROUND, Family, Suspect
+from agent_eval.gate.families import ROUND, Family
 from agent_eval.gate.judgement import Judged, judge
+from agent_eval.gate.suspect import Suspect
 from agent_eval.gate.words import describe
 
 _WORTH_A_LOOK, _WORTH_A_NAME = 4.0, 50.0

@@ -8,11 +8,12 @@ from math import fsum, inf, sqrt
 from agent_eval.core.text import plural
 from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Outcome, SuiteTest, Word
 from agent_eval.gate.evidence import PASS, CaseEvidence
-from agent_eval.gate.families import Family, Suspect, failed, is_red
+from agent_eval.gate.families import Family, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
 from agent_eval.gate.looks import first_look, second_look
 from agent_eval.gate.precision import clustered_mean, detectable_drop, detectable_shift
 from agent_eval.gate.statistics import exact_p, holm
+from agent_eval.gate.suspect import Suspect
 
 _MOST_NAMES = 5
 
