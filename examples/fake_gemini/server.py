@@ -178,7 +178,14 @@ class FakeGemini:
     """The server. Used as a context manager it runs in a thread of its own."""
 
     def __init__(
-        self, script: Script, *, latency: float = 0.0, faults: Iterable[Fault] = (), port: int = 0, keep: int = 100
+        self,
+        script: Script,
+        *,
+        latency: float = 0.0,
+        faults: Iterable[Fault] = (),
+        address: str = "127.0.0.1",
+        port: int = 0,
+        keep: int = 100,
     ) -> None:
         """Prepares the server.
 
@@ -186,6 +193,7 @@ class FakeGemini:
             script: Decides the answer to a request. It runs in the server's thread and should be quick.
             latency: Seconds before an answer.
             faults: Handed out to the first requests, one each, before the script is asked.
+            address: Where it listens.
             port: 0 lets the system choose.
             keep: How many of the latest requests `received` holds.
         """
@@ -193,6 +201,7 @@ class FakeGemini:
         self.stats = Stats()
         self.received: deque[GenerateRequest] = deque(maxlen=keep)
         self.open_connections: set[asyncio.Transport] = set()
+        self.address = address
         self.port = port
         self._script = script
         self._faults = deque(faults)
@@ -204,7 +213,7 @@ class FakeGemini:
     @property
     def url(self) -> str:
         """What `GOOGLE_GEMINI_BASE_URL` should be."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def read(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, list[str]]
@@ -246,7 +255,7 @@ class FakeGemini:
 
     async def _serve(self, ready: Callable[[], None]) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self.port, backlog=512)
+        server = await self._loop.create_server(lambda: _Connection(self), self.address, self.port, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         ready()
         try:

@@ -55,6 +55,8 @@ def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Ite
     summary = summary_markdown(report, files=shown, warnings=clients.warnings, links=links)
     write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
+    if settings.judge_cache != "off":
+        give_to_owner(settings.root / settings.judge_cache, settings.root)
     return Outcome(report=report, files=files)
 
 

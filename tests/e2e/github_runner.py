@@ -62,6 +62,8 @@ class Finished:
     outputs: Mapping[str, str]
     summary: str
     workspace: Path
+    temp: Path
+    """`${{ runner.temp }}` as the steps outside of containers see it."""
     file_commands: Mapping[str, str]
     """The raw content of each file command's file by its variable."""
 
@@ -214,6 +216,7 @@ class Runner:
             outputs=dict(outputs_in(raw["GITHUB_OUTPUT"])),
             summary=raw["GITHUB_STEP_SUMMARY"],
             workspace=workspace,
+            temp=mounts["/github/runner_temp"],
             file_commands=raw,
         )
 

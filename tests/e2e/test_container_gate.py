@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from container_engine import REPOSITORY, Engine
-from github_runner import RUNNER_USER, SECRETS, Finished, Runner, eval_set
+from container_pull_requests import reachable, strangers
+from fake_gemini import Answer, FakeGemini
+from github_runner import SECRETS, Finished, Runner, eval_set
 from lxml import etree
 
 from agent_eval.agents.spawn import STATE_DIR
@@ -45,9 +47,7 @@ def check_files(done: Finished) -> None:
         recorded = [json.loads(line) for line in lines]
     assert {line["case_id"] for line in recorded} <= {case["case_id"] for case in results["cases"]}
     folder = done.workspace / "agent-eval-results"
-    owner = RUNNER_USER if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-    strangers = [path for path in (folder, *folder.rglob("*")) if (path.stat().st_uid, path.stat().st_gid) != owner]
-    assert strangers == [], "self-hosted runners could not clean up"
+    assert strangers(folder) == [], "self-hosted runners could not clean up"
     check_nothing_else(done)
     written = "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
     for secret in SECRETS.values():
@@ -202,6 +202,24 @@ def test_gate__tells_what_it_has_when_the_job_is_cancelled(runner: Runner, works
         "never": "not_run",
     }
     check_files(done)
+
+
+def test_gate__leaves_the_judges_replies_to_the_step_that_caches_them(
+    runner: Runner, workspace: Workspace, engine: Engine
+) -> None:
+    address, name = reachable(engine)
+    recorded = eval_set("answers", {"greeting": ("hello", "Hello!")})
+    config = '{"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"num_samples": 3}}}}'
+    files = {"answers.json": recorded, "evals/a.evalset.json": recorded, "evals/test_config.json": config}
+    inputs = {"agent": "recorded:answers.json", "judge-cache": "/github/runner_temp/agent-eval-judge-cache"}
+    with FakeGemini(lambda _: Answer.text('{"reasoning": "so", "verdict": "valid"}'), address=address) as judge:
+        inputs |= {"judge-base-url": f"http://{name}:{judge.port}", "judge-api-key": "the-judges-key"}
+        done = runner.step(workspace(files=files), inputs=inputs)
+
+    assert done.exit_code == 0, done.log
+    replies = done.temp / "agent-eval-judge-cache"
+    assert len(list(replies.rglob("*.json"))) == judge.stats.requests == 2
+    assert strangers(replies) == [], "the cache step runs as the runner's user"
 
 
 def test_gate__is_the_command_line_when_it_gets_arguments(runner: Runner, workspace: Workspace) -> None:

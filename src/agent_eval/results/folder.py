@@ -40,7 +40,6 @@ def link_in(output: Path, root: Path) -> Path | None:
     A checkout can hold one, and whoever made it would say where we write, maybe as root, and what we give to the
     workspace's owner.
     """
-    way = [path for path in (*reversed(output.parents), output) if path != root and path.is_relative_to(root)]
     ours = [output / name for name in (*FILES.values(), JOURNAL, LOGS, BASE)]
     below = (
         Path(folder, name)
@@ -48,7 +47,7 @@ def link_in(output: Path, root: Path) -> Path | None:
         for folder, folders, files in os.walk(top)
         for name in (*folders, *files)
     )
-    return next((path for path in (*way, *ours, *below) if path.is_symlink()), None)
+    return next((path for path in (*_way(output, root), *ours, *below) if path.is_symlink()), None)
 
 
 def file_in(output: Path) -> Path | None:
@@ -65,14 +64,26 @@ def relative(path: Path, root: Path) -> str:
         return str(path)
 
 
-def give_to_owner(output: Path, root: Path) -> None:
-    """Gives what we wrote as root to whom the repository belongs: a self-hosted runner could not clean it up."""
-    if os.geteuid() != 0:
+def give_to_owner(folder: Path, root: Path) -> None:
+    """Gives what we wrote as root to whom the repository belongs.
+
+    Later steps of a job run as that user: they could not put it into a cache, and not clean it up.
+
+    Args:
+        folder: If it is there. One that a link of the checkout leads to is left as it is.
+        root: The repository's root.
+    """
+    if os.geteuid() != 0 or not folder.exists() or any(path.is_symlink() for path in _way(folder, root)):
         return
     owner = root.stat()
     base = root.resolve()
-    ours = [output, *output.rglob("*")]
-    ours += [parent for parent in output.resolve().parents if parent != base and base in parent.parents]
+    ours = [folder, *folder.rglob("*")]
+    ours += [parent for parent in folder.resolve().parents if parent != base and base in parent.parents]
     for path in ours:
         if path.lstat().st_uid == 0:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _way(folder: Path, root: Path) -> list[Path]:
+    """The directories below the root that lead to a folder, and the folder, which a checkout could hold."""
+    return [path for path in (*reversed(folder.parents), folder) if path != root and path.is_relative_to(root)]
