@@ -30,6 +30,8 @@ class ModelPlan(WireModel):
     """If it isn't the service's own."""
     credential: str | None = None
     """Whose key it would be, in words; None: there is none."""
+    missing: bool = False
+    """Whether a key, a project or a package for it is not there."""
     priced: bool = False
 
 
@@ -41,9 +43,9 @@ class PlanReport(WireModel):
     calls: Range = Field(default_factory=Range)
     """To judges and simulated users."""
     tokens: Range = Field(default_factory=Range)
-    """Of these calls, an estimate; scenarios are not in it."""
-    cost: tuple[float, float | None] = (0.0, 0.0)
-    """US dollars, an estimate, of those calls that have one."""
+    """Of these calls, an estimate; of scenarios there is none, so that nothing bounds it."""
+    cost: tuple[float, float | None] | None = (0.0, 0.0)
+    """US dollars, an estimate; without bound if `unpriced` names something, None if nothing has a price."""
     unpriced: list[str] = Field(default_factory=list)
     """What `cost` doesn't hold, e.g. `hallucinations_v1 of evals/a.test.json`."""
     models: list[ModelPlan] = Field(default_factory=list)
@@ -87,14 +89,12 @@ def make_report(
         default_model=default_model(settings),
         prices=read_prices(settings.prices),
     )
-    costs = [one.cost for one in found.asking() if one.cost is not None]
-    most = [cost[1] for cost in costs]
     report = PlanReport(
         files=found.files,
         turns=found.turns,
         calls=found.calls,
         tokens=found.tokens,
-        cost=(sum(cost[0] for cost in costs), None if None in most else sum(one or 0.0 for one in most)),
+        cost=found.cost,
         unpriced=[
             f"{one.metric} of {file.file}"
             for file in found.files
@@ -105,7 +105,7 @@ def make_report(
     for model in found.models:
         endpoint = checked.endpoints.get(model)
         if endpoint is None:
-            report.models.append(ModelPlan(model=model))
+            report.models.append(ModelPlan(model=model, missing=models.replay is None))
             continue
         report.models.append(
             ModelPlan(
@@ -169,7 +169,9 @@ def render_text(report: PlanReport) -> str:
         rows = []
         for one in file.criteria:
             calls = between(one.calls, "call") if one.model else "no calls"
-            told = [f"{one.model}, up to {plural(one.samples, 'vote')}" if one.samples else one.model or ""]
+            told = [one.model or ""]
+            if one.samples:
+                told.append("one vote" if one.samples == 1 else f"up to {one.samples:,} votes")
             if one.tokens is not None:
                 told.append(f"about {between(one.tokens, 'token')}")
             if one.cost is not None:
@@ -178,7 +180,9 @@ def render_text(report: PlanReport) -> str:
         lines += [*columns(rows), ""]
     lines.append(f"In all {between(report.turns, 'agent turn')}, {between(report.calls, 'call')}")
     if report.models:
-        lines[-1] += f" to judges and simulated users, about {between(report.tokens, 'token')}, {dollars(report.cost)}"
+        lines[-1] += " to judges and simulated users"
+        lines[-1] += f", about {between(report.tokens, 'token')}" if report.tokens.least else ""
+        lines[-1] += f", {dollars(report.cost)}" if report.cost is not None else ""
         lines += ["", "Models that would be asked:", *columns([_row(model) for model in report.models])]
     if report.unpriced:
         more = f" and {len(report.unpriced) - 3:,} more" if len(report.unpriced) > 3 else ""
@@ -195,6 +199,6 @@ def render_text(report: PlanReport) -> str:
 
 def _row(model: ModelPlan) -> tuple[str, str, str]:
     if model.service is None:
-        return model.model, "", ""
+        return model.model, "", "its key is missing" if model.missing else ""
     at = f" at {model.address}" if model.address else ""
     return model.model, f"{model.service}{at}", f"key: {model.credential}"

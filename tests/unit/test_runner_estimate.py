@@ -198,10 +198,17 @@ def test_a_cost_without_bound() -> None:
 
 
 def test_of_scenarios_nobody_knows_the_tokens() -> None:
-    [row, _] = only(file([scenario(), case()], metric("safety_v1")), prices=PRICES).criteria
+    played = file([scenario(), case()], metric("safety_v1", samples=1))
+    [row, _] = only(played, prices=PRICES).criteria
 
     assert row.model is not None
     assert (row.tokens, row.cost) == (None, None)
+    alone = estimate([played], num_runs=1, default_model="openai/judge", prices=PRICES)
+    assert (alone.tokens, alone.cost) == (Range(least=0, most=None), None)
+    fixed = file([case()], metric("safety_v1", samples=1))
+    both = estimate([played, fixed], num_runs=1, default_model="openai/judge", prices=PRICES)
+    assert both.tokens.least > 0 and both.cost is not None and both.cost[0] > 0
+    assert (both.tokens.most, both.cost[1]) == (None, None), "what has no estimate is no reason to name a most"
 
 
 def test_the_whole_run_is_the_sum_of_its_files() -> None:

@@ -80,9 +80,6 @@ class Estimate(WireModel):
 
     files: list[FileEstimate]
 
-    def _total(self, part: str) -> Range:
-        return sum((getattr(one, part) for one in self.asking() if getattr(one, part) is not None), Range())
-
     def asking(self) -> list[CriterionEstimate]:
         """What asks a model."""
         return [one for file in self.files for one in file.criteria if one.model is not None]
@@ -100,12 +97,21 @@ class Estimate(WireModel):
     @property
     def calls(self) -> Range:
         """Calls to judges and simulated users."""
-        return self._total("calls")
+        return sum((one.calls for one in self.asking()), Range())
 
     @property
     def tokens(self) -> Range:
-        """Tokens of those calls, as far as they can be estimated."""
-        return self._total("tokens")
+        """Tokens of those calls; without bound if some of them have no estimate."""
+        return sum((one.tokens or Range(most=None) for one in self.asking()), Range())
+
+    @property
+    def cost(self) -> tuple[float, float | None] | None:
+        """US dollars for these tokens, without bound if some have no estimate; None: none of them has one."""
+        known = [one.cost for one in self.asking() if one.cost is not None]
+        most = [one.cost and one.cost[1] for one in self.asking()]
+        if not known and most:
+            return None
+        return sum(cost[0] for cost in known), None if None in most else sum(one or 0.0 for one in most)
 
     @property
     def models(self) -> list[str]:
