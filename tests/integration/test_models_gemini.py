@@ -228,6 +228,42 @@ async def test_vertex__application_default_credentials(
     assert (sent.project, sent.location, sent.model) == asked
 
 
+def workload_identity(directory: Path, server: FakeGemini, token_path: str = "/token") -> str:
+    """What google-github-actions/auth writes: the job's own token, to be exchanged."""
+    (directory / "oidc-token").write_text("the-jobs-token", encoding="utf-8")
+    pool = "projects/4711/locations/global/workloadIdentityPools/github/providers/repo"
+    account = {
+        "type": "external_account",
+        "audience": f"//iam.googleapis.com/{pool}",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"{server.url}{token_path}",
+        "credential_source": {"file": str(directory / "oidc-token")},
+    }
+    path = directory / "gha-creds-1.json"
+    path.write_text(json.dumps(account), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_vertex__workload_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepted: bool) -> None:
+    model = "vertex_ai/gemini-2.5-pro"
+    with FakeGemini(good) as server:
+        account = workload_identity(tmp_path, server, "/token" if accepted else "/refuses")
+        given = {"GOOGLE_APPLICATION_CREDENTIALS": account, "GOOGLE_CLOUD_PROJECT": "p-2"}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        async with open_models(QUICK, {**given, "GOOGLE_VERTEX_BASE_URL": server.url}, models=[model]) as pool:
+            assert await pool.prepare() == []
+            if not accepted:
+                failure = await failure_of(pool, ask(model=model))
+                assert failure.kind == "no-credentials" and "workload identity" in (failure.hint or "")
+                return
+            reply = await pool.generate(ask(model=model))
+    assert reply.value == {"verdict": "yes", "why": "because"}
+    (sent,) = server.received
+    assert (sent.project, sent.location, sent.model) == ("p-2", "global", "gemini-2.5-pro")
+
+
 async def test_vertex__with_a_key() -> None:
     with FakeGemini(good) as server:
         environ = {"GOOGLE_API_KEY": "express-key", "GOOGLE_VERTEX_BASE_URL": server.url}
