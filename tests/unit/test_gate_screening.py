@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations, product
 
 import numpy as np
@@ -99,8 +101,9 @@ def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_deals_as_low_as_what_was_seen_count(runs: int) -> None:
+def test_deals_as_low_as_what_was_seen_count(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Judges give few different scores, so ties are the rule."""
+    monkeypatch.setattr(screening, "_MOST_SUMS", 0)
     head, base = [0.0] * runs, [0.0] * (3 - runs) + [1.0] * 3
     expected = sum(not any(deal) for deal in combinations([*head, *base], runs)) / math.comb(6, runs)
     assert suite_scores_p([(head, base)], rng()) == pytest.approx(expected, rel=0.3)
@@ -117,12 +120,36 @@ def test_the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
         assert suite_scores_p(shuffled, rng(9)) == first
 
 
-def test_several_head_runs_are_dealt_without_replacement() -> None:
-    """Against counting: two runs of the head of one case."""
-    head, base = [0.2, 0.4], [0.5, 0.9, 0.3, 0.8]
-    pool = [*head, *base]
-    sums = [sum(deal) for deal in combinations(pool, 2)]
-    counted = sum(value <= sum(head) + 1e-12 for value in sums) / len(sums)
-    drawn = suite_scores_p([(head, base)], rng(1), draws=20_000)
+def counted_scores_p(cases: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """By going through all deals of all cases."""
+    deals = []
+    for head, base in cases:
+        pool = [*head, *base]
+        unit = statistics.pstdev(pool) + screening._LEAST_NOISE
+        mean = statistics.fmean(pool)
+        # The first way to choose is the one that was seen.
+        deals.append([(statistics.fmean(deal) - mean) / unit for deal in combinations(pool, len(head))])
+    sums = [math.fsum(deal) for deal in product(*deals)]
+    return sum(value <= sums[0] + 1e-9 for value in sums) / len(sums)
+
+
+small_scores = st.lists(st.sampled_from([0.1, 0.3, 0.35, 0.8, 1.0]), min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(small_scores, small_scores), min_size=1, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_a_small_suite_of_scores_counts_all_deals(cases: list[tuple[list[float], list[float]]]) -> None:
+    assert suite_scores_p(cases, rng()) == pytest.approx(counted_scores_p(cases))
+
+
+def test_scores_of_several_runs_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [([0.2, 0.4], [0.5, 0.9, 0.3, 0.8]), ([0.6], [0.7, 0.65, 0.9])]
+    counted = suite_scores_p(cases, rng())
+    monkeypatch.setattr(screening, "_MOST_SUMS", 0)
+    drawn = suite_scores_p(cases, rng(1), draws=20_000)
+    assert drawn != counted
     assert drawn == pytest.approx(counted, rel=0.7)
+
+
+def test_without_cases_scores_say_nothing() -> None:
     assert suite_scores_p([], rng()) == 1.0

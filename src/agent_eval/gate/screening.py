@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_eval.gate.statistics import dealt, sequential_p, upper_tails
@@ -25,7 +26,7 @@ _EXPECTED_DROP = 0.1
 _STEPS = 8
 """Weights are rounded to 1/8 to make the statistic a whole number; its distribution stays exact."""
 _MOST_SUMS = 20_000
-"""Above this many values of the statistic its distribution is drawn, not computed."""
+"""Above this many values of the statistic, or deals of scores, its distribution is drawn, not computed."""
 _LEAST_NOISE = 0.05
 """Added to the standard deviation of a case's scores in its weight: a case that never varied isn't infinitely sure."""
 
@@ -115,7 +116,8 @@ def suite_scores_p(
         draws: The most deals; None: 9,999, and 1,999 for more than 2,000 cases.
 
     Returns:
-        A Monte Carlo p-value that is never too small (`sequential_p`).
+        Exact when there are at most 20,000 ways to deal; otherwise a Monte Carlo p-value that is never too small
+        (`sequential_p`).
     """
     import numpy as np
 
@@ -135,6 +137,12 @@ def suite_scores_p(
     if not pools:
         return 1.0
     bound = seen + 1e-9
+    if math.prod(math.comb(values.shape[1], head) ** len(values) for head, values in pools) <= _MOST_SUMS:
+        sums = np.zeros(1)
+        for head, values in pools:
+            for row in values.tolist():
+                sums = np.add.outer(sums, [math.fsum(deal) for deal in combinations(row, head)]).ravel()
+        return float((sums <= bound).mean())
 
     def exceed(count: int) -> NDArray[np.bool_]:
         total = np.zeros(count)
