@@ -108,12 +108,13 @@ def test_fixed_and_better() -> None:
     evidence = [
         *steady(20),
         case("fixed", [YES] * 3, [NO] * 10),
-        case("better", [YES] * 6 + [NO], [NO] * 9 + [YES]),
+        case("just fixed", [YES], [NO]),
+        case("better", [YES] * 6, [NO] * 9 + [YES]),
         case("same", [YES], [YES] * 5 + [NO] * 5),
     ]
     decision, _ = run(evidence, always(YES))
     words = {one.case_id: one.word for one in decision.cases if not one.case_id.startswith("steady")}
-    assert words["fixed"] == "fixed" and words["same"] == "unchanged"
+    assert words == {"fixed": "fixed", "just fixed": "fixed", "better": "better", "same": "unchanged"}
 
 
 def test_several_cases_that_are_somewhat_worse_fail_together() -> None:
@@ -283,6 +284,30 @@ def test_metrics_share_the_error_rate() -> None:
     own = Rules(metrics={f"m{n}": MetricRule(alpha=0.05 if n == 0 else None) for n in range(20)})
     apart, _ = run(evidence, always(0.7), own, Budget(extra_runs=0))
     assert next(suite.p_adjusted for suite in apart.suites if suite.metric == "m0") == p_alone
+
+
+def test_the_second_metric_that_is_rejected_says_why_too() -> None:
+    """Two failures, each 1 in 11, are too few for one of two metrics, and enough for the one that is left."""
+    evidence = [
+        CaseEvidence(
+            case_id=f"c{index}",
+            metrics={
+                PASS: Series(head_screen=(NO if index < 2 else YES,), base=(YES,) * 10),
+                "score": Series(head_screen=(0.1,), base=(0.8, 0.9) * 5),
+            },
+        )
+        for index in range(20)
+    ]
+    rules = Rules(metrics={PASS: MetricRule(), "score": MetricRule()})
+    both, _ = run(evidence, always(YES), rules, Budget(extra_runs=0))
+    assert {reason.metric for reason in both.reasons if reason.code == "suite-worse"} == {PASS, "score"}
+    quiet = [replace_score(one, 0.9) for one in evidence]
+    one, _ = run(quiet, always(YES), rules, Budget(extra_runs=0))
+    assert "suite-worse" not in {reason.code for reason in one.reasons}
+
+
+def replace_score(one: CaseEvidence, score: float) -> CaseEvidence:
+    return replace(one, metrics={**one.metrics, "score": replace(one.metrics["score"], head_screen=(score,))})
 
 
 def test_scores_of_one_case_that_fall_are_named() -> None:

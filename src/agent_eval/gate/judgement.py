@@ -19,7 +19,7 @@ class Judged:
     alpha: float
     """Its error rate, shared with others unless the rule has its own."""
     level: float
-    """Its part of that if no other family were significant."""
+    """What its own p-value is held to: Holm's step if it is rejected, else its part if no other family were."""
     adjusted: float
     """Its p-value after Holm."""
     case_p: dict[int, float]
@@ -44,7 +44,8 @@ def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
         own = family.rule.alpha
         groups.setdefault((family.rule.blocking, None if own is None else (own, family.metric)), []).append(family)
     for group in groups.values():
-        adjusted = holm([family.p_value for family in group])
+        raw = [family.p_value for family in group]
+        adjusted = holm(raw)
         for family, p_value in zip(group, adjusted, strict=True):
             alpha = rules.alpha if family.rule.alpha is None else family.rule.alpha
             case_p = {index: max(p_value, min(1.0, len(group) * value)) for index, value in _cases(family).items()}
@@ -56,7 +57,7 @@ def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
             results[id(family)] = Judged(
                 family=family,
                 alpha=alpha,
-                level=alpha / len(group),
+                level=alpha / (sum(value >= family.p_value for value in raw) if p_value <= alpha else len(group)),
                 adjusted=p_value,
                 case_p=case_p,
                 named=tuple(named),
