@@ -41,6 +41,24 @@ def test_false_alarms_are_within_the_promise() -> None:
             assert float(found["failed"]) + float(row[3]) <= 0.05, row
 
 
+def test_what_a_day_effect_does_is_told_as_it_was_measured() -> None:
+    by_name = {row[1]: draw_statistics.number(row[2]) for row in RATES if row[0] == "a day effect"}
+    half, whole = (by_name[f"nothing changed, stored base only, sd {sd}"] for sd in ("0.5", "1.0"))
+    assert f"{half:.1%} of the pull requests" in " ".join(TEXT.split())
+    assert f"with a whole logit {whole:.1%}" in " ".join(TEXT.split())
+
+
+def test_how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
+    one, three = (
+        float(row[3])
+        for depth in ("1 base run", "3 base runs")
+        for row in RATES
+        if row[:2] == [f"{depth}, base can't be run", "nothing changed"]
+    )
+    told = f"in {one:.0%} of the pull requests that change nothing with one stored run, in {three:.0%} with three"
+    assert told in " ".join(TEXT.split())
+
+
 @pytest.mark.parametrize(
     ("change", "least"),
     [

@@ -15,9 +15,10 @@ ConfirmOnBase = Literal["auto", "always", "never"]
 `always` for every suspicious case (then only runs of the same day are compared), `never`."""
 
 Word = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
-"""broken: significantly worse, and no confirmation run passed. worse: significantly worse. suspicious: looks worse, not
-shown. flaky as before: failed now, no more often than on the base. fixed: failed on the base, significantly better now,
-and every run passes. better: significantly better. unchanged: nothing to tell."""
+"""broken: significantly worse, and no confirmation run passed; or failed every run, and the base has too few to compare
+with. worse: significantly worse. suspicious: looks worse, not shown. flaky as before: failed now, no more often than on
+the base. fixed: no run of the base passed, every run does now. better: significantly better. unchanged: nothing to
+tell."""
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 

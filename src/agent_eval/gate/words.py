@@ -83,10 +83,10 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
             word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
-        elif index in better:
-            word = "fixed" if is_red(base) and all(head) else "better"
         elif family.binary and is_red(base) and head and all(head):
             word = "fixed"
+        elif index in better:
+            word = "better"
         elif family.binary and any(base) and not all(base) and head and not all(head):
             word = "flaky as before"
         else:
