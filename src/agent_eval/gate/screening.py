@@ -137,11 +137,12 @@ def suite_scores_p(
     if not pools:
         return 1.0
     bound = seen + 1e-9
-    if math.prod(math.comb(values.shape[1], head) ** len(values) for head, values in pools) <= _MOST_SUMS:
+    if math.prod(math.comb(values.shape[1], runs) ** len(values) for runs, values in pools) <= _MOST_SUMS:
         sums = np.zeros(1)
-        for head, values in pools:
-            for row in values.tolist():
-                sums = np.add.outer(sums, [math.fsum(deal) for deal in combinations(row, head)]).ravel()
+        for runs, values in pools:
+            for pool in values:
+                deals = [math.fsum(deal) for deal in combinations(pool.tolist(), runs)]
+                sums = np.add.outer(sums, deals).ravel()
         return float((sums <= bound).mean())
 
     def exceed(count: int) -> NDArray[np.bool_]:
