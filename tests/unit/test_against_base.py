@@ -1,0 +1,185 @@
+"""Extra runs as the road makes them: whose, how many, and what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_samples import report
+from runner_doubles import EchoAgent, planned
+
+from agent_eval.against_base import Confirmation
+from agent_eval.agents.isolation import NO_PROCESS
+from agent_eval.agents.locate import AgentChoices
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.base_side import BaseSide
+from agent_eval.baseline.git import ORIGIN, GitError
+from agent_eval.clients import Clients
+from agent_eval.core.limiter import Limiter
+from agent_eval.gate.decision import Decision
+from agent_eval.gate.history import extend
+from agent_eval.results.history import HistoryReport
+from agent_eval.results.report import SCORING_VERSION
+from agent_eval.runner.journal import Journal
+from agent_eval.runner.plan import Plan
+from agent_eval.settings import Settings
+from agent_eval.workbench import Workbench
+
+NEVER_LEARNS, LEARNED = 1_000, 0
+PLAN = Plan(cases=(planned("steady"), planned("odd", "learning")), num_runs=1)
+
+
+@dataclass(kw_only=True)
+class Sides:
+    """A head that fails `odd` in every run, and a base that never does."""
+
+    head: EchoAgent
+    base: EchoAgent
+    head_bench: Workbench
+    base_side: BaseSide
+    confirmation: Confirmation
+    told: list[str]
+    """In the log."""
+
+    async def decide(self) -> Decision:
+        async with asyncio.timeout(20):
+            decision, _ = await self.confirmation.decide()
+        return decision
+
+    @property
+    def extra(self) -> tuple[list[str], list[str]]:
+        """What both agents were told after the screening."""
+        return self.head.sent[2:], self.base.sent
+
+
+@contextlib.asynccontextmanager
+async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **settings: Any) -> AsyncIterator[Sides]:
+    told: list[str] = []
+    async with contextlib.AsyncExitStack() as stack:
+
+        def bench(agent: EchoAgent, name: str) -> Workbench:
+            (folder / name).mkdir()
+            journal = Journal(folder / name / "journal.jsonl", resume=False)
+            stack.callback(journal.close)
+            return Workbench(
+                settings=Settings(root=folder, **settings),
+                clients=Clients(environ={}, log=told.append),
+                agents={"agent": agent},
+                isolation=NO_PROCESS,
+                journal=journal,
+                limiter=Limiter(4),
+                models=None,
+                until=time.monotonic() + 600,
+            )
+
+        head, base = EchoAgent(first_runs_fail=NEVER_LEARNS), base or EchoAgent(first_runs_fail=LEARNED)
+        history = HistoryReport(scoring_version=SCORING_VERSION, keep=10)
+        for day in range(stored):
+            past = bench(EchoAgent(first_runs_fail=LEARNED), f"day{day}")
+            history = extend(history, report(*await past.execute(PLAN), day=day))
+        head_bench = bench(head, "head")
+        side = BaseSide(
+            settings=head_bench.settings,
+            clients=head_bench.clients,
+            plan=PLAN,
+            choices=AgentChoices(by_file={}, problems=()),
+            git=GitError("There is no checkout."),
+            commit="0" * 40,
+            remote=ORIGIN,
+            isolation=NO_PROCESS,
+            limiter=head_bench.limiter,
+            models=None,
+            until=head_bench.until,
+            stack=stack,
+        )
+        side._bench, side._plan = bench(base, "base"), PLAN
+        confirmation = Confirmation(
+            bench=head_bench,
+            plan=PLAN,
+            side=side,
+            report=report(*await head_bench.execute(PLAN), pull_request=7),
+            history=history,
+        )
+        yield Sides(head=head, base=base, head_bench=head_bench, base_side=side, confirmation=confirmation, told=told)
+
+
+async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its_runs_are_few(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=10) as many:
+        assert (await many.decide()).outcome == "failed"
+        assert many.extra == (["learning"] * 9, [])
+    (tmp_path / "few").mkdir()
+    async with sides(tmp_path / "few", stored=1) as few:
+        decision = await few.decide()
+    assert decision.outcome == "failed"
+    assert {*few.extra[0], *few.extra[1]} == {"learning"}
+    assert len(few.extra[1]) == 9
+    assert decision.extra_runs == len(few.extra[0]) + len(few.extra[1])
+    assert [(case.eval_id, len(case.runs)) for case in few.confirmation.base] == [("odd", 9)]
+
+
+@pytest.mark.parametrize(("setting", "asks_base"), [("always", True), ("never", False)])
+async def test_confirm_on_base_says_whether_the_base_is_run(tmp_path: Path, setting: str, asks_base: bool) -> None:
+    stored = 10 if asks_base else 1
+    async with sides(tmp_path, stored=stored, confirm_on_base=setting) as made:
+        assert (await made.decide()).outcome == "failed"
+    assert bool(made.extra[1]) == asks_base
+
+
+@pytest.mark.parametrize(("same_day", "runs"), [(True, 4), (False, 0)])
+async def test_where_the_base_was_run_today_it_confirms_too(tmp_path: Path, same_day: bool, runs: int) -> None:
+    async with sides(tmp_path, stored=6) as made:
+        made.confirmation.same_day = same_day
+        assert (await made.decide()).outcome == "failed"
+    assert len(made.extra[1]) == runs
+
+
+@pytest.mark.parametrize("most", [0, 4, 9])
+async def test_max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: int) -> None:
+    async with sides(tmp_path, stored=1, max_extra_runs=most) as made:
+        decision = await made.decide()
+    assert len(made.extra[0]) + len(made.extra[1]) == decision.extra_runs == (6 if most > 4 else 0)
+    assert decision.outcome == "inconclusive"
+    assert decision.reasons[0].code == "budget"
+
+
+async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=10) as made:
+        made.confirmation.repeatable = False
+        assert (await made.decide()).outcome == "inconclusive"
+    assert made.extra == ([], [])
+
+
+@pytest.mark.parametrize("why", ["time", "stop"])
+async def test_the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str) -> None:
+    async with sides(tmp_path, stored=10) as made:
+        if why == "time":
+            made.head_bench.until = time.monotonic() - 1
+        else:
+            made.head_bench.clients.stop.set()
+        assert (await made.decide()).outcome == "inconclusive"
+    assert made.extra == ([], [])
+
+
+async def test_a_base_that_can_not_be_checked_out_leaves_it_to_the_threshold(tmp_path: Path) -> None:
+    async with sides(tmp_path, stored=1) as made:
+        made.base_side._bench = None
+        decision = await made.decide()
+    assert decision.outcome == "failed"
+    assert [reason.code for reason in decision.reasons] == ["broken-case"]
+    assert made.confirmation.notices == ["The base could not be run to confirm: There is no checkout."]
+
+
+async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_passes(tmp_path: Path) -> None:
+    down = EchoAgent(refuses=AgentFailure("503", kind=FailureKind.PROVIDER, owner=Owner.PROVIDER))
+    async with sides(tmp_path, stored=1, base=down) as made:
+        decision = await made.decide()
+    assert decision.outcome == "inconclusive"
+    assert len(made.extra[0]) <= 15
+    assert len(made.told) <= 6
+    assert made.told[0] == "agent-eval: 6 runs to confirm 1 suspicious case"
