@@ -107,9 +107,11 @@ def test_outputs_summary_and_annotations(repository: Repository, job: dict[str, 
     found = outputs(job)
     assert {name: found.get(name) for name in expected} == expected
     assert len(done.report.cases[0].runs) == 2
+    assert [(one.k, one.any, one.all) for one in done.report.pass_rates] == [(1, 0.5, 0.5), (2, 0.5, 0.5)]
     summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
     assert summary == (done.output / "summary.md").read_text(encoding="utf-8")
     assert f"https://github.com/octo/agents/blob/{job['GITHUB_SHA']}/evals/some.test.json" in summary
+    assert "all pass with 50.0% (pass^2)" in summary
     (annotation,) = commands(done)
     line = next(case.line for case in done.report.cases if case.eval_id == "bad")
     assert annotation.startswith(f"::error file=evals/some.test.json,line={line},")
