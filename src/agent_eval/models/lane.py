@@ -119,12 +119,12 @@ class Lane:
     async def _place(self, question: Question) -> AsyncIterator[None]:
         """Waits for a free place, at most until the run ends, and makes sure that there is something to hope for."""
         self._health.check()
-        await self._sit_out(question)
         left = None if self._until is None else self._until - time.monotonic()
         try:
             async with asyncio.timeout(left) as waiting, self._limiter.slot():
                 waiting.reschedule(None)
                 self._health.check()
+                await self._sit_out(question)  # With a place: the quota may have ended while it was waited for.
                 now = time.monotonic()
                 question.begun = now if question.begun is None else question.begun
                 if self._left(question) <= 0:
