@@ -240,8 +240,8 @@ def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
     assert not asked and decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
     assert decision.reasons[0].message == snapshot(
-        "1 suspicious case could not be run again: bad (0 of 1 now, 10 of 10 on base). More confirmation runs would "
-        "decide; the budget for extra runs allows none"
+        "1 suspicious case could not be run again often enough: bad (0 of 1 now, 10 of 10 on base). More confirmation "
+        "runs would decide, but extra runs or time are used up, or brought no result"
     )
 
 

@@ -16,6 +16,7 @@ from agent_eval.gate.statistics import exact_p, holm
 from agent_eval.gate.suspect import Suspect
 
 _MOST_NAMES = 5
+_UNPAID = "More confirmation runs would decide, but extra runs or time are used up, or brought no result"
 
 
 def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
@@ -133,7 +134,7 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | N
         return None
     trial = suspect.trial
     if unpaid and suspect.active:
-        return "More confirmation runs would decide; the budget for extra runs allows none"
+        return _UNPAID
     if suspect.untold:
         # So many that, if all of them pass and the head goes on as it began, this is shown to be worse.
         failures = round(trial.planned * trial.failures / trial.made)
@@ -226,7 +227,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         )
         add("days-differ", message, [], blocks=False)
     undecided = [case for case in cases if case.undecided]
-    short = [case for case in undecided if "budget" in (case.would_decide or "")]
+    short = [case for case in undecided if case.would_decide == _UNPAID]
     history = [case for case in undecided if case not in short]
     if history:
         most = max((case.would_decide or "" for case in history), key=lambda told: int(told.split()[0]))
@@ -238,7 +239,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         add("thin-base", message, history)
     if short:
         message = (
-            f"{plural(len(short), 'suspicious case')} could not be run again: {_names(short)}. {short[0].would_decide}"
+            f"{plural(len(short), 'suspicious case')} could not be run again often enough: {_names(short)}. {_UNPAID}"
         )
         add("budget", message, short)
     return reasons
