@@ -41,7 +41,9 @@ def test_what_the_judge_approves_of__passes(repository: Repository, judge: FakeG
     assert judge.stats.requests == 6, "three votes of five settle it"
     [bill] = done.report.model_usage
     assert (bill.model, bill.calls, bill.failures, bill.saved_votes) == ("gemini-2.5-flash", 6, 0, 4)
-    assert any(notice.startswith("gemini-2.5-flash: 6 calls, 4 further votes not needed") for notice in done.report.notices)
+    assert any(
+        notice.startswith("gemini-2.5-flash: 6 calls, 4 further votes not needed") for notice in done.report.notices
+    )
     spent = {(one.case_id.rpartition(":")[2], one.purpose, one.calls) for one in done.report.case_usage}
     assert spent == {("good", METRIC, 3), ("wordy", METRIC, 3)}
     assert sum(one.cost or 0 for one in done.report.case_usage) == pytest.approx(bill.cost)
@@ -262,6 +264,8 @@ def test_a_budget_stops_exactly_and_says_so_once(repository: Repository, judge: 
     statuses = list(done.statuses.values())
     assert set(statuses) <= {"passed", "errored"}
     assert statuses.count("passed") <= 6
+    told = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
+    assert [text.count("The budget of 20 judge calls is used up") for text in told] == [1, 1]
     assert done.report.model_usage[0].calls == 20
     done.check_files()
 
@@ -278,6 +282,10 @@ def test_a_dead_judge__is_inconclusive_in_time_and_told_once(repository: Reposit
     assert set(done.statuses.values()) <= {"errored", "not_run"}
     assert code in [reason.code for reason in done.report.reasons], done.report.reasons
     assert len(done.report.reasons) <= 2
+    cause = {"judge-unavailable": "scripted fault", "judge-deadline": "no answer within"}[code]
+    summary, console = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
+    for text in (summary, console):  # 30 cases, and at most one line for each of two causes.
+        assert 1 <= text.count(cause) <= len(done.report.reasons), "told once, not for each case"
     done.check_files()
 
 

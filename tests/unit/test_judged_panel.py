@@ -198,7 +198,7 @@ def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
     result = refused(criterion_, conversation([turn(), turn("confuse the judge")]))
 
     assert result.code == "judge-malformed"
-    assert "1 of 2 verdicts" in result.message
+    assert result.message.startswith("The judge: scripted malformed; 1 of 2 verdicts")
     assert "turn 2" in result.message
     assert "from 0.5 to 1" in result.message
     assert [one["verdict"] for one in result.details["judgements"]] == ["valid", None], "what was said is kept"

@@ -12,10 +12,11 @@ from agent_eval.report.digest import (
     metric_rows,
     not_run_groups,
     other_reasons,
+    unjudged_groups,
     why,
 )
 from agent_eval.results.recording import RunError
-from agent_eval.results.report import MetricReport, Reason, TurnEvidence
+from agent_eval.results.report import CaseReport, MetricReport, Reason, TurnEvidence
 
 
 def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) -> RunError:
@@ -140,6 +141,29 @@ def test_not_run_groups__by_reason() -> None:
         ("late", ["1", "3"]),
         ("no reason was recorded", ["5"]),
     ]
+
+
+def unjudged(name: str, *codes: str, why: str = "it is down") -> CaseReport:
+    judged = [
+        metric(f"m{at}", None, threshold=0.5, reason=Reason(code=code, message=why)) for at, code in enumerate(codes)
+    ]
+    return case(name, "errored", *judged, metric(RESPONSE, 0.9, threshold=0.5))
+
+
+def test_unjudged_groups__tell_a_judges_trouble_once() -> None:
+    cases = [
+        unjudged("a", "judge-unavailable", "judge-unavailable", why="it is down (attempt 4)"),
+        unjudged("b", "judge-unavailable", why="it is down (attempt 5)"),
+        unjudged("c", "budget", why="20 calls are used up"),
+        unjudged("d", "no-verdict"),
+        unjudged("e", "judge-unavailable", "no-verdict"),
+        outage(),
+        good("x"),
+    ]
+    [(why_, group)] = unjudged_groups(cases)
+    assert (why_, [one.eval_id for one in group]) == ("it is down (attempt 4)", ["a", "b"])
+    [_, (why_, group)] = unjudged_groups([*cases, unjudged("f", "budget")])
+    assert (why_, [one.eval_id for one in group]) == ("20 calls are used up", ["c", "f"])
 
 
 @pytest.mark.parametrize(

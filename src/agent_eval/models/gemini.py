@@ -57,7 +57,7 @@ class GeminiClient:
         except errors.APIError as error:
             raise _api_trouble(error) from error
         except TimeoutError as error:
-            raise Trouble(f"no answer within {ask.timeout:g} s", kind="deadline", again=True) from error
+            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
         except httpx2.ConnectError as error:
             raise Trouble(f"no connection: {said(error)}", again=True, sent=False) from error
         except httpx2.TransportError as error:

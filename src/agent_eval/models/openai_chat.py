@@ -49,7 +49,7 @@ class OpenAIClient:
                 return nothing.refused(f"the content filter refused the prompt: {_words(error)}")
             raise status_trouble(error.status_code, _words(error), error.response.headers) from error
         except (TimeoutError, openai.APITimeoutError) as error:
-            raise Trouble(f"no answer within {ask.timeout:g} s", kind="deadline", again=True) from error
+            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             unsent = type(cause).__name__ == "ConnectError"

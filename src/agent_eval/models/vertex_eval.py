@@ -117,7 +117,7 @@ class VertexEvalClient:
                 body["metrics"] = [await self._defined(metric) for metric in body["metrics"]]
                 response = await self._send("POST", self._url, json=body)
         except TimeoutError as error:
-            raise Trouble(f"no answer within {ask.timeout:g} s", kind="deadline", again=True) from error
+            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
         return Told(text=json.dumps(_result(_json(response))), usage=ModelUsage(), model_version=None)
 
     async def close(self) -> None:

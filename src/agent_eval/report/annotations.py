@@ -90,6 +90,8 @@ def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
         yield _case_annotation(case, old, f"{_failed(case)}, which is flaky and no worse than on the base", known)
     for case in groups.errored:
         yield _case_annotation(case, "error", "could not be judged", known)
+    for reason, cases in groups.unjudged:
+        yield _Annotation(kind="error", title=f"{plural(len(cases), 'case')} could not be judged", message=reason)
     for case in groups.quarantined:
         yield _case_annotation(case, "warning", "is quarantined", known)
     for reason, cases in not_run_groups(report):

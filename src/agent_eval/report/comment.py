@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_eval.core.text import shorten
 from agent_eval.report import deltas, escape, sections, standing
-from agent_eval.report.digest import other_reasons, run_note
+from agent_eval.report.digest import not_run_groups, other_reasons, run_note
 from agent_eval.report.markdown import MARKS, Detail, environment, fitting, problem_views, reproduce
 from agent_eval.report.sections import Links
 from agent_eval.report.standing import Against
@@ -90,7 +90,8 @@ def _context(
     errored = groups.errored[:share]
     more = [*groups.worse[len(worse) :], *groups.failed[len(failed) :], *groups.errored[len(errored) :]]
     problems, more_problems = problem_views(report.problems, detail, links.source_url)
-    unhappy = [*groups.worse, *groups.failed, *groups.errored, *groups.still]
+    unjudged = [case for _, cases in groups.unjudged for case in cases]
+    unhappy = [*groups.worse, *groups.failed, *groups.errored, *unjudged, *groups.still]
     return {
         "report": report,
         "headline": deltas.headline(report, known),
@@ -103,6 +104,7 @@ def _context(
         "open": _OPEN,
         "worse": sections.explained(worse, known, detail, links, opened=detail.detailed),
         "failed": sections.explained(failed, known, detail, links, opened=detail.detailed - len(worse)),
+        "unjudged_together": sections.by_reason(groups.unjudged, detail),
         "errored": sections.explained(errored, known, detail, links, opened=min(detail.detailed, 3)),
         "more": sections.listed(more, known, detail, links) if more else None,
         "better_title": "Better than on the base" if known.decided else "Fixed",
@@ -110,7 +112,7 @@ def _context(
         "still": sections.listed(groups.still, known, detail, links) if groups.still else None,
         "flaky": sections.listed(groups.flaky, known, detail, links) if groups.flaky else None,
         "quarantined": sections.listed(groups.quarantined, known, detail, links) if groups.quarantined else None,
-        "not_run": sections.not_run(report, detail),
+        "not_run": sections.by_reason(not_run_groups(report), detail),
         "problems": problems,
         "more_problems": more_problems,
         "notices": [detail.tell(notice) for notice in report.notices[: min(detail.listed, 10)]],

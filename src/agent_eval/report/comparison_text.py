@@ -35,7 +35,8 @@ def _blocks(report: RunReport, known: Against) -> Iterator[RenderableType]:
     yield from _group("Newly failing", groups.worse, known, reasons=3)
     yield from _group("Failing, with nothing on the base to compare with", groups.failed, known, reasons=1)
     yield from _group("Failed on the base too", groups.still, known, reasons=1)
-    yield from _group("Could not be judged", groups.errored, known, reasons=1)
+    unjudged = [case for _, cases in groups.unjudged for case in cases]
+    yield from _group("Could not be judged", [*groups.errored, *unjudged], known, reasons=1)
     if known.comparison is not None:
         for title, names in deltas.other_changes(known.comparison):
             yield styled((title, "bold"))

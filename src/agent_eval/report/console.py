@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
@@ -70,9 +70,10 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield ""
     yield from overview(report)
     yield ""
-    yield from _not_run(report)
     known = standing.against(report)
     groups = standing.groups(report, known)
+    yield from _by_reason("not run", not_run_groups(report))
+    yield from _by_reason("could not be judged", groups.unjudged)
     unhappy = [
         *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
     ]  # fmt: skip
@@ -112,11 +113,11 @@ def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> I
         yield ""
 
 
-def _not_run(report: RunReport) -> Iterator[RenderableType]:
-    for reason, cases in not_run_groups(report):
+def _by_reason(what: str, groups: Iterable[tuple[str, Sequence[CaseReport]]]) -> Iterator[RenderableType]:
+    for reason, cases in groups:
         names = ", ".join(case.eval_id for case in cases[:5]) + (" …" if len(cases) > 5 else "")
         yield styled(
-            " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} not run: ", ""), (reason, ""), (f" ({names})", "dim")
+            " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} {what}: ", ""), (reason, ""), (f" ({names})", "dim")
         )
         yield ""
 

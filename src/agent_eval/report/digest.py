@@ -325,6 +325,29 @@ def place(file: str | None, line: int | None) -> str:
     return ":".join(str(part) for part in (file, line) if part is not None)
 
 
+def judges_cause(case: CaseReport) -> str | None:
+    """Why no judge could be asked about a case, as a code; None where that is not all that kept it from a verdict."""
+    if case.status != "errored" or any(run.error is not None for run in case.runs):
+        return None
+    codes = [metric.reason.code if metric.reason else "" for metric in case.metrics if metric.status == "not_evaluated"]
+    ours = [code for code in codes if code == "budget" or code.startswith("judge-")]
+    return ours[0] if ours and len(ours) == len(codes) else None
+
+
+def unjudged_groups(cases: Iterable[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
+    """Two cases or more that no judge could be asked about, by the cause, which is told once: that of the first."""
+    found: dict[str, list[CaseReport]] = {}
+    for case in cases:
+        if (code := judges_cause(case)) is not None:
+            found.setdefault(code, []).append(case)
+    return [(_judges_words(group[0]), group) for group in found.values() if len(group) > 1]
+
+
+def _judges_words(case: CaseReport) -> str:
+    told = (metric.reason.message for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
+    return first_line(next(told), _LINE)
+
+
 def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:
     """The cases that were not run, by the reason for it."""
     groups: dict[str, list[CaseReport]] = {}

@@ -120,11 +120,11 @@ def named(cases: Sequence[CaseReport], detail: Detail) -> dict[str, Any]:
     }
 
 
-def not_run(report: RunReport, detail: Detail) -> list[tuple[str, int, list[str]]]:
+def by_reason(groups: Sequence[tuple[str, list[CaseReport]]], detail: Detail) -> list[tuple[str, int, list[str]]]:
     """Reasons with the number of cases and the first of their names."""
     return [
         (detail.cut(reason), len(cases), [detail.cut(case.eval_id) for case in cases[:5]])
-        for reason, cases in digest.not_run_groups(report)[: detail.listed]
+        for reason, cases in groups[: detail.listed]
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent_eval.report.digest import unjudged_groups
 from agent_eval.report.numbers import score_text
 from agent_eval.report.words import BETTER, WORSE, CaseWord, case_words, suite_lines
 from agent_eval.results.comparison import BaselineReport, CaseComparison, Change, ComparisonReport
@@ -64,6 +65,8 @@ class Groups:
     flaky: list[CaseReport] = field(default_factory=list)
     better: list[CaseReport] = field(default_factory=list)
     errored: list[CaseReport] = field(default_factory=list)
+    unjudged: list[tuple[str, list[CaseReport]]] = field(default_factory=list)
+    """Errored ones that no judge could be asked about, by the cause; they are not among `errored`."""
     quarantined: list[CaseReport] = field(default_factory=list)
 
 
@@ -86,6 +89,9 @@ def groups(report: RunReport, known: Against) -> Groups:
         return order.get(word.word, 1) if word is not None else 1
 
     found.worse.sort(key=weight)
+    found.unjudged.extend(unjudged_groups(found.errored))
+    together = {case.case_id for _, cases in found.unjudged for case in cases}
+    found.errored[:] = [case for case in found.errored if case.case_id not in together]
     return found
 
 

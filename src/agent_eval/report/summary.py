@@ -107,6 +107,7 @@ def _context(
         named += cases[len(shown) :]
         left, opened = left - len(shown), max(opened - len(shown), 0)
     unhappy = [case for _, cases in blocks for case in cases]
+    unjudged_together = [case for _, cases in groups.unjudged for case in cases]
     unjudged = groups.errored[: detail.explained]
     named += groups.errored[len(unjudged) :]
     problems, more_problems = problem_views(report.problems, detail, links.source_url)
@@ -119,12 +120,13 @@ def _context(
         "numbers": sections.numbers_view(report, known, detail),
         "spending": deltas.spending(report, known.comparison) if known.comparison is not None else "",
         "blocks": explained,
+        "unjudged_together": sections.by_reason(groups.unjudged, detail),
         "unjudged": sections.explained(unjudged, known, detail, links, opened=detail.detailed),
         "named": sections.explained(named[: detail.listed], known, detail, links, opened=0),
         "unnamed": max(len(named) - detail.listed, 0),
         "better_title": "Better than on the base" if known.decided else "Fixed",
         "better": sections.named(groups.better, detail) if groups.better else None,
-        "not_run": sections.not_run(report, detail),
+        "not_run": sections.by_reason(digest.not_run_groups(report), detail),
         "problems": problems,
         "more_problems": more_problems,
         "against": sections.base_view(report, known, detail, links),
@@ -132,7 +134,7 @@ def _context(
         "files": report.files[: min(detail.listed, 200)],
         "more_files": max(len(report.files) - min(detail.listed, 200), 0),
         "cut": detail.cut,
-        "reproduce": reproduce([*unhappy, *groups.errored]) if detail.explained else "",
+        "reproduce": reproduce([*unhappy, *groups.errored, *unjudged_together]) if detail.explained else "",
         "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
         "written": dict(list(files.items())[: min(detail.listed, 10)]),
         "shortened": shortened,

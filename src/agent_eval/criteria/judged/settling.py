@@ -23,6 +23,9 @@ Measure = Callable[[float | None], float | None]
 NO_VERDICT = "no-verdict"
 """The judge answered, and gave no verdict on something."""
 
+NO_VOTE = "no vote"
+"""How the rationale of a sample that failed begins (judge.py)."""
+
 _RATIONALE, _LISTED = 240, 50
 """Characters of a rationale and number of judgements that results.json gets."""
 
@@ -80,11 +83,12 @@ def _not_evaluated(
     where = "the conversation" if first.turn is None else f"turn {first.turn + 1}"
     about = f", {shorten(first.subject, 80)!r}" if first.subject else ""
     gap = "" if score is None else f"; the score could be anything from {worst:.4g} to {best:.4g}"
-    return NotEvaluated(
-        code=code,
-        message=f"{len(missing)} of {plural(total, 'verdict')} could not be had, the first on {where}{about} "
-        f"({one_line(first.rationale) or 'no vote'}){gap}",
-    )
+    lost = f"{len(missing)} of {plural(total, 'verdict')} could not be had, the first on {where}{about}"
+    said = one_line(first.rationale) or NO_VOTE
+    if code == NO_VERDICT:
+        return NotEvaluated(code=code, message=f"{lost} ({said}){gap}")
+    # What is wrong with the judge comes first: it is told once for all cases that share it.
+    return NotEvaluated(code=code, message=f"The judge: {said.removeprefix(f'{NO_VOTE}: ')}; {lost}{gap}")
 
 
 def one_line(text: str, limit: int = _RATIONALE) -> str:
