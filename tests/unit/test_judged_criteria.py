@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
-from judged_samples import ScriptedModel, conversation, judged, refused, rubric, scored, turn, verdict, verdicts
+from judged_samples import ScriptedModel, conversation, judged, refused, rubric, score, scored, turn, verdict, verdicts
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
+from agent_eval.criteria.judged.fence import RULE
 from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES
 from agent_eval.criteria.registry import build, supported
 from agent_eval.evalset.criterion_models import CRITERION_MODELS
 from agent_eval.evalset.criterion_reading import criterion
@@ -64,6 +67,30 @@ def test_every_judged_metric_can_be_built() -> None:
     assert {name for name in METRICS if supported(name, judged=True) and not supported(name)} == names
     for name in names:
         assert judged(name, always(None)).name == name
+
+
+@pytest.mark.parametrize("metric", [name for name, spec in METRICS.items() if spec.family is Family.JUDGE])
+def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
+    """The task, and what the agent was told, come before what differs from answer to answer."""
+
+    def prompt(answer: str) -> str:
+        model = always(None)
+        case: dict[str, Any] = {"rubrics": [rubric("r", type_) for type_ in RUBRIC_TYPES.values()]}
+        if metric == SIMULATOR:
+            case = {
+                "conversation_scenario": ConversationScenario(starting_prompt="hi", conversation_plan="Buy a lamp.")
+            }
+        turns = [turn(answer=answer, app_details=DETAILS), turn(answer=answer, app_details=DETAILS)]
+        score(judged(metric, model, samples=1), conversation(turns, **case))
+        return model.requests[0].prompt
+
+    one, other = prompt("It is red."), prompt("Blue.")
+    differs = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    common = one[:differs]
+
+    assert RULE in common
+    for told in ("Sell lamps.", "Buy a lamp."):
+        assert (told in common) == (told in one)
 
 
 # --- final_response_match_v2 ------------------------------------------------------------------------------------------
