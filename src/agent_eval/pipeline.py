@@ -244,14 +244,14 @@ async def _judged(
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
     from agent_eval.report.bill import bill, bill_line, case_bill, saved_votes
     from agent_eval.report.digest import close_votes
-    from agent_eval.report.judges import backends, open_verdicts
+    from agent_eval.report.judges import backends, cut_off, open_verdicts
 
     if models is None:
         return []
     saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
     report.model_usage = [bill(entry, saved[entry.model]) for entry in models.ledger.by_model()]
     report.case_usage = [case_bill(entry) for entry in models.ledger.entries()]
-    told = [backends, close_votes, open_verdicts]
+    told = [backends, close_votes, open_verdicts, cut_off]
     return [*map(bill_line, report.model_usage), *(line for tell in told for line in tell(report.cases))]
 
 

@@ -7,8 +7,8 @@ from report_samples import case, metric
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
 from agent_eval.report.bill import bill, bill_line, case_bill, saved_votes
-from agent_eval.report.judges import backends, open_verdicts
-from agent_eval.results.report import MetricReport
+from agent_eval.report.judges import backends, cut_off, open_verdicts
+from agent_eval.results.report import CaseReport, MetricReport
 
 
 def test_backends__are_told_for_the_metrics_that_have_two() -> None:
@@ -82,3 +82,15 @@ def test_what_was_spent__by_case_and_criterion() -> None:
         "thought_tokens": 5,
         "cost": 0.25,
     }
+
+
+def test_conversations_that_their_limit_ended__are_named() -> None:
+    def led(name: str, *reasons: str | None) -> CaseReport:
+        one = case(name, "passed", runs=len(reasons))
+        for run, reason in zip(one.runs, reasons, strict=True):
+            run.stop_reason = reason
+        return one
+
+    assert cut_off([led("a", None), led("b", "stop-signal")]) == []
+    cases = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]
+    assert cut_off(cases) == ["3 of 4 simulated conversations ended at max_allowed_invocations (a, b)"]

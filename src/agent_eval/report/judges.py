@@ -1,4 +1,4 @@
-"""Who judged, where that is a choice, and what the judge left open."""
+"""What to know of judges and simulated users: who judged, what was left open, which conversation was cut off."""
 
 from __future__ import annotations
 
@@ -40,3 +40,13 @@ def open_verdicts(cases: Iterable[CaseReport]) -> list[str]:
         for name, ids in found.items()
         if ids
     ]
+
+
+def cut_off(cases: Iterable[CaseReport]) -> list[str]:
+    """A line on conversations that were ended by their limit, rather than by the simulated user."""
+    led = [(case.eval_id, run) for case in cases for run in case.runs if run.stop_reason is not None]
+    ids = [eval_id for eval_id, run in led if run.stop_reason == "turn-limit"]
+    if not ids:
+        return []
+    named = shorten(", ".join(dict.fromkeys(ids)), 200)
+    return [f"{len(ids):,} of {plural(len(led), 'simulated conversation')} ended at max_allowed_invocations ({named})"]
