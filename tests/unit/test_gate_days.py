@@ -89,6 +89,25 @@ def test_the_gate_says_so_and_is_harder_to_alarm() -> None:
     assert not [reason for reason in outcomes[True].reasons if reason.code == "days-differ" and reason.blocking]
 
 
+def test_where_days_differ_suspicious_cases_are_not_taken_together() -> None:
+    """Several that are a little worse at once are what a bad day looks like."""
+    values = np.random.default_rng(5)
+    together = {}
+    found = suite(values, 300, 0.8, today=0.0)
+    for known in (True, False):
+        evidence = []
+        for number, one in enumerate(found):
+            again = (0.0,) * 7 + (1.0,) * 8 if not one.head_screen[0] and sum(one.base) >= 9 else ()
+            record = RECORDS if known else None
+            series = Series(head_screen=one.head_screen, base=one.base, base_days=record, head_confirm=again)
+            evidence.append(CaseEvidence(case_id=f"c{number}", metrics={PASS: series}))
+        assert sum(bool(one.metrics[PASS].head_confirm) for one in evidence) >= 3
+        decision = next_step(evidence, Rules(), Budget(extra_runs=0))
+        assert isinstance(decision, Decision)
+        together[known] = decision.suites[0].p_confirm or 0.0
+    assert together[False] < 0.025 < together[True]
+
+
 @pytest.mark.parametrize("freedom", [3, 9, 20])
 def test_tails_are_scipys(freedom: int) -> None:
     for value in (0.5, 1.5, 2.5, 4.0):

@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 
 from agent_eval.gate.decision import Budget, CaseDecision, Decision, MetricRule, Rules, Runs
 from agent_eval.gate.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.precision import detectable_drop
 from agent_eval.gate.sequential import next_step
 
 YES, NO = 1.0, 0.0
@@ -124,6 +125,17 @@ def test_several_cases_that_are_somewhat_worse_fail_together() -> None:
     assert decision.outcome == "failed"
 
 
+def test_suspicious_cases_share_the_error_rate() -> None:
+    """Six failures of fifteen are p = 0.028: enough for a name if it were one case, and not for one of two."""
+    six = tuple([NO] * 6 + [YES] * 9)
+    two = [case(name, [NO], [YES] * 10, head_confirm=six) for name in ("a", "b")]
+    decision, _ = run([*steady(28), *two], always(YES), budget=Budget(extra_runs=0))
+    codes = {reason.code for reason in decision.reasons}
+    assert "cases-worse-together" in codes and "case-worse" not in codes
+    p_values = [(of(decision, name).p_value or 0, of(decision, name).p_adjusted or 0) for name in ("a", "b")]
+    assert all(0.025 < alone <= 0.05 < adjusted for alone, adjusted in p_values)
+
+
 def test_the_whole_suite_gets_worse() -> None:
     evidence = [case(f"c{index}", [YES if index % 5 else NO], [YES] * 10) for index in range(30)]
     decision, _ = run(evidence, always(YES))
@@ -134,7 +146,9 @@ def test_the_whole_suite_gets_worse() -> None:
     suite = decision.suites[0]
     assert suite.drop == pytest.approx(0.2) and suite.interval is not None
     assert suite.interval[0] < 0.2 < suite.interval[1]
-    assert suite.minimum_detectable_drop is not None and 0.05 < suite.minimum_detectable_drop < 0.3
+    # The first look has 0.3 of the error rate.
+    groups = [((failed + 0.3) / 11.6, 1, 10) for failed in [0] * 24 + [1] * 6]
+    assert suite.minimum_detectable_drop == pytest.approx(detectable_drop(groups, 0.3 * 0.05))
 
 
 def test_a_suite_on_the_brink_gets_a_second_look() -> None:
