@@ -489,3 +489,12 @@ SAMPLES: Mapping[str, Callable[[], RunReport]] = {
     "wide": wide,
     "many": many,
 }
+
+
+def rubrics(*, close: int = 0, listed: int = 2) -> MetricReport:
+    """A rubric criterion that failed on two rubrics of its only turn."""
+    judged = metric("rubric_based_tool_use_quality_v1", 0.0, threshold=0.5)
+    run = judged.runs[0]
+    run.evidence = [TurnEvidence(turn=0, score=0.0, why=["polite: no (3:0): rude", "brief: no (3:2, close): long"])]
+    run.details = {"judge": {"model": "m"}, "judgements": [{"close": number < close} for number in range(listed)]}
+    return judged

@@ -1,26 +1,18 @@
 from __future__ import annotations
 
-import pytest
-from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, wrong_room
+from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, rubrics, wrong_room
 
-from agent_eval.report.difference import changes
 from agent_eval.report.digest import (
     close_votes,
-    findings,
     has_crashed,
     headline,
     metric_rows,
     not_run_groups,
     other_reasons,
     unjudged_groups,
-    why,
 )
-from agent_eval.results.recording import RunError
-from agent_eval.results.report import CaseReport, MetricReport, Reason, TurnEvidence
-
-
-def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) -> RunError:
-    return RunError.model_validate({"kind": "agent-exception", "owner": owner, "message": message, "turn": turn})
+from agent_eval.report.findings import findings
+from agent_eval.results.report import CaseReport, Reason
 
 
 def test_headline__one_case() -> None:
@@ -56,71 +48,6 @@ def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
     assert has_crashed(crash())
     assert not has_crashed(outage())
     assert not has_crashed(wrong_room())
-
-
-def test_why__gives_each_finding_a_line_and_fills_up_with_differences() -> None:
-    assert why(wrong_room()) == [
-        f"{TRAJECTORY} 0.50, needs 1.00",
-        'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)',
-        f"{RESPONSE} 0.7996, needs 0.80",
-    ]
-
-
-def test_why__counts_findings_beyond_the_limit() -> None:
-    many = case("x", "failed", *[metric(f"m{n}", 0.0, threshold=1.0) for n in range(5)])
-    assert why(many) == ["m0 0.00, needs 1.00", "m1 0.00, needs 1.00", "and 3 more findings: m2, m3, m4"]
-    assert why(many, 2) == ["m0 0.00, needs 1.00", "and 4 more findings: m1, m2, m3, m4"]
-
-
-@pytest.mark.parametrize("others", [2, 4])
-def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
-    names = [f"m{n}" for n in range(others)]
-    one = case("x", "failed", rubrics(), *[metric(name, 0.0, threshold=1.0) for name in names])
-    assert why(one) == [
-        "rubric_based_tool_use_quality_v1 0.00, needs 0.50",
-        "turn 1: polite: no (3:0): rude",
-        f"and {others} more findings: {', '.join(names)}",
-    ]
-    assert len(why(one, 2)) == 2
-    [only] = why(one, 1)
-    assert only == f"rubric_based_tool_use_quality_v1 0.00, needs 0.50; and {others} more findings"
-
-
-def test_findings__errors_of_several_runs_are_told_once() -> None:
-    one = case("x", "failed", runs=3, errors={0: error(), 2: error(), 1: error(message="other", turn=None)})
-    assert [(finding.summary, finding.lines) for finding in findings(one)] == [
-        ("agent-exception in turn 1: boom", ("in runs 1, 3 of 3",)),
-        ("agent-exception: other", ("in run 2 of 3",)),
-    ]
-
-
-def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> None:
-    turn = TurnEvidence(
-        turn=0, score=0.0, expected="a", actual="b", why=["0 of 1 expected call matched", "missing: a()"]
-    )
-    one = case(
-        "x",
-        "failed",
-        metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn]}),
-        metric(RESPONSE, 0.9, 0.9, 0.9, threshold=0.5),
-        runs=3,
-        reason=Reason(code="pass-rate", message="2 of 3 runs passed"),
-    )
-    first, second = findings(one)
-    assert first.summary == f"{TRAJECTORY} 0.67, needs 0.50, fell short in run 2 of 3"
-    assert [turn.run for turn in first.turns] == [1]
-    assert second.summary == "2 of 3 runs passed"
-    assert findings(good("y")) == []
-
-
-def test_findings__a_missing_measurement_is_not_hidden_by_the_others() -> None:
-    one = case(
-        "x",
-        "errored",
-        metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="needs-reference", message="no reference")),
-        runs=2,
-    )
-    assert findings(one)[0].summary == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
 
 
 def test_metric_rows__gating_ones_first_with_all_thresholds() -> None:
@@ -164,35 +91,6 @@ def test_unjudged_groups__tell_a_judges_trouble_once() -> None:
     assert (why_, [one.eval_id for one in group]) == ("it is down (attempt 4)", ["a", "b"])
     [_, (why_, group)] = unjudged_groups([*cases, unjudged("f", "budget")])
     assert (why_, [one.eval_id for one in group]) == ("20 calls are used up", ["c", "f"])
-
-
-@pytest.mark.parametrize(
-    ("expected", "actual", "shown"),
-    [
-        ("a\nb\nc", "a\nx\nc", "  a\n- b\n+ x\n  c"),
-        ("", "b", "- (nothing)\n+ b"),
-        ("", "", "  (nothing)"),
-        ("same", "same", "  same"),
-        ("a\n" * 300, "b\n" * 300, "\n".join(["- a"] * 300 + ["+ b"] * 300)),
-    ],
-)
-def test_changes(expected: str, actual: str, shown: str) -> None:
-    assert changes(expected, actual, limit=10_000) == shown
-
-
-def rubrics(*, close: int = 0, listed: int = 2) -> MetricReport:
-    """A rubric criterion that failed on two rubrics of its only turn."""
-    judged = metric("rubric_based_tool_use_quality_v1", 0.0, threshold=0.5)
-    run = judged.runs[0]
-    run.evidence = [TurnEvidence(turn=0, score=0.0, why=["polite: no (3:0): rude", "brief: no (3:2, close): long"])]
-    run.details = {"judge": {"model": "m"}, "judgements": [{"close": number < close} for number in range(listed)]}
-    return judged
-
-
-def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
-    [summary, *details] = why(case("x", "failed", rubrics()))
-    assert "rubric_based_tool_use_quality_v1" in summary
-    assert details == ["turn 1: polite: no (3:0): rude", "turn 1: brief: no (3:2, close): long"]
 
 
 def test_close_votes__are_counted_and_their_cases_named() -> None:

@@ -13,8 +13,9 @@ from typing import Literal
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
-from agent_eval.report.digest import has_crashed, not_run_groups, why
+from agent_eval.report.digest import has_crashed, not_run_groups
 from agent_eval.report.escape import one_line, visible
+from agent_eval.report.findings import why
 from agent_eval.report.standing import Against
 from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 

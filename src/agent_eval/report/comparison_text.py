@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
-from agent_eval.report.digest import place, why
+from agent_eval.report.digest import place
+from agent_eval.report.findings import why
 from agent_eval.report.standing import Against
 from agent_eval.report.styling import mark, printed, styled
 from agent_eval.results.report import CaseReport, RunReport

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
 from agent_eval.report.comparison_text import against_lines, delta_table
-from agent_eval.report.digest import (
-    Finding,
-    Turn,
-    findings,
-    has_crashed,
-    metric_rows,
-    not_run_groups,
-    other_reasons,
-    place,
-    run_note,
-    why,
-)
+from agent_eval.report.digest import has_crashed, metric_rows, not_run_groups, other_reasons, place, run_note
 from agent_eval.report.escape import EMPTY, visible
+from agent_eval.report.findings import Finding, Turn, findings, why
 from agent_eval.report.numbers import score_text
 from agent_eval.report.overview import overview
 from agent_eval.report.standing import Against

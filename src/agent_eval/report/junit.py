@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report.difference import changes
-from agent_eval.report.digest import findings, has_crashed, headline, place, why
+from agent_eval.report.digest import has_crashed, headline, place
 from agent_eval.report.escape import one_line, visible
+from agent_eval.report.findings import findings, why
 from agent_eval.report.numbers import measurement_text, score_text, threshold_text
 from agent_eval.results.report import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 

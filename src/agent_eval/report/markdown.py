@@ -17,6 +17,7 @@ from markupsafe import Markup
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import digest, escape, numbers, standing
 from agent_eval.report.difference import changes
+from agent_eval.report.findings import Finding, findings, why
 from agent_eval.results.report import CaseReport, ProblemReport
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def case_view(
         opened: Whether to show what was expected and what happened.
         told: What is known beside.
     """
-    found = digest.findings(case)
+    found = findings(case)
     tells_more = any(finding.turns or finding.log for finding in found)
     known = told or Told()
     return {
@@ -162,13 +163,13 @@ def case_view(
         "crashed": case.status == "failed" and digest.has_crashed(case),
         "tag": known.tag,
         "evidence": detail.cut(known.evidence),
-        "why": [shorten(line, detail.name) + standing.on_base(line, known.base or {}) for line in digest.why(case)],
+        "why": [shorten(line, detail.name) + standing.on_base(line, known.base or {}) for line in why(case)],
         "findings": [_finding(finding, case, detail) for finding in found] if opened and tells_more else [],
         "label": "Traceback and log" if all(finding.log for finding in found) else "Expected (-) and actual (+)",
     }
 
 
-def _finding(finding: digest.Finding, case: CaseReport, detail: Detail) -> dict[str, Any]:
+def _finding(finding: Finding, case: CaseReport, detail: Detail) -> dict[str, Any]:
     several = len(case.runs) > 1
     # The end of a traceback says what happened, so the beginning goes first.
     log = escape.visible(finding.log[-detail.log * 2 :]).strip("\n") if detail.log else ""
