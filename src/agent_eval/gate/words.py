@@ -132,16 +132,21 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | N
     """What would decide, in words, where a case fails more often than not and can't be judged."""
     if suspect is None or suspect.red or not suspect.counted:
         return None
-    trial = suspect.trial
     if unpaid and suspect.active:
         return _UNPAID
-    if suspect.untold:
-        # So many that, if all of them pass and the head goes on as it began, this is shown to be worse.
-        failures = round(trial.planned * trial.failures / trial.made)
-        more, level = range(trial.base_planned + 1, 1000), family.level
-        need = next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= level)
-        return f"{plural(need - trial.base_planned, 'more run')} of the base would decide"
-    return None
+    return _would_decide(_missing_base_runs(family, suspect)) if suspect.untold else None
+
+
+def _missing_base_runs(family: Family, suspect: Suspect) -> int:
+    """So many more that, if all of them pass and the head goes on as it began, the case is shown to be worse."""
+    trial = suspect.trial
+    failures = round(trial.planned * trial.failures / trial.made)
+    more = range(trial.base_planned + 1, 1000)
+    return next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= family.level) - trial.base_planned
+
+
+def _would_decide(base_runs: int) -> str:
+    return f"{plural(base_runs, 'more run')} of the base would decide"
 
 
 def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
@@ -230,7 +235,9 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     short = [case for case in undecided if case.would_decide == _UNPAID]
     history = [case for case in undecided if case not in short]
     if history:
-        most = max((case.would_decide or "" for case in history), key=lambda told: int(told.split()[0]))
+        these = {case.case_id for case in history}
+        untold = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
+        most = _would_decide(max(_missing_base_runs(family, suspect) for suspect in untold))
         fails = "fails" if len(history) == 1 else "fail"
         message = (
             f"{plural(len(history), 'case')} {fails} most runs, and the base has too few to tell whether that is new: "
