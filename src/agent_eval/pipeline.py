@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -57,8 +57,9 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if has_error(problems):
             return write(settings, clients, report, lines=None)
-        if any(without is None or use.model not in without.models for use in uses):
-            _tell_plan(settings, clients, suite, without)
+        silent = without.models if without is not None else frozenset()
+        if any(use.model not in silent for use in uses):
+            _tell_plan(settings, clients, suite, silent)
 
         def planned(base: Settings) -> tuple[Plan, AgentChoices]:
             there, its_choices = find(base)
@@ -67,13 +68,14 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         return await _run(settings, clients, plan, choices, report, models, planned)
 
 
-def _tell_plan(settings: Settings, clients: Clients, suite: Suite, without: Without | None) -> None:
+def _tell_plan(settings: Settings, clients: Clients, suite: Suite, silent: Collection[str]) -> None:
+    """Says what will be asked; models without a key won't be."""
     from agent_eval.planning import default_model, one_line
     from agent_eval.runner.estimate import estimate
 
     found = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
-    for file in found.files if without is not None else ():
-        file.criteria = [one for one in file.criteria if without is None or one.model not in without.models]
+    for file in found.files:
+        file.criteria = [one for one in file.criteria if one.model not in silent]
     clients.log(f"agent-eval: {one_line(found)}")
 
 
