@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from container_engine import REPOSITORY
@@ -16,6 +17,29 @@ def find_act() -> Path:
     act = Path(sys.executable).with_name("act")
     assert act.exists(), "act is in the dependency group `container`"
     return act
+
+
+def run_act(
+    *arguments: str, cwd: Path, environment: Mapping[str, str], timeout: float = 400
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a workflow of a checkout; what act says is in `stdout`.
+
+    Args:
+        arguments: The event first.
+        cwd: The checkout.
+        environment: All of it.
+        timeout: Seconds after which it is killed.
+    """
+    return subprocess.run(
+        [find_act(), *arguments, "--no-cache-server"],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout,
+        check=False,
+    )
 
 
 def copied(root: Path, base: str) -> Path:

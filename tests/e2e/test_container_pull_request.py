@@ -9,14 +9,13 @@ import base64
 import gzip
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from container_engine import Engine
 from container_pull_requests import Project, git_in, new_repo, reachable, strangers
-from container_workflows import copied, find_act
+from container_workflows import copied, run_act
 from fake_github import FakeGitHub
 from git_server import GitServer
 from github_runner import SECRETS, Finished, Runner, eval_set
@@ -187,19 +186,11 @@ def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event
         "GITHUB_WORKFLOW_REF": f"{github.state.repository}/{path}@refs/heads/main",
     }
     given = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
-    done = subprocess.run(
-        [
-            find_act(), event, "--bind", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(file),
-            "-W", path, "-s", f"GITHUB_TOKEN={github.token}", "--container-daemon-socket", "-",
-            "--no-cache-server", "--json", *given,
-        ],
+    done = run_act(
+        event, "--bind", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(file),
+        "-W", path, "-s", f"GITHUB_TOKEN={github.token}", "--container-daemon-socket", "-", "--json", *given,
         cwd=root,
-        env={**engine.environment(), "HOME": str(root.parent)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=400,
-        check=False,
+        environment={**engine.environment(), "HOME": str(root.parent)},
     )  # fmt: skip
     log = done.stdout.decode("utf-8", "replace")
     assert github.token not in log

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from container_engine import Engine
-from container_workflows import copied, find_act
+from container_workflows import copied, run_act
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container
@@ -35,18 +35,11 @@ def repository(tmp_path: Path, base: str, image: str) -> Path:
 def test_workflow__self_test_runs_by_uses(engine: Engine, repository: Path, runner_image: str, tmp_path: Path) -> None:
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"pull_request": {"number": 7, "head": {"ref": "x"}, "base": {"ref": "main"}}}))
-    done = subprocess.run(
-        [
-            find_act(), "pull_request", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(event),
-            "-s", "GITHUB_TOKEN=not-a-token", "--container-daemon-socket", "-", "--no-cache-server", "--json",
-        ],
+    done = run_act(
+        "pull_request", "--pull=false", "-P", f"ubuntu-24.04={runner_image}", "-e", str(event),
+        "-s", "GITHUB_TOKEN=not-a-token", "--container-daemon-socket", "-", "--json",
         cwd=repository,
-        env={**engine.environment(), "HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=400,
-        check=False,
+        environment={**engine.environment(), "HOME": str(tmp_path)},
     )  # fmt: skip
     log = done.stdout.decode("utf-8", "replace")
     assert done.returncode == 0, log[-6000:]

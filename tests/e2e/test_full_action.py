@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from container_engine import REPOSITORY
-from container_workflows import find_act
+from container_workflows import run_act
 
 from agent_eval.options import SETTINGS
 from agent_eval.report.outputs import OUTPUTS
@@ -92,18 +92,11 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "start"]):
         subprocess.run([*git, *arguments], check=True, capture_output=True, timeout=30)
     local = [word for name, to in repositories.items() for word in ("--local-repository", f"{name}={actions / to}")]
-    done = subprocess.run(
-        [
-            find_act(), "push", "-P", "ubuntu-latest=-self-hosted", "--no-cache-server", "-s", "GITHUB_TOKEN=a-token",
-            *local,
-        ],
+    done = run_act(
+        "push", "-P", "ubuntu-latest=-self-hosted", "-s", "GITHUB_TOKEN=a-token", *local,
         cwd=work,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         timeout=120,
-        check=False,
     )  # fmt: skip
     assert (noted / "inputs.json").exists(), done.stdout.decode("utf-8", "replace")[-4000:]
     return (noted / "steps").read_text().splitlines(), json.loads((noted / "inputs.json").read_text()), done.returncode
