@@ -1,6 +1,6 @@
 # The image of the action, and of GitLab and Jenkins jobs (docs/recipes.md).
 # A tag, not a digest: GitHub builds this file on every job of a workflow that uses a branch, and whoever can't reach
-# the registry names another base with --build-arg. Releases pin the digest of the finished image in action.yml.
+# the registry names another base with --build-arg. Releases pin the digest of the finished image in gate/action.yml.
 ARG BASE_IMAGE=python:3.13-slim
 
 # hadolint ignore=DL3006
@@ -10,16 +10,22 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON_DOWNLOADS=never
-# Any recent uv will do here; the one that stays in the image is the locked one.
-# hadolint ignore=DL3013
-RUN pip install --no-cache-dir uv
 WORKDIR /src
+COPY requirements/build.txt requirements/build.txt
+RUN pip install --no-cache-dir --target /opt/build --require-hashes --requirement requirements/build.txt
+ENV PATH=/opt/build/bin:$PATH
 # Dependencies change less often than our own code: they are a layer of their own.
+# Left out: tests that packages carry, stubs for type checkers, and programs of libraries that we only import.
 COPY requirements/run.txt requirements/run.txt
+# hadolint ignore=DL3003
 RUN uv venv /opt/agent-eval \
-    && uv pip install --no-cache --python /opt/agent-eval --require-hashes --requirement requirements/run.txt
+    && uv pip install --no-cache --python /opt/agent-eval --require-hashes --requirement requirements/run.txt \
+    && find /opt/agent-eval/lib -type d -name tests -prune -exec rm -rf {} + \
+    && find /opt/agent-eval/lib -name '*.pyi' -delete \
+    && cd /opt/agent-eval/lib/python3*/site-packages \
+    && rm -rf numpy/f2py nltk/app nltk/test
 COPY . .
-RUN uv pip install --no-cache --python /opt/agent-eval --no-deps . \
+RUN uv pip install --no-cache --python /opt/agent-eval --build-constraints requirements/build.txt --no-deps . \
     && rm -f /opt/agent-eval/.lock
 
 # hadolint ignore=DL3006
@@ -29,9 +35,18 @@ LABEL org.opencontainers.image.title="agent-eval-action" \
       org.opencontainers.image.licenses="Apache-2.0"
 # The workspace belongs to another user than root; without safe.directory git refuses to read it.
 # `agent` is who the evaluated agent runs as: it can't read root's environment, files and sockets.
-# hadolint ignore=DL3008
+# git asks for Perl (57 MB) for commands that neither we nor an agent's build use (send-email, svn, cvs). Its record
+# is rewritten rather than Perl removed by force, so that apt stays in order for an `agent-setup` that installs packages.
+# git's servers go too, and the second copies of its programs.
+# hadolint ignore=DL3003,DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends git \
+    && sed -i '/^Package: git$/,/^$/ { /^Depends:/ s/, \(perl\|liberror-perl\|git-man\)\( ([^)]*)\)\?//g }' /var/lib/dpkg/status \
+    && apt-get purge -y --auto-remove git-man liberror-perl perl \
+    && apt-get check \
+    && cd /usr/lib/git-core \
+    && rm -f /usr/bin/scalar /usr/bin/git-shell scalar git-shell git-daemon git-http-backend git-http-push git-imap-send \
+    && ln -sf /usr/bin/git git \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && git config --system --add safe.directory '*' \
     && groupadd --gid 10001 agent \

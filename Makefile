@@ -32,8 +32,11 @@ lint: .venv/ready ## Everything that can be checked without running
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml full/action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml gate/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/actionlint
 	$(BIN)/zizmor --offline --quiet .
 	$(BIN)/hadolint Dockerfile
@@ -61,19 +64,22 @@ bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests
 
 lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) --group build --constraint requirements/run.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
 
 clean: ## Remove what the targets made here
 	rm -rf .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
 
-.venv/ready: pyproject.toml requirements/dev.txt | $(UV)
+.venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt | $(UV)
 	$(UV) venv --quiet --allow-existing .venv
 	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --build-constraints requirements/build.txt \
+		--no-deps --editable .
 	touch $@
 
 # Where pip can't install beside the system's packages, a virtual environment can.
 $(CURDIR)/.uv/bin/uv:
-	python3 -m pip install --quiet --disable-pip-version-check --target .uv uv || \
-		{ python3 -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check uv; }
+	python3 -m pip install --quiet --disable-pip-version-check --target .uv --require-hashes -r requirements/build.txt || \
+		{ python3 -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+			-r requirements/build.txt; }

@@ -18,7 +18,7 @@ from fake_gemini import Answer, FakeGemini
 from github_runner import SECRETS, Finished, Runner, eval_set
 from lxml import etree
 
-from agent_eval.agents.spawn import STATE_DIR
+from agent_eval.agents.uids import STATE_DIR
 from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS
 
 pytest_plugins = ["container_fixtures"]

@@ -118,7 +118,7 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     mended = project.pull_request(7, {TOOLS: good + "\n# As it was.\n"})
 
     assert (mended.exit_code, mended.results()["verdict"]) == (0, "passed"), mended.log
-    assert ours(project)[0].splitlines()[1].startswith("## ✅ Passed")
+    assert ours(project)[0].splitlines()[1].startswith("## ✅ Nothing got worse")
     assert len(project.github.state.comments_of(7)) == 251
     check_left(project, mended)
 
@@ -162,7 +162,7 @@ jobs:
     runs-on: ubuntu-24.04
     steps:
       - id: gate
-        uses: ./
+        uses: ./gate
         with:
           paths: examples/home_automation
       - if: always()
@@ -201,7 +201,7 @@ def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event
 def test_a_workflow_s_run_comments(
     engine: Engine, base: str, image: str, runner_image: str, github: FakeGitHub, tmp_path: Path
 ) -> None:
-    """By `uses:`, with the token that action.yml takes by itself; on GitHub's merge of the pull request."""
+    """By `uses:`, with the token that gate/action.yml takes by itself; on GitHub's merge of the pull request."""
     root = copied(tmp_path / "repository", base)
     shutil.rmtree(root / ".github/workflows")
     repo = new_repo(root)
@@ -228,4 +228,4 @@ def test_a_workflow_s_run_comments(
     [comment] = github.state.comments_of(7)
     url = f"{github.server_url}/{github.state.repository}/pull/7#issuecomment-{comment.id}"
     assert f"verdict: failed, comment: {url}" in said, said[-40:]
-    assert "12 of 22 cases" in comment.body and "| Metric | Now | Base |" in comment.body
+    assert "12 of 22 cases" in comment.body and "| Metric | Now | main |" in comment.body

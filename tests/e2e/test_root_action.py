@@ -1,4 +1,4 @@
-"""`uses: org/agent-eval-action/full@v1`, by act without a container: our file is real, what it uses are stand-ins.
+"""`uses: org/agent-eval-action@v1`, by act without a container: our file is real, what it uses are stand-ins.
 
 Actions of others can't be downloaded everywhere, so act takes them from here (`--local-repository`). What stands for
 one writes down what it was given; what stands for the gate leaves results and a judge's reply as well.
@@ -21,7 +21,7 @@ from agent_eval.report.outputs import OUTPUTS
 
 pytestmark = pytest.mark.container
 
-FULL = (REPOSITORY / "full/action.yml").read_text("utf-8")
+ACTION = (REPOSITORY / "action.yml").read_text("utf-8")
 WORKFLOW = """
 on: push
 jobs:
@@ -31,7 +31,7 @@ jobs:
       NOTED: {noted}
     steps:
       - id: gate
-        uses: org/agent-eval-action/full@v1
+        uses: org/agent-eval-action@v1
         env:
           GOOGLE_API_KEY: a-key
         with:
@@ -74,17 +74,16 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     noted.mkdir()
     verdicts = 'outputs:\n  verdict: {description: x, value: "${{ steps.gate.outputs.verdict }}"}\n'
     names = [setting.input for setting in SETTINGS]
-    stand_in(actions / "gate", names, GATE.replace("VERDICT", verdict), verdicts)
-    (actions / "gate/full").mkdir()
-    (actions / "gate/full/action.yml").write_text(FULL, "utf-8")
+    stand_in(actions / "ours/gate", names, GATE.replace("VERDICT", verdict), verdicts)
+    (actions / "ours/action.yml").write_text(ACTION, "utf-8")
     for name in ("restore", "save"):
         stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
     stand_in(
         actions / "upload", ["name", "path"], noting("upload ${{ inputs.name }}: $(ls '${{ inputs.path }}' | xargs)")
     )
-    repositories = {"org/agent-eval-action@v1": "gate"}
+    repositories = {"org/agent-eval-action@v1": "ours"}
     for used, folder in (("actions/cache", "cache"), ("actions/upload-artifact", "upload")):
-        (version,) = set(re.findall(rf"uses: {used}(?:/\w+)?@(\w+)", FULL))
+        (version,) = set(re.findall(rf"uses: {used}(?:/\w+)?@(\w+)", ACTION))
         repositories[f"{used}@{version}"] = folder
     (work / ".github/workflows").mkdir(parents=True)
     (work / ".github/workflows/evals.yml").write_text(WORKFLOW.format(noted=noted, more=more), "utf-8")
@@ -103,7 +102,7 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
 
 
 @pytest.mark.parametrize(("verdict", "outcome"), [("passed", "success"), ("failed", "failure")])
-def test_full__everything_around_the_gate_also_when_it_fails(tmp_path: Path, verdict: str, outcome: str) -> None:
+def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Path, verdict: str, outcome: str) -> None:
     steps, inputs, code = run(tmp_path, verdict)
 
     assert steps == [
@@ -125,7 +124,7 @@ def test_full__everything_around_the_gate_also_when_it_fails(tmp_path: Path, ver
     }
 
 
-def test_full__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
+def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
     own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off"}
     steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
 
@@ -134,5 +133,5 @@ def test_full__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_
     assert set(inputs) == {setting.input for setting in SETTINGS}
 
 
-def test_full__tells_every_output() -> None:
-    assert set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", FULL)) == set(OUTPUTS)
+def test_root_action__tells_every_output() -> None:
+    assert set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", ACTION)) == set(OUTPUTS)
