@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import stat
 import subprocess
@@ -14,9 +15,17 @@ import pytest
 from agents_open_dir import as_root, python_for, remove
 
 from agent_eval.agents.dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
-from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment, run_setup
+from agent_eval.agents.ending import end_processes
+from agent_eval.agents.environment import (
+    AgentInterpreter,
+    EnvironmentRequest,
+    discard_damaged,
+    ensure_environment,
+    run_setup,
+)
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.spawn import Account, Sandbox, agent_account, end_account, free_uids
+from agent_eval.agents.spawn import Account, Sandbox, agent_account
+from agent_eval.agents.uids import claim, free_uids
 from agent_eval.core.masking import Masker
 
 PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.10"\ndependencies = ["demo-dep"]\n'
@@ -103,12 +112,13 @@ def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """With another user as the agent."""
     base = Path(tempfile.mkdtemp(dir="/var/tmp"))
     base.chmod(0o755)
-    uid = list(zip(range(50), free_uids(), strict=False))[49][1]
-    account = agent_account("agent-eval-test", state_dir=base / "state", uid=uid)
-    assert account is not None
-    python_for(account)
-    yield Bench(base, account)
-    end_account(account)
+    with contextlib.ExitStack() as stack:
+        uid = claim(stack, list(free_uids())[50:])
+        account = agent_account("agent-eval-test", state_dir=base / "state", uid=uid)
+        assert account is not None
+        python_for(account)
+        yield Bench(base, account)
+        end_processes(uid)
     remove(base)
 
 
@@ -150,6 +160,31 @@ async def test_a_project_is_importable_where_it_lies(bench: Bench) -> None:
     (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 22\n")
     assert (await bench.ensure()).reused
     assert bench.python(made, code).startswith("22")
+
+
+async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None:
+    """As customer-service of adk-samples, whose build backend is misspelt too."""
+    (bench.root / "pyproject.toml").write_text(
+        '[tool.poetry]\nname = "my-bot"\nversion = "1.2"\n'
+        '[tool.poetry.dependencies]\npython = "^3.10"\ndemo-dep = "^1.0"\nnever = {version = "1", optional = true}\n'
+        '[tool.poetry.group.dev.dependencies]\nno-such-package = "*"\n[tool.poetry.plugins.demo]\nx = "my_bot:x"\n'
+        '[build-system]\nrequires = ["poetry-core"]\nbuild-backend = "poetry.core.masonery.api"\n'
+    )
+    made = await bench.ensure()
+    assert made.origin == "pyproject.toml [tool.poetry] and google-adk"
+    code = (
+        "import demo_dep, google.adk, importlib.metadata as m;"
+        "print(m.version('my-bot'), [e.value for e in m.entry_points(group='demo')])"
+    )
+    assert bench.python(made, code) == "1.2 ['my_bot:x']"
+    assert (await bench.ensure()).reused
+
+
+async def test_a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
+    (bench.bot / "requirements.txt").write_text("google-adk==0.5.0\n")
+    failed = await bench.failure()
+    assert "bot/requirements.txt asks for google-adk==0.5.0, and google-adk 1.18 or newer is needed" in failed.message
+    assert bench.said == []  # nothing was made
 
 
 def lock(bench: Bench) -> None:
@@ -362,7 +397,7 @@ async def test_what_the_user_cannot_get_at_is_said_in_words(other: Bench) -> Non
     (hidden / "bin" / "python").symlink_to(sys.executable)
     hidden.chmod(0o700)
     failed = await other.failure(python=str(hidden / "bin" / "python"))
-    assert "can't be started by `agent-eval-test`" in failed.message
+    assert "can't be started by the agent's user `agent-eval-test`" in failed.message
 
 
 def dependencies(bench: Bench) -> Dependencies:
@@ -427,3 +462,30 @@ async def test_the_real_adk_from_the_index() -> None:
     request = EnvironmentRequest(start=root, root=root)
     made = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
     assert made.versions["google-adk"] == "2.13.0"
+
+
+@pytest.mark.parametrize(
+    "marker", ["[]", "null", "1", '{"base": 1}', '{"base": ["/", 1], "versions": []}', "[" * 100_000]
+)
+async def test_a_marker_that_holds_something_else__the_environment_is_made_again(bench: Bench, marker: str) -> None:
+    await bench.ensure()
+    [path] = (bench.cache / "envs").glob("*.json")
+    path.write_text(marker, "utf-8")
+    again = await bench.ensure()
+    assert again.reused is False
+    assert (await bench.ensure()).reused is True
+
+
+async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:
+    made = await bench.ensure()
+    assert not await discard_damaged(made, bench.said.append), "it was only just made"
+    reused = await bench.ensure()
+    assert not await discard_damaged(reused, bench.said.append)
+    [module] = (bench.cache / "envs").glob("*/venv/lib/python*/site-packages/google/adk/__init__.py")
+    module.unlink()
+    bench.said.clear()
+    assert await discard_damaged(reused, bench.said.append)
+    assert "google/adk/__init__.py is missing" in bench.said[0]
+    again = await bench.ensure()
+    assert again.reused is False
+    assert module.exists()

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import pwd
@@ -17,6 +18,7 @@ from agent_eval.agents.forwarding import allow_list
 from agent_eval.agents.isolation import isolated
 from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, sealed
 from agent_eval.agents.spawn import Account
+from agent_eval.agents.uids import claim, free_uids
 from agent_eval.core.problem import Severity
 
 HERE = Path(__file__).parent
@@ -247,7 +249,9 @@ def test_seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
     job.git_config.parent.chmod(0o2775)
     before = job.modes()
     seals = seal_targets(job.environ, job.root, job.output_dir)
-    with pytest.raises(KeyboardInterrupt), sealed(seals):
+    with pytest.raises(KeyboardInterrupt), contextlib.ExitStack() as stack:
+        uid = claim(stack, list(free_uids())[60:])
+        stack.enter_context(sealed(seals, uid, lambda: None))
         assert stat.S_IMODE(job.git_config.parent.stat().st_mode) == 0o2700
         assert stat.S_IMODE(job.root.stat().st_mode) == 0o755
         job.event.parent.rename(job.base / "moved")

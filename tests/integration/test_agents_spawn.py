@@ -1,8 +1,11 @@
 import asyncio
+import contextlib
 import json
 import os
+import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +15,9 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.spawn import Account, Sandbox, agent_account, end_account, free_uids, kill_group, processes_of
+from agent_eval.agents.ending import end_processes
+from agent_eval.agents.spawn import Account, Sandbox, agent_account, kill_group, max_processes
+from agent_eval.agents.uids import claim, free_uids, processes_of
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ONLY": "this"}
 
@@ -44,10 +49,11 @@ def gone(pid: int, seconds: float = 5.0) -> bool:
 def account() -> Iterator[Account]:
     state = Path(tempfile.mkdtemp(dir="/var/tmp"))
     state.chmod(0o755)
-    made = agent_account("agent-eval-test", state_dir=state, uid=list(zip(range(40), free_uids(), strict=False))[39][1])
-    assert made is not None
-    yield made
-    end_account(made)
+    with contextlib.ExitStack() as stack:
+        made = agent_account("agent-eval-test", state_dir=state, uid=claim(stack, list(free_uids())[40:]))
+        assert made is not None
+        yield made
+        end_processes(made.uid)
     remove(state)
 
 
@@ -162,15 +168,33 @@ async def test_the_other_user_has_no_groups_and_a_private_home(tmp_path: Path, a
 
 
 @as_root
+async def test_the_other_user_has_no_more_processes_than_that(tmp_path: Path, account: Account) -> None:
+    code = "import resource; print(resource.getrlimit(resource.RLIMIT_NPROC))"
+    process = await Sandbox(environment=ENVIRONMENT, user=account).start(
+        [python_for(account), "-c", code], cwd=tmp_path
+    )
+    assert (await output(process)).strip() == str((max_processes(), max_processes()))
+
+
+def test_a_limit_of_ours_is_the_highest_there_can_be() -> None:
+    code = "from agent_eval.agents.spawn import max_processes; print(max_processes())"
+    limited = ["prlimit", "--nproc=500", "--", sys.executable, "-c", code]
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit here")
+    assert int(subprocess.run(limited, capture_output=True, text=True, check=True, timeout=60).stdout) <= 500
+
+
+@as_root
 async def test_the_end_of_an_account_is_the_end_of_all_its_processes(tmp_path: Path, account: Account) -> None:
     script = "for i in 1 2 3; do setsid sleep 60 & done; sleep 0.2; echo started; wait"
     process = await Sandbox(environment=ENVIRONMENT, user=account).start(["sh", "-c", script], cwd=tmp_path)
     assert process.stdout is not None
     await asyncio.wait_for(process.stdout.readline(), 10)
     await kill_group(process)
-    left = list(processes_of(account))
+    left = processes_of(account.uid)
     assert len(left) == 3
-    assert end_account(account) >= 3
+    end_processes(account.uid)
+    assert processes_of(account.uid) == []
     assert all(gone(pid) for pid in left)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.agents.finder import AgentChoice
 from agent_eval.agents.forwarding import (
     BASE_VARIABLES,
     DENIED_VARIABLES,
@@ -12,9 +13,18 @@ from agent_eval.agents.forwarding import (
     child_environment,
     installer_environment,
     lend_credentials,
+    missing_key_hint,
+    missing_variable_hint,
     secrets_in,
+    withheld,
+    without_github_identity,
 )
+from agent_eval.agents.locate import AgentChoices
 from agent_eval.agents.spawn import Account
+from agent_eval.clients import Clients
+from agent_eval.core.problem import Severity
+from agent_eval.settings import Settings
+from agent_eval.workbench import open_isolation
 
 CI = {
     "PATH": "/usr/bin",
@@ -158,6 +168,84 @@ def test_secrets_of_a_credentials_file(tmp_path: Path) -> None:
     assert secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "missing")}) == []
 
 
+GITHUB = "https://run-actions-1.actions.githubusercontent.com/1//idtoken/2/3?api-version=2.0"
+SOURCE = {"url": GITHUB, "headers": {"Authorization": "Bearer oidc-request-token"}}
+
+
+def credentials(tmp_path: Path, **changes: object) -> str:
+    """The file that google-github-actions/auth writes."""
+    path = tmp_path / "gha-creds-1.json"
+    path.write_text(json.dumps({"type": "external_account", "audience": "a", "credential_source": SOURCE, **changes}))
+    return str(path)
+
+
+@pytest.mark.parametrize("option", [None, "+CRM_TOKEN", "GOOGLE_*", "+GOOGLE_APPLICATION_*"])
+def test_the_jobs_own_identity__is_not_lent(tmp_path: Path, option: str | None) -> None:
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path), "GOOGLE_CLOUD_PROJECT": "p"}
+
+    left, [problem] = without_github_identity(environ, option)
+
+    assert left == {"GOOGLE_CLOUD_PROJECT": "p"}
+    assert (problem.code, problem.severity) == ("credentials-not-lent", Severity.NOTICE)
+    assert problem.hint is not None and "+GOOGLE_APPLICATION_CREDENTIALS" in problem.hint
+
+
+def test_the_jobs_own_identity__of_a_server_of_ones_own(tmp_path: Path) -> None:
+    path = credentials(tmp_path, credential_source={"url": "https://git.example/_services/pipelines/1/idtoken"})
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": path}
+
+    assert without_github_identity(environ, None) == (environ, ())
+    own = {**environ, "ACTIONS_ID_TOKEN_REQUEST_URL": "https://git.example/_services/pipelines/1/idtoken?a=b"}
+    assert "GOOGLE_APPLICATION_CREDENTIALS" not in without_github_identity(own, None)[0]
+
+
+@pytest.mark.parametrize("option", ["GOOGLE_APPLICATION_CREDENTIALS", "+A, GOOGLE_APPLICATION_CREDENTIALS"])
+def test_the_jobs_own_identity__that_is_named_is_lent(tmp_path: Path, option: str) -> None:
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path)}
+    assert without_github_identity(environ, option) == (environ, ())
+
+
+def test_the_jobs_own_identity__that_was_not_asked_for_needs_no_notice(tmp_path: Path) -> None:
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path)}
+    assert without_github_identity(environ, "GOOGLE_API_KEY") == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"type": "service_account"},
+        {"credential_source": {"file": "/token"}},
+        {"credential_source": {"url": "http://169.254.169.254/latest"}},
+        {"credential_source": {"url": "https://actions.githubusercontent.com.evil.example/idtoken"}},
+        {"credential_source": {"url": "https://[bad"}},
+        {"credential_source": "x"},
+    ],
+)
+def test_other_credentials__are_lent(tmp_path: Path, changes: dict[str, object]) -> None:
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path, **changes)}
+    assert without_github_identity(environ, None) == (environ, ())
+
+
+def test_credentials_that_can_not_be_read__are_left_to_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "nothing.json").write_bytes(b"\xff{")
+    for name in ("missing", "list.json", "nothing.json", ""):
+        environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / name)}
+        assert without_github_identity(environ, None) == (environ, ())
+
+
+def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_masked(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    root.mkdir()
+    environ = {"PATH": "/bin", "GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path), "GOOGLE_API_KEY": "the-key"}
+    choices = AgentChoices(by_file={"a.test.json": AgentChoice(path="bot", reason="")})
+
+    with open_isolation(Settings(root=root), Clients(environ=environ), choices) as isolation:
+        assert "GOOGLE_APPLICATION_CREDENTIALS" not in isolation.sandbox.environment
+        assert {"the-key", "oidc-request-token"} <= set(isolation.secrets)
+        assert "credentials-not-lent" in {problem.code for problem in isolation.problems}
+
+
 def test_without_another_user_the_credentials_stay_where_they_are(tmp_path: Path) -> None:
     environment = {"GOOGLE_APPLICATION_CREDENTIALS": "/somewhere/key.json"}
     assert lend_credentials(environment, None, tmp_path) == environment
@@ -167,3 +255,51 @@ def test_without_another_user_the_credentials_stay_where_they_are(tmp_path: Path
 def test_the_page_lists_every_variable(group: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
     assert [name for name in group if f"`{name.upper()}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "traceback"),
+    [
+        ("'CRM_TOKEN'", None),  # KeyError
+        ("Set the CRM_TOKEN environment variable", None),
+        ("CRM_TOKEN not found. Declare it as envvar or define a default value.", None),
+        ("1 validation error for Settings\ncrm_token\n  Field required [type=missing, input_value={}]", None),
+        ("1 validation error for Settings\nCRM_TOKEN\n  Field required [type=missing, input_value={}]", None),
+        ("the token must be text, not None", '  File "a.py", line 3\n    Client(os.environ.get("CRM_TOKEN"))\n'),
+        ("the token must be text, not None", "  File \"a.py\", line 3\n    Client(os.getenv('CRM_TOKEN'))\n"),
+    ],
+)
+def test_missing_variable_hint__names_what_the_job_has_and_the_agent_lacks(message: str, traceback: str | None) -> None:
+    names = withheld({"CRM_TOKEN": "abcdefgh", "PATH": "/bin", "CI": "true"}, {"PATH": "/bin"})
+    hint = missing_variable_hint(names, message, traceback)
+    assert hint is not None
+    assert "`agent-env: +CRM_TOKEN`" in hint
+    assert "abcdefgh" not in hint
+    # Without a value for us there is nothing to pass on.
+    assert missing_variable_hint(withheld({"CRM_TOKEN": " "}, {}), message, traceback) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "traceback"),
+    [
+        ("the CI failed", None),  # an ordinary word
+        ("'OTHER_TOKEN'", None),
+        ("MY_CRM_TOKEN is missing", None),
+        ("1 validation error for Settings\ntoken\n  Field required [type=missing]", None),
+        ("no token", '  File "a.py", line 3\n    raise ValueError("CRM_TOKEN")\n'),  # it doesn't read the environment
+    ],
+)
+def test_missing_variable_hint__is_not_guessed(message: str, traceback: str | None) -> None:
+    assert missing_variable_hint({"CRM_TOKEN", "CI"}, message, traceback) is None
+
+
+def test_missing_variable_hint__of_a_variable_that_is_never_passed() -> None:
+    hint = missing_variable_hint({"GITHUB_TOKEN"}, "'GITHUB_TOKEN'")
+    assert hint is not None
+    assert "never" in hint
+    assert "under another name" in hint
+
+
+def test_missing_key_hint__when_agent_env_replaced_the_default_list() -> None:
+    assert "`GOOGLE_API_KEY`" in (missing_key_hint({"GOOGLE_API_KEY", "CRM_TOKEN"}) or "")
+    assert missing_key_hint({"CRM_TOKEN", "GOOGLE_CLOUD_PROJECT"}) is None

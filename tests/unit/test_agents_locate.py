@@ -1,10 +1,14 @@
+import dataclasses
+import gzip
+import json
+import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.locate import AgentChoices, choose_agents, render_choices
+from agent_eval.agents.locate import AgentChoice, AgentChoices, choose_agents, render_choices
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
@@ -26,7 +30,7 @@ def loaded(path: str, *app_names: str) -> LoadedFile:
     ] or [EvalCase(eval_id="c", conversation=[])]
     return LoadedFile(
         path=path,
-        eval_set=EvalSet(eval_set_id="s", eval_cases=cases),
+        eval_set=EvalSet(eval_set_id=path, eval_cases=cases),
         config=EvalConfig(source=None, criteria=()),
         cases=tuple(SelectedCase(case=case, line=None) for case in cases),
     )
@@ -152,6 +156,44 @@ def test_the_last_pattern_of_the_mapping_wins(tmp_path: Path) -> None:
     assert [(p.severity, p.code) for p in found.problems] == [(Severity.WARNING, "agent-mapping-unused")]
 
 
+def test_choose_agents__pattern_for_files_that_were_not_selected_is_in_use(tmp_path: Path) -> None:
+    make(tmp_path, "one/agent.py")
+    mapping = {"evals/**": "one", "other/**": "none", "typo/**": "one"}
+    found = choose_agents(
+        tmp_path, [loaded("evals/a.test.json")], mapping=mapping, everything=lambda: ["other/b.test.json"]
+    )
+    assert [(problem.code, "typo/**" in problem.message) for problem in found.problems] == [
+        ("agent-mapping-unused", True)
+    ]
+
+
+def test_choose_agents__set_id_that_two_files_of_one_agent_share(tmp_path: Path) -> None:
+    make(tmp_path, "one/agent.py", "two/agent.py")
+    files = [loaded(name) for name in ("one/a.test.json", "one/b.test.json", "two/a.test.json")]
+    files = [dataclasses.replace(file, eval_set=EvalSet(eval_set_id="default", eval_cases=[])) for file in files]
+    [problem] = choose_agents(tmp_path, files).problems
+    assert (problem.severity, problem.code, problem.file) == (
+        Severity.WARNING,
+        "duplicate-eval-set-id",
+        "one/b.test.json",
+    )
+    assert "`one/a.test.json`" in problem.message
+
+
+def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
+    seconds = {}
+    for count in (500, 4000):
+        names = [f"evals/{number}.test.json" for number in range(count)]
+        root = tmp_path / str(count)
+        make(root, *names, text="")
+        make(root, "bot/agent.py")
+        files = [loaded(name) for name in names]
+        begun = time.process_time()
+        assert len(choose_agents(root, files).by_file) == count
+        seconds[count] = time.process_time() - begun
+    assert seconds[4000] < 3 * 8 * seconds[500]
+
+
 def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> None:
     make(tmp_path, "weather/agent.py")
     choices = choose_agents(tmp_path, [loaded("weather/a.test.json")], mapping={"**": "wether"})
@@ -163,6 +205,8 @@ def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> Non
 def test_explicit_agents(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     make(tmp_path, "old/recordings.jsonl.gz")
+    run = {"eval_set_id": "s", "eval_id": "x", "run": 0}
+    (tmp_path / "old" / "recordings.jsonl.gz").write_bytes(gzip.compress(json.dumps(run).encode()))
     files = [loaded("two/a.test.json")]
     for explicit, path in [
         ("one", "one"),
@@ -228,3 +272,22 @@ def test_what_is_printed(tmp_path: Path) -> None:
     assert choices.agents == ("home",)
     assert "[agents]" in text
     assert render_choices(AgentChoices(by_file={})) == "No eval files.\n"
+
+
+def test_working_directory__is_the_project_that_the_agent_is_a_part_of(tmp_path: Path) -> None:
+    agent = tmp_path / "agents" / "travel" / "travel_bot"
+    agent.mkdir(parents=True)
+    choice = AgentChoice(path="agents/travel/travel_bot", reason="")
+    assert choice.working_directory(tmp_path, "project") == tmp_path
+    (agent / "requirements.txt").touch()  # the agent's own directory is a package, not a project
+    (tmp_path.parent / "pyproject.toml").touch()  # nor is what lies outside of the repository
+    assert choice.working_directory(tmp_path, "project") == tmp_path
+    for name in ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg"):
+        (agent.parent / name).touch()
+        assert choice.working_directory(tmp_path, "project") == agent.parent
+        (agent.parent / name).unlink()
+    assert choice.working_directory(tmp_path, "root") == tmp_path
+    assert choice.working_directory(tmp_path, "agent") == agent
+    assert choice.working_directory(tmp_path, "./agent") == tmp_path / "agent"
+    module = AgentChoice(path="my_package.agent", reason="")
+    assert [module.working_directory(tmp_path, word) for word in ("project", "agent")] == [tmp_path, tmp_path]

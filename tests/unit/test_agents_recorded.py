@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -6,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, SessionRequest
-from agent_eval.agents.recorded import RecordedAgent
+from agent_eval.agents.recorded import RecordedAgent, check_recording
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls
 
@@ -80,6 +81,19 @@ async def test_an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path) -> None:
     source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello"), turn("more", "更多")], two=[turn("x", "y")])
     assert await answers(source, request("one"), "hi", "more") == ["hello", "更多"]
     assert await answers(source, request("two", run=4, eval_set="another"), "x") == ["y"]
+
+
+async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
+    source = output_dir(
+        tmp_path / "out",
+        line("x", 0, turn("hi", "of a"), case_id="a.test.json:x"),
+        line("x", 0, turn("hi", "of b"), case_id="b.test.json:x"),
+        line("y", 0, turn("hi", "moved"), case_id="old.test.json:y"),
+    )
+    for name in "ab":
+        wanted = dataclasses.replace(request("x"), case_id=f"{name}.test.json:x")
+        assert await answers(source, wanted, "hi") == [f"of {name}"]
+    assert await answers(source, dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi") == ["moved"]
 
 
 async def test_turns_come_back_whole(tmp_path: Path) -> None:
@@ -184,6 +198,51 @@ async def test_an_unreadable_recording_is_said_at_the_start(
 
 async def test_a_missing_recording(tmp_path: Path) -> None:
     agent = RecordedAgent(tmp_path / "missing.json")
-    with pytest.raises(AgentFailure, match="does not exist"):
+    with pytest.raises(AgentFailure, match="No such file"):
         await agent.start()
     await agent.close()
+
+
+NO_RECORDING = {
+    "cut.jsonl.gz": (gzip.compress(line("x", 0, turn("hi", "yes")).encode() * 50)[:60], "damaged"),
+    "zlib.jsonl.gz": (gzip.compress(b"\n")[:10] + b"\xff" * 40, "damaged"),
+    "crc.jsonl.gz": (gzip.compress(b"\n" * 999)[:-8] + b"\0" * 8, "CRC check failed"),
+    "plain.jsonl.gz": (b"{}\n", "Not a gzipped file"),
+    "deep.jsonl": (b"[" * 100_000 + b"\n", "line 1 is no recording"),
+    "list.jsonl": (line("x", 0).replace('"eval_id": "x"', '"eval_id": ["x"]').encode(), "line 1 is no recording"),
+    "digits.jsonl": (b"1" * 5_000 + b"\n", "line 1 is no recording"),
+    "empty.jsonl": (b"\n", "it holds no run"),
+    "bytes.json": (b'{"eval_cases": [{"eval_id": "\xff"}]}', "not UTF-8"),
+    "deep.json": (b'{"eval_cases": ' + b"[" * 100_000, "more than 200 deep"),
+    "list.json": (b'{"eval_set_id": "s", "eval_cases": [{"eval_id": ["x"]}]}', "must be a string"),
+    "result.json": (b'{"eval_set_result_id": "r", "eval_case_results": []}', "eval set result of ADK"),
+    "results.json": (b'{"schema_version": "1", "tool_version": "1", "cases": []}', "results.json of agent-eval"),
+    "trace.json": (b'{"resourceSpans": []}', "It is a trace"),
+    "spans.json": (b'[{"name": "call_llm", "span_id": 1, "trace_id": 2}]', "It is a trace"),
+    "session.json": (b'{"id": "s", "appName": "a", "userId": "u", "events": []}', "recorded session of ADK"),
+    "config.json": (b'{"criteria": {"response_match_score": 1}}', "looks like a config file"),
+}
+
+
+@pytest.mark.parametrize("name", NO_RECORDING)
+async def test_check_recording__what_is_none_is_an_error_before_anything_runs(tmp_path: Path, name: str) -> None:
+    data, says = NO_RECORDING[name]
+    source = tmp_path / name
+    source.write_bytes(data)
+    [problem] = check_recording(f"recorded:{name}", source, [])
+    assert (problem.severity, problem.code) == ("error", "recording-unusable")
+    assert says in str(problem)
+    assert len(str(problem)) < 1_000
+    assert says in str(await failure(source, request("x"))) + str((await failure(source, request("x"))).hint)
+
+
+def test_check_recording__a_whole_one_is_fine(tmp_path: Path) -> None:
+    assert check_recording("r", output_dir(tmp_path / "out", line("x", 0, turn("hi", "yes"))), []) == []
+    assert check_recording("r", eval_set(tmp_path / "actual.json", x=[turn("hi", "yes")]), []) == []
+
+
+async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:
+    agent = RecordedAgent(output_dir(tmp_path / "out", line("x", 0, turn("hi", "yes")), "{}\n"))
+    for _ in range(2):
+        with pytest.raises(AgentFailure, match="line 2 is no recording"):
+            await agent.start()

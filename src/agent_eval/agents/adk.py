@@ -15,7 +15,8 @@ from agent_eval.agents import blame
 from agent_eval.agents.adk_events import MalformedEvent, to_invocation
 from agent_eval.agents.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host_process import HostProcess, HostSpec, Turn
-from agent_eval.agents.messages import TurnFacts
+from agent_eval.agents.messages import Stack, TurnFacts
+from agent_eval.agents.outage import ModelOutages
 from agent_eval.agents.protocol import AgentFailure, Capabilities, FailureKind, SessionRequest
 from agent_eval.agents.spawn import Sandbox
 from agent_eval.core.content import Content
@@ -24,17 +25,23 @@ from agent_eval.core.masking import Masker
 from agent_eval.core.text import shorten
 
 RETRY_OPTIONS: Mapping[str, Any] = {
-    "attempts": 7,
-    "initial_delay": 5.0,
+    "attempts": 30,
+    "initial_delay": 1.0,
     "exp_base": 2.0,
-    "max_delay": 120.0,
+    "max_delay": 15.0,
     "http_status_codes": [408, 429, 500, 502, 503, 504],
 }
-"""What `adk eval` gives the agent's model calls when they have no retries (google-adk 2.13.0, measured)."""
+"""For the agent's model calls when they have no retries. Mostly the turn's time ends them: the host makes no attempt
+that does not fit into it. (`adk eval` of google-adk 2.13.0 makes 7 attempts with 5 s doubling to 120 s: 275 s of
+pauses, more than a turn has.)"""
 START_TIMEOUT = 120.0
 """Seconds that a host has to load what it runs."""
 LOG_LIMIT = 5_000_000
 """Bytes of each log."""
+_STALLED = 0.5
+"""Seconds, and as a share of the turn's time: a turn that lost more than both because something blocked the host's
+event loop is run again apart from the others, since it may have been any of them."""
+_STALLED_SHARE = 0.02
 _LOAD_ATTEMPTS = 2
 """How often a replacement for a dead host may fail to start before no more are started."""
 
@@ -48,12 +55,15 @@ class AdkAgent:
         python: Sequence[str],
         agent_path: str,
         root: Path,
+        working_directory: Path | None = None,
         sandbox: Sandbox,
         masker: Masker,
         workers: int = 1,
         log_dir: Path,
         start_timeout: float = START_TIMEOUT,
         on_throttle: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
+        turn_timeout: float = 180.0,
         log_limit: int = LOG_LIMIT,
         retry_options: Mapping[str, Any] = RETRY_OPTIONS,
     ) -> None:
@@ -62,13 +72,16 @@ class AdkAgent:
         Args:
             python: The command of the interpreter that has google-adk and what the agent needs.
             agent_path: The absolute path of the agent's directory, or a dotted module.
-            root: The repository's root, where the hosts run.
+            root: The repository's root.
+            working_directory: Where the hosts run; None for the root.
             sandbox: How processes are started.
             masker: Applied to everything that the hosts say or print.
             workers: Host processes, at least 1. Each serves many sessions at once.
             log_dir: An existing directory for the hosts' logs.
             start_timeout: Seconds that a host has to load the agent.
             on_throttle: Called whenever a model call is answered with 429 or 503, also if it is repeated by itself.
+            on_answer: Called whenever a model call is answered otherwise.
+            turn_timeout: Seconds that a turn may take; how long a model may give no answer follows from it.
             log_limit: Bytes of each log.
             retry_options: Fields of google-genai's HttpRetryOptions, for model calls that have none.
 
@@ -77,17 +90,19 @@ class AdkAgent:
         """
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
+        self.outages = ModelOutages(turn_timeout=turn_timeout, on_throttle=on_throttle, on_answer=on_answer)
         self._spec = HostSpec(
             python=python,
             agent_path=agent_path,
             root=root,
+            working_directory=working_directory,
             sandbox=sandbox,
             masker=masker,
             log_dir=log_dir,
             log_limit=log_limit,
             start_timeout=start_timeout,
             retry=retry_options,
-            on_throttle=on_throttle,
+            outages=self.outages,
         )
         name = agent_path.rstrip("/").rsplit("/", 1)[-1]
         self._log_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "agent"
@@ -127,8 +142,9 @@ class AdkAgent:
         """Opens a session on the host with the fewest.
 
         Raises:
-            AgentFailure: There is no host and none can be started.
+            AgentFailure: There is no host and none can be started, or the agent's model is down.
         """
+        self.outages.check()
         if request.isolated:
             host = await self._new_host()
             self._alone.add(host)
@@ -140,6 +156,7 @@ class AdkAgent:
             finally:
                 slot.reserved -= 1
         host.sessions += 1
+        host.opened += 1
         return AdkSession(self, host, f"s{next(self._keys)}", request)
 
     async def _host_of(self, slot: _Slot) -> HostProcess:
@@ -232,6 +249,7 @@ class AdkSession:
         if self.host.death is not None:
             # It died while this session waited for its next turn: another one's doing, unless there was no other.
             raise self.host.died(collateral=not self._request.isolated)
+        shared, opened = self.host.sessions > 1, self.host.opened
         # The session's facts travel with every turn; the host opens it with the first one, inside the turn's deadline.
         turn = self.host.begin(
             {
@@ -241,19 +259,26 @@ class AdkSession:
                 "session_id": self._request.session_id,
                 "state": dict(self._request.state),
                 "content": content.model_dump(mode="json", exclude_none=True),
-            }
+                "timeout": timeout,
+            },
+            place=self._request.place,
         )
         try:
-            await asyncio.wait({turn.answer}, timeout=timeout)
+            await asyncio.wait({turn.answer, turn.outage}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self.host.abandon(turn)
             raise
+        finally:
+            self._agent.outages.ended(turn.outage)
         if not turn.answer.done():
-            raise await self._too_late(turn, timeout)
+            if turn.outage.done():
+                self.host.abandon(turn)
+                raise turn.outage.result()
+            raise await self._too_late(turn, timeout, shared=shared or self.host.opened > opened)
         try:
             result = turn.answer.result()
         except RemoteError as error:
-            raise blame.failed_turn(error, self.host.log.tail() or None) from None
+            raise blame.failed_turn(error, self.host.log.tail() or None, self.host.withheld) from None
         except (ConnectionLost, ProtocolError):
             collateral = self.host.sessions > 1
             await self.host.wait_ended()
@@ -277,15 +302,21 @@ class AdkSession:
                 hint="Something in the agent writes to file descriptors that are not its own.",
             ) from error
 
-    async def _too_late(self, turn: Turn, timeout: float) -> AgentFailure:
-        """Ends a turn whose time is up."""
+    async def _too_late(self, turn: Turn, timeout: float, *, shared: bool) -> AgentFailure:
+        """Ends a turn whose time is up; `shared` if another session was there at any time of it."""
         ended = await self.host.cancel(turn)
-        collateral = not ended and self.host.sessions > 1
-        stack = None if ended else await self.host.end_hung(ask=turn.waiting is None)
-        failure = blame.too_late(timeout, turn.waiting, stopped=ended)
-        failure.traceback = failure.traceback or stack
+        waiting = turn.waiting
+        blocked = not ended or (waiting is not None and waiting.stalled > max(_STALLED, timeout * _STALLED_SHARE))
+        collateral = blocked and shared
+        stack = Stack() if ended else await self.host.end_hung(ask=waiting is None)
+        failure = blame.too_late(
+            timeout, waiting, stopped=ended, at=stack.at, turn_limit=self._request.turn_limit or timeout
+        )
+        failure.traceback = failure.traceback or stack.where or None
         failure.log_tail = self.host.log.tail() or None
         failure.collateral = collateral
+        if failure.kind is FailureKind.PROVIDER and waiting is not None and not collateral:
+            self._agent.outages.turn_was_late(turn.outage, waiting)
         return failure
 
     async def close(self) -> None:

@@ -6,12 +6,15 @@ The host tells what was raised and whether it came out of a model call; the deci
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 from pydantic import ValidationError
 
 from agent_eval.agents.connection import RemoteError
 from agent_eval.agents.custom_metrics import MetricFailure, MetricFailureKind
-from agent_eval.agents.messages import ErrorData, Waiting
+from agent_eval.agents.forwarding import missing_key_hint, missing_variable_hint
+from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.text import first_line, plural
 
@@ -37,10 +40,11 @@ _UNREACHABLE = (
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
-_KEY_HINT = (
+KEY_HINT = (
     "Give the job the model's credentials (for Gemini `GOOGLE_API_KEY`), and see that the variable is among those "
     "that the agent gets (`--agent-env`). A pull request from a fork has no secrets."
 )
+"""What to do about a model call without a key, or with one that is refused."""
 
 
 def is_temporary(status: int) -> bool:
@@ -48,17 +52,24 @@ def is_temporary(status: int) -> bool:
     return status in _TEMPORARY or status >= 500
 
 
-def failed_turn(error: RemoteError, log_tail: str | None) -> AgentFailure:
-    """The failure that a host's answer to `send` means."""
+def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
+    """The failure that a host's answer to `send` means.
+
+    Args:
+        error: The answer.
+        log_tail: The last lines of the process.
+        withheld: Names of variables that the job has and the agent does not.
+    """
     data = _data(error)
+    missing = _missing_variable(error, data, log_tail, withheld)
     summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return AgentFailure(
-            f"The agent's model provider failed: {_with_status(summary, data)}",
+            f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_told(data.call)}",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=data.traceback,
-            hint=hint,
+            hint=missing or (missing_key_hint(withheld) if hint == KEY_HINT else None) or hint,
         )
     if data.exit is not None:
         return AgentFailure(
@@ -66,30 +77,34 @@ def failed_turn(error: RemoteError, log_tail: str | None) -> AgentFailure:
             kind=FailureKind.CRASH,
             traceback=data.traceback,
             log_tail=log_tail,
-            hint="An agent or a tool that can't go on should raise an exception or return an error.",
+            hint=missing or "An agent or a tool that can't go on should raise an exception or return an error.",
         )
     who = "The agent's model call" if data.origin == "model" else "The agent"
-    return AgentFailure(f"{who} raised {summary}", kind=FailureKind.EXCEPTION, traceback=data.traceback)
+    return AgentFailure(f"{who} raised {summary}", kind=FailureKind.EXCEPTION, traceback=data.traceback, hint=missing)
 
 
-def failed_metric(function: str, error: RemoteError, log_tail: str | None) -> MetricFailure:
+def failed_metric(
+    function: str, error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()
+) -> MetricFailure:
     """The failure that a host's answer to `evaluate` means.
 
     Args:
         function: The custom metric's.
         error: The answer.
         log_tail: The last lines of the process.
+        withheld: Names of variables that the job has and the process does not.
     """
     data = _data(error)
     summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
     hint: str | None = None
+    missing = _missing_variable(error, data, log_tail, withheld)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return MetricFailure(
             f"A model that `{function}` asked failed: {_with_status(summary, data)}",
             kind=MetricFailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=data.traceback,
-            hint=hint,
+            hint=missing or hint,
         )
     kind, what = MetricFailureKind.EXCEPTION, f"`{function}` raised {summary}"
     if error.code == "metric-import":
@@ -104,7 +119,7 @@ def failed_metric(function: str, error: RemoteError, log_tail: str | None) -> Me
         )
     elif data.exit is not None:
         what = f"`{function}` called sys.exit({data.exit})"
-    return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=hint)
+    return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
 
 
 def _data(error: RemoteError) -> ErrorData:
@@ -112,6 +127,16 @@ def _data(error: RemoteError) -> ErrorData:
         return ErrorData.model_validate(error.data)
     except ValidationError:  # not written by our host; the message is all there is
         return ErrorData()
+
+
+def _missing_variable(
+    error: RemoteError, data: ErrorData, log_tail: str | None, withheld: Collection[str]
+) -> str | None:
+    """What to do if a variable that the job has is missing in the agent's environment. What an agent that exits has to
+    say is in its log.
+    """
+    said = error.message if data.exit is None else f"{error.message}\n{log_tail or ''}"
+    return missing_variable_hint(withheld, said, data.traceback)
 
 
 def _with_status(summary: str, data: ErrorData) -> str:
@@ -123,43 +148,70 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
     status = data.status
     classes = [name.rsplit(".", 1)[-1] for name in data.classes]
     if status in _NO_CREDENTIALS or _KEY_REFUSED.search(message):
-        return _KEY_HINT
+        return KEY_HINT
     if status is not None:
         if not is_temporary(status):
             return None
     elif any(name in _UNREACHABLE for name in classes):
         return "The provider could not be reached. See the network, the proxy and the base URL variables of the job."
     elif _KEY_MISSING.search(message) and ("ValueError" in classes or "DefaultCredentialsError" in classes):
-        return _KEY_HINT
+        return KEY_HINT
     else:
         return None
     return "The provider was unavailable even after retries. Run the job again later, or lower `--concurrency`."
 
 
-def too_late(timeout: float, waiting: Waiting | None, *, stopped: bool) -> AgentFailure:
+def counted(causes: Mapping[str, int]) -> str:
+    """`connection refused (3 times), HTTP 503`: the most frequent first, five at most."""
+    return ", ".join(
+        cause if number == 1 else f"{cause} ({plural(number, 'time')})"
+        for cause, number in Counter(causes).most_common(5)
+    )
+
+
+def _model_name(call: ModelCallFacts) -> str:
+    return f"{call.model or 'model'}" + (f" at {call.address}" if call.address else "")
+
+
+def _are_the_providers(attempts: list[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if attempt.status is None or is_temporary(attempt.status)]
+
+
+def _causes(attempts: list[Attempt]) -> str:
+    return counted(Counter(attempt.cause or f"HTTP {attempt.status}" for attempt in attempts))
+
+
+def _attempts_told(call: ModelCallFacts | None) -> str:
+    """What a sentence says last of the attempts: which model, where, how often it failed and why."""
+    if call is None or not call.attempts:
+        return ""
+    times = plural(len(call.attempts), "time")
+    return f" ({_model_name(call)} failed {times} in {call.seconds:.0f} s: {_causes(call.attempts)})"
+
+
+def too_late(
+    timeout: float, waiting: Waiting | None, *, stopped: bool, at: str = "", turn_limit: float | None = None
+) -> AgentFailure:
     """The failure of a turn whose time is up.
 
     Args:
         timeout: The seconds that it had.
         waiting: What it waited for, if the host still reacts.
         stopped: Whether it could be stopped; otherwise the process was killed.
+        at: The agent's own line at which a host that does not react stands.
+        turn_limit: The seconds that a turn has if its case has not used them up before; None: the same.
     """
-    attempts = [code for code in waiting.attempts if is_temporary(code)] if waiting else []
-    if waiting and attempts:
-        codes = ", ".join(str(code) for code in attempts[-5:])
+    if waiting and waiting.kind == "model" and (why := _provider_was_late(turn_limit or timeout, waiting)):
         return AgentFailure(
-            f"The agent's model provider ({waiting.name or 'model'}) failed {plural(len(attempts), 'time')} "
-            f"(HTTP {codes}) in {waiting.seconds:.0f} s, until the turn's time was up.",
+            f"The agent's model provider ({_model_name(waiting)}) {why}, until the turn's time was up.",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=waiting.where or None,
             hint="Run the job again later, lower `--concurrency`, or give turns more time (`--turn-timeout`).",
         )
-    doing = f": it had been waiting for the {waiting.kind} {waiting.name}".rstrip() if waiting and waiting.kind else ""
-    how_long = f" for {waiting.seconds:.1f} s" if waiting and doing else ""
     killed = "" if stopped else ", and could not be stopped; the agent's process was killed"
     return AgentFailure(
-        f"The turn did not end within {timeout:g} s{doing}{how_long}{killed}.",
+        f"The turn did not end within {timeout:g} s{_waited_for(waiting)}{killed}.{_at(waiting.at if waiting else at)}",
         kind=FailureKind.DEADLINE,
         traceback=(waiting.where or None) if waiting else None,
         hint="See where it waited. Slow but right? Give turns more time (`--turn-timeout`)."
@@ -168,8 +220,40 @@ def too_late(timeout: float, waiting: Waiting | None, *, stopped: bool) -> Agent
     )
 
 
-def failed_load(error: RemoteError, log_tail: str | None) -> AgentFailure:
-    """The failure that a host's answer to `load` means."""
+def _provider_was_late(turn_limit: float, waiting: Waiting) -> str:
+    """What the provider did with a turn's time, if that is what the time went into; else empty.
+
+    A model that is code of the agent's own is not waited for: its silence is the agent's.
+    """
+    failed = _are_the_providers(waiting.attempts)
+    if failed:
+        return f"failed {plural(len(failed), 'time')} in {waiting.seconds:.0f} s ({_causes(failed)})"
+    if waiting.remote and waiting.silent >= (turn_limit - waiting.stalled) / 2:
+        return f"sent nothing for {waiting.silent:.0f} s"
+    return ""
+
+
+def _waited_for(waiting: Waiting | None) -> str:
+    if waiting is None:
+        return ""
+    doing = f": it had been waiting for the {waiting.kind} {waiting.name}".rstrip() if waiting.kind else ""
+    how_long = f" for {waiting.seconds:.1f} s" if doing else ""
+    calls = f", after {plural(waiting.calls, 'model call')}" if waiting.calls else ""
+    return f"{doing}{how_long}{calls}"
+
+
+def _at(line: str) -> str:
+    return f" It stood at {line}" if line else ""
+
+
+def failed_load(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
+    """The failure that a host's answer to `load` means.
+
+    Args:
+        error: The answer.
+        log_tail: The last lines of the process.
+        withheld: Names of variables that the job has and the agent does not.
+    """
     data = _data(error)
     if error.code == "agent-environment":
         return AgentFailure(
@@ -189,7 +273,7 @@ def failed_load(error: RemoteError, log_tail: str | None) -> AgentFailure:
         kind=FailureKind.IMPORT,
         traceback=data.traceback,
         log_tail=log_tail,
-        hint=_import_hint(data.type, error.message),
+        hint=_missing_variable(error, data, log_tail, withheld) or _import_hint(data.type, error.message),
     )
 
 
@@ -203,6 +287,11 @@ def _import_hint(kind: str, message: str) -> str:
         )
     if kind == "LookupError" or "not an ADK agent" in message:
         return "Define `root_agent` or `app` in agent.py, or name another directory with `--agent`."
+    if kind == "PermissionError":
+        return "Run as root, the gate starts the agent as another user (docs/security.md): let others read the file."
     if kind == "SyntaxError":
         return "Mend the file, or run the agent with the Python version that it is written for (`--agent-python`)."
-    return "The agent must import without network and without secrets that the job doesn't have; see the traceback."
+    return (
+        "The agent must import without network and without secrets that the job doesn't have; see the traceback. Of "
+        "the job's variables it gets only those on a list, and those that `agent-env` adds (docs/agents.md)."
+    )

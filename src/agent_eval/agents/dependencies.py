@@ -6,16 +6,22 @@ import enum
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.agents.poetry import NotTranslatable, local_sources, poetry_table, python_versions, requirements
 from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.core.toml_lines import read_toml
 
 MINIMUM_PYTHON = ">=3.10"
 """What our host needs inside the agent's interpreter."""
+MINIMUM_ADK = "1.18"
+"""The oldest google-adk that our host is tested with."""
+_ADK = re.compile(r"\s*google[-_.]adk(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#@)]*)\)?\s*(?:#.*)?$", re.IGNORECASE)
+"""A requirement of google-adk that holds everywhere; one with a marker may not be meant for this machine."""
+_SPECIFIER = re.compile(r"(===|==|~=|<=|<|>=|>|!=)\s*([0-9][0-9A-Za-z.*+!-]*)")
 _SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
 _LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
 _MAX_FILES = 20_000
@@ -26,6 +32,7 @@ class SourceKind(enum.Enum):
 
     LOCK = "uv.lock"
     PROJECT = "pyproject.toml"
+    POETRY = "[tool.poetry]"
     REQUIREMENTS = "requirements"
     NONE = "nothing"
 
@@ -44,6 +51,8 @@ class Dependencies:
     project_version: str = "0"
     entry_points: str = ""
     """Of a project: entry_points.txt."""
+    requirements: tuple[str, ...] = ()
+    """What Poetry's table names, as requirements."""
 
     @property
     def directory(self) -> Path | None:
@@ -59,8 +68,8 @@ class Dependencies:
 def find_dependencies(start: Path, root: Path) -> Dependencies:
     """The nearest file that names dependencies, walking up from a directory to the root.
 
-    In each directory a pyproject.toml with a `[project]` comes before a requirements.txt, and a uv.lock beside it (or
-    that of the workspace it is a member of) makes it a locked project.
+    In each directory a pyproject.toml with a `[project]` or Poetry's dependencies comes before a requirements.txt, and
+    a uv.lock beside it (or that of the workspace it is a member of) makes it a locked project.
 
     Args:
         start: The agent's directory, at or below the root.
@@ -71,8 +80,10 @@ def find_dependencies(start: Path, root: Path) -> Dependencies:
     """
     start, root = start.resolve(), root.resolve()
     for directory in (start, *start.parents):
-        if (directory / "pyproject.toml").is_file() and "project" in _toml(directory / "pyproject.toml"):
-            return dependencies_in(directory / "pyproject.toml", root)
+        if (directory / "pyproject.toml").is_file():
+            document = _toml(directory / "pyproject.toml")
+            if "project" in document or poetry_table(document) is not None:
+                return dependencies_in(directory / "pyproject.toml", root)
         if (directory / "requirements.txt").is_file():
             return dependencies_in(directory / "requirements.txt", root)
         if directory == root:
@@ -99,11 +110,14 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
     if file.name not in {"uv.lock", "pyproject.toml"}:
         return Dependencies(kind=SourceKind.REQUIREMENTS, file=file, python=pinned or MINIMUM_PYTHON)
     manifest = file.with_name("pyproject.toml")
-    project = _toml(manifest).get("project") or {}
+    document = _toml(manifest)
+    project = document.get("project") or {}
     locked = _lock_of(manifest, root.resolve()) is not None
+    if not locked and (poetry := poetry_table(document)) is not None:
+        return _of_poetry(poetry, manifest, pinned)
     if file.name == "pyproject.toml" and not project:
         raise AgentFailure(
-            f"{file} has no [project] table, so it names no dependencies",
+            f"{file} has neither [project] nor [tool.poetry.dependencies], so it names no dependencies",
             kind=FailureKind.ENVIRONMENT,
             hint="Name a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
         )
@@ -115,6 +129,83 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
         project_version=_text(project.get("version")) or "0",
         entry_points=_entry_points(project),
     )
+
+
+def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dependencies:
+    scripts, plugins = table.get("scripts"), table.get("plugins")
+    groups = {"scripts": scripts, "entry-points": plugins}
+    try:
+        named = requirements(table, manifest.parent)
+    except NotTranslatable as error:
+        raise AgentFailure(
+            f"[tool.poetry.dependencies] in {manifest} can't be used: {error}",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Name a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
+            "or an interpreter with `agent-python` (`poetry run python`).",
+        ) from error
+    return Dependencies(
+        kind=SourceKind.POETRY,
+        file=manifest,
+        python=pinned or python_versions(table) or MINIMUM_PYTHON,
+        project_name=_text(table.get("name")),
+        project_version=_text(table.get("version")) or "0",
+        entry_points=_entry_points(groups),
+        requirements=named,
+    )
+
+
+def check_adk(dependencies: Dependencies, root: Path) -> None:
+    """Refuses a google-adk that is too old before it is installed, where a file fixes its version.
+
+    Raises:
+        AgentFailure: No version that the file allows can be used.
+    """
+    file = dependencies.file
+    if file is None:
+        return
+    for where, line in _requirements_of(dependencies, file, root):
+        found = _ADK.match(line)
+        if found and any(_too_old(*clause) for clause in _SPECIFIER.findall(found[1])):
+            raise AgentFailure(
+                f"{where} asks for {line.strip()}, and google-adk {MINIMUM_ADK} or newer is needed",
+                kind=FailureKind.ENVIRONMENT,
+                hint=f"Allow google-adk {MINIMUM_ADK} or newer there, name other requirements with "
+                "`agent-requirements`, or an interpreter with `agent-python`.",
+            )
+
+
+def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
+    """Requirements, and where each is written."""
+    match dependencies.kind:
+        case SourceKind.POETRY:
+            yield from ((file, line) for line in dependencies.requirements)
+        case SourceKind.PROJECT:
+            listed = (_toml(file).get("project") or {}).get("dependencies")
+            yield from ((file, line) for line in (listed if isinstance(listed, list) else ()) if isinstance(line, str))
+        case SourceKind.REQUIREMENTS:
+            for path in _included(file, set()):
+                if path.is_file():
+                    yield from ((path, line) for line in path.read_text("utf-8", "replace").splitlines())
+        case SourceKind.LOCK:
+            lock = _lock_of(file, root.resolve())
+            packages = _toml(lock).get("package", []) if lock is not None else []
+            for package in packages:
+                if lock is not None and package.get("name") == "google-adk" and "version" in package:
+                    yield lock, f"google-adk=={package['version']}"
+        case SourceKind.NONE:
+            return
+
+
+def _too_old(operator: str, version: str) -> bool:
+    """Whether a specifier allows no version from MINIMUM_ADK on."""
+    release = tuple(int(part) for part in re.findall(r"\d+", version.partition("*")[0])[:3])
+    minimum = tuple(map(int, MINIMUM_ADK.split(".")))
+    if operator == "<":
+        return release <= minimum or release == (*minimum, 0)
+    if operator == "~=" or "*" in version:  # a whole series
+        release = release[:-1] if operator == "~=" else release
+        return release < minimum[: len(release)]
+    return operator in {"==", "===", "<="} and release < minimum
 
 
 def _lock_of(manifest: Path, root: Path) -> Path | None:
@@ -133,8 +224,8 @@ def _lock_of(manifest: Path, root: Path) -> Path | None:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return read_toml(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise AgentFailure(
             f"{path} can't be read: {error}",
             kind=FailureKind.ENVIRONMENT,
@@ -193,6 +284,9 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
         data = path.read_bytes() if path.is_file() else b"missing"
         digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
         for source in _local_sources(path, data.decode("utf-8", "replace")):
+            _add_tree(digest, source)
+    if dependencies.kind is SourceKind.POETRY and (table := poetry_table(_toml(file))) is not None:
+        for source in local_sources(table, file.parent):
             _add_tree(digest, source)
     return digest.hexdigest()
 

@@ -8,11 +8,14 @@ can't change what a later run will use.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
 import platform
 import shlex
+import stat
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +24,7 @@ from pathlib import Path
 from agent_eval.agents.dependencies import (
     Dependencies,
     SourceKind,
+    check_adk,
     dependencies_in,
     find_dependencies,
     fingerprint,
@@ -29,7 +33,8 @@ from agent_eval.agents.envstore import Made, Place, gate, locked, prune, take_ov
 from agent_eval.agents.installer import Installer, Interpreter, find_uv, probe, run
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sealing import blocked_at
-from agent_eval.agents.spawn import STATE_DIR, Account, Sandbox
+from agent_eval.agents.spawn import Account, Sandbox
+from agent_eval.agents.uids import STATE_DIR
 from agent_eval.core.masking import Masker
 
 _RECIPE = 1
@@ -37,6 +42,7 @@ _RECIPE = 1
 _FRESH_SECONDS = 7 * 24 * 3600
 """An environment whose versions aren't locked is made anew after a week, as a new machine would get it."""
 ADK = "google-adk"
+_PROJECTS = {SourceKind.LOCK, SourceKind.PROJECT, SourceKind.POETRY}
 
 _OVERLAY = """\
 import json, os, sys
@@ -90,6 +96,8 @@ class AgentInterpreter:
     """Of python and of the packages that explain a score, by name."""
     environment: Mapping[str, str]
     """What activating it means: PATH with its programs first, VIRTUAL_ENV."""
+    place: Place | None = None
+    """Where it is kept; None for an interpreter that is not ours."""
 
     def activate(self, sandbox: Sandbox) -> Sandbox:
         """The sandbox with this environment active, so that the agent finds programs that came with its packages."""
@@ -97,11 +105,37 @@ class AgentInterpreter:
 
 
 def default_cache_dir(environ: Mapping[str, str], account: Account | None) -> Path:
-    """Where environments are kept: the user's cache, or a place that another account can get at."""
+    """Where environments are kept: the user's cache, or a place that another account can get at.
+
+    A user without a home (any uid that Kubernetes or OpenShift gives) has a temporary directory instead.
+
+    Raises:
+        PermissionError: That directory is somebody else's.
+    """
     if account is not None:
         return STATE_DIR / "cache"
+    caches = _user_caches(environ)
+    return _temporary_cache() if caches is None else caches / "agent-eval"
+
+
+def _user_caches(environ: Mapping[str, str]) -> Path | None:
+    """The user's directory of caches; None if there is none that can be written to."""
     base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "agent-eval"
+    try:
+        caches = Path(base) if base else Path(environ.get("HOME") or Path.home()) / ".cache"
+        there = next(path for path in (caches, *caches.parents) if path.exists())
+    except (RuntimeError, PermissionError):  # neither HOME nor an entry in passwd; or another user's
+        return None
+    return caches if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else None
+
+
+def _temporary_cache() -> Path:
+    path = Path(tempfile.gettempdir()) / f"agent-eval-{os.geteuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    facts = path.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        raise PermissionError(errno.EACCES, "is not ours alone; remove it, or name a --cache-dir", str(path))
+    return path
 
 
 async def ensure_environment(
@@ -124,12 +158,13 @@ async def ensure_environment(
     """
     begun = time.perf_counter()
     if request.python is not None:
-        return await _given(request, sandbox, masker, begun)
+        return await given_interpreter(request, sandbox, masker)
     dependencies = (
         dependencies_in(request.root / request.requirements, request.root)
         if request.requirements is not None
         else find_dependencies(request.start, request.root)
     )
+    check_adk(dependencies, request.root)
     _check_reach(dependencies, sandbox.user, cache_dir)
     program, version = find_uv(sandbox, cache_dir / "tools")
     place = Place(folder=cache_dir / "envs", key=_key(request, dependencies, version))
@@ -147,7 +182,7 @@ async def ensure_environment(
                 version=version,
                 sandbox=replace(sandbox, environment=_without(sandbox.environment, "PYTHONPATH")),
                 masker=masker,
-                environment={**request.installer, **_uv_settings(place, uv_cache, sandbox.user)},
+                environment={**request.installer, **_uv_settings(place, uv_cache, sandbox)},
                 deadline=asyncio.get_running_loop().time() + request.timeout,
             )
             made = await _build(place, dependencies, installer, request.root)
@@ -156,6 +191,22 @@ async def ensure_environment(
     result = _interpreter(place, made, sandbox, begun, reused=False)
     log(f"Made it in {result.seconds:.1f} s: " + ", ".join(f"{name} {value}" for name, value in made.versions.items()))
     return result
+
+
+async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], None]) -> bool:
+    """Gives up an environment that was there already and lacks files by now, so that it is made again.
+
+    Returns:
+        Whether it was damaged.
+    """
+    if interpreter.place is None or not interpreter.reused:
+        return False
+    damage = await asyncio.to_thread(interpreter.place.damage)
+    if damage is None:
+        return False
+    log(f"The agent's environment in {interpreter.place.directory} is damaged: {damage}. It is made again.")
+    interpreter.place.marker.unlink(missing_ok=True)
+    return True
 
 
 async def run_setup(
@@ -206,7 +257,8 @@ def _origin(dependencies: Dependencies, root: Path) -> str:
     if dependencies.file is None:
         return f"plain {ADK} (nothing names dependencies)"
     file = dependencies.file.with_name("uv.lock") if dependencies.locked else dependencies.file
-    return os.path.relpath(file, root.resolve())
+    table = " [tool.poetry]" if dependencies.kind is SourceKind.POETRY else ""
+    return os.path.relpath(file, root.resolve()) + table
 
 
 def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir: Path) -> None:
@@ -226,11 +278,16 @@ def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir:
             )
 
 
-def _uv_settings(place: Place, cache: Path | None, account: Account | None) -> dict[str, str]:
+def _uv_settings(place: Place, cache: Path | None, sandbox: Sandbox) -> dict[str, str]:
     settings = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1", "UV_PROJECT_ENVIRONMENT": str(place.venv)}
     if cache is not None:
         settings["UV_CACHE_DIR"] = str(cache)
-    if account is not None:
+    elif _user_caches(sandbox.environment) is None:  # where uv keeps things by itself
+        settings |= {
+            "UV_CACHE_DIR": str(place.folder / "uv-cache"),
+            "UV_PYTHON_INSTALL_DIR": str(place.folder / "python"),
+        }
+    if sandbox.user is not None:
         # A linked file would become ours with the environment, and an interpreter has to change hands with it too.
         settings |= {"UV_LINK_MODE": "copy", "UV_PYTHON_INSTALL_DIR": str(place.directory / "python")}
     return settings
@@ -247,20 +304,26 @@ async def _build(place: Place, dependencies: Dependencies, installer: Installer,
         await installer.uv(["sync", "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd)
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        wanted = [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
-        await installer.uv(["pip", "install", *python, "--compile-bytecode", *wanted], cwd=cwd)
+        await installer.uv(["pip", "install", *python, "--compile-bytecode", *_wanted(dependencies)], cwd=cwd)
     found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     added = not found.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
         await installer.uv(["pip", "install", *python, "--compile-bytecode", ADK], cwd=cwd)
         found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
     _check_interpreter(found, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
-    if dependencies.directory is not None and dependencies.kind in {SourceKind.LOCK, SourceKind.PROJECT}:
+    if dependencies.directory is not None and dependencies.kind in _PROJECTS:
         await _make_importable(dependencies, found, place, installer)
     if account is not None:
         await asyncio.to_thread(take_over, place.directory)
     origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
     return Made(origin=origin, versions=found.versions)
+
+
+def _wanted(dependencies: Dependencies) -> list[str]:
+    """What to install, as uv is told."""
+    if dependencies.kind is SourceKind.POETRY:
+        return [*dependencies.requirements] or [ADK]
+    return [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
 
 
 async def _make_importable(dependencies: Dependencies, found: Interpreter, place: Place, installer: Installer) -> None:
@@ -295,23 +358,18 @@ def _interpreter(place: Place, made: Made, sandbox: Sandbox, begun: float, *, re
         reused=reused,
         versions=made.versions,
         environment=_activation(place.python, sandbox),
+        place=place,
     )
 
 
-async def _given(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker, begun: float) -> AgentInterpreter:
-    """The interpreter that `--agent-python` names."""
-    assert request.python is not None
-    path = request.root / request.python
-    python = [str(path)] if path.is_file() else shlex.split(request.python)
-    if not python:
-        raise AgentFailure("`agent-python` is empty", kind=FailureKind.ENVIRONMENT)
-    if len(python) == 1 and (part := blocked_at(Path(python[0]), sandbox.user, need=os.X_OK)) and path.is_file():
-        who = f"`{sandbox.user.name}`" if sandbox.user is not None else "this user"
-        raise AgentFailure(
-            f"The interpreter {path} can't be started by {who} because of {part}",
-            kind=FailureKind.ENVIRONMENT,
-            hint="The agent runs as another user than root (docs/security.md): install the interpreter elsewhere.",
-        )
+async def given_interpreter(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker) -> AgentInterpreter:
+    """The interpreter that `--agent-python` names.
+
+    Raises:
+        AgentFailure: It can't be started by the sandbox's user, is too old, or has no google-adk.
+    """
+    begun = time.perf_counter()
+    python = _command(request, sandbox)
     found = await probe(python, sandbox, masker=masker)
     _check_interpreter(found, Path(python[0]), f"Install it there: `{shlex.join(python)} -m pip install {ADK}`.")
     return AgentInterpreter(
@@ -321,6 +379,52 @@ async def _given(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker, 
         reused=True,
         versions=found.versions,
         environment=_activation(Path(found.executable), sandbox),
+    )
+
+
+def _who(sandbox: Sandbox) -> str:
+    return "this user" if sandbox.user is None else f"the agent's user `{sandbox.user.name}` (uid {sandbox.user.uid})"
+
+
+def _command(request: EnvironmentRequest, sandbox: Sandbox) -> list[str]:
+    """How to start the interpreter that `--agent-python` names.
+
+    Raises:
+        AgentFailure: It is no command, or the sandbox's user can't get at it.
+    """
+    assert request.python is not None
+    path = request.root / request.python
+    is_file = os.path.isfile(path)  # noqa: PTH113 - Path's raises where a directory can't be entered
+    try:
+        python = [str(path)] if is_file else shlex.split(request.python)
+    except ValueError as error:
+        raise AgentFailure(f"{request.python!r} is no command: {error}", kind=FailureKind.ENVIRONMENT) from error
+    if not python:
+        raise AgentFailure("`agent-python` is empty", kind=FailureKind.ENVIRONMENT)
+    if (is_file or os.sep in request.python) and (part := _in_the_way(path, sandbox.user)) is not None:
+        raise AgentFailure(
+            f"The interpreter {path} can't be started by {_who(sandbox)} because of the permissions of {part}",
+            kind=FailureKind.ENVIRONMENT,
+            hint=_other_interpreter(path, part, sandbox),
+        )
+    return python
+
+
+def _in_the_way(path: Path, account: Account | None) -> Path | None:
+    """What keeps the account from starting a program: on the way to it, or to what it is a link to."""
+    part = blocked_at(path.parent, account, need=os.X_OK) or blocked_at(path, account, need=os.X_OK)
+    return part if part is not None and os.path.lexists(part) else None
+
+
+def _other_interpreter(path: Path, part: Path, sandbox: Sandbox) -> str:
+    if part == path.resolve():
+        return f"Make it executable (`chmod a+rx {part}`), or name another one."
+    if sandbox.user is None:
+        return "Name an interpreter that you may start."
+    return (
+        "Run as root, agent-eval starts the agent as another user, who can't enter HOME (docs/security.md). Put the "
+        "interpreter elsewhere, e.g. `uv venv /opt/agent` with UV_PYTHON_INSTALL_DIR=/opt/python; or leave "
+        "`agent-python` out, so that an environment is made for the agent; or run as a user other than root."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import csv
 import fcntl
 import json
 import os
@@ -84,12 +85,25 @@ class Place:
         try:
             facts = json.loads(self.marker.read_text("utf-8"))
             base, modified = facts["base"]
+            made = Made(origin=str(facts["origin"]), versions={str(k): str(v) for k, v in facts["versions"].items()})
             if self.python.resolve() != Path(base) or Path(base).stat().st_mtime_ns != modified:
                 return None
             os.utime(self.marker)  # says when it was last used
-            return Made(origin=facts["origin"], versions=facts["versions"])
-        except (OSError, ValueError, KeyError):
-            return None
+            return made
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None  # There is none, or somebody wrote something else there: it is made again.
+
+    def damage(self) -> str | None:
+        """What its packages lack of the files that were installed with them; None if all are there."""
+        for record in sorted(self.venv.glob("lib/python*/site-packages/*.dist-info/RECORD")):
+            packages = record.parent.parent
+            for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
+                try:
+                    if size and not name.endswith("/RECORD") and (packages / name).stat().st_size != int(size):
+                        return f"{packages / name} is another file than was installed"
+                except FileNotFoundError:
+                    return f"{packages / name} is missing"
+        return None if self.python.exists() else f"{self.python} is missing"
 
 
 def prune(folder: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from agent_eval.core.files import open_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import carriable
 from agent_eval.evalset.suite import LoadedFile
@@ -28,6 +29,8 @@ _ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
 # `app` is also what web frameworks call theirs, so it counts only in a file that has to do with ADK.
 _APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
 _ADK = re.compile(r"adk\b", re.IGNORECASE)
+PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
+"""What the directory of a Python project has."""
 _MAX_DIRECTORIES = 20_000
 _MAX_SOURCE_BYTES = 1_000_000
 
@@ -57,6 +60,24 @@ class AgentChoice:
         path = root / self.path
         return path if self.recording is None and path.is_dir() else None
 
+    def working_directory(self, root: Path, setting: str) -> Path:
+        """Where the agent's process starts.
+
+        Args:
+            root: The repository's root, absolute.
+            setting: `agent-cwd`: project, root, agent, or a path.
+
+        Returns:
+            An absolute path; that of a setting may not exist.
+        """
+        directory = self.directory(root)
+        if setting not in {"project", "root", "agent"}:
+            return root / setting
+        if setting == "root" or directory is None:
+            return root
+        directory = directory.resolve()
+        return directory if setting == "agent" else project_of(directory, root)
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoChoice:
@@ -66,6 +87,20 @@ class NoChoice:
     directory: str
     candidates: tuple[str, ...] = ()
     what: str = ""
+
+
+def project_of(directory: Path, root: Path) -> Path:
+    """The project that an agent is a part of: the nearest directory above it with one of PROJECT_FILES, else the root.
+
+    `adk eval` keeps the directory in which it is called, and people call it there. The agent's own directory doesn't
+    count: it is a package, which Python imports from outside of it.
+    """
+    for folder in directory.parents:
+        if not folder.is_relative_to(root) or folder == root:
+            break
+        if any((folder / name).is_file() for name in PROJECT_FILES):
+            return folder
+    return root
 
 
 def is_agent(directory: Path) -> bool:
@@ -82,7 +117,7 @@ def is_agent(directory: Path) -> bool:
 
 def _mentions_agent(source: Path) -> bool:
     try:
-        with source.open("rb") as file:
+        with open_regular(source) as file:
             text = file.read(_MAX_SOURCE_BYTES).decode("utf-8", "replace")
     except OSError:
         return False
@@ -97,6 +132,7 @@ class Finder:
     without: list[str] = field(default_factory=list)
     """Files called agent.py that define no agent; known once `everywhere` is."""
     _seen: dict[Path, bool] = field(default_factory=dict)
+    _inside: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
 
     def is_agent(self, directory: Path) -> bool:
         known = self._seen.get(directory)
@@ -133,7 +169,7 @@ class Finder:
         if path.is_dir():
             if self.is_agent(path):
                 return self.label(path), None
-            inside = tuple(self._children(path))
+            inside = self._children(path)
             message = f"{who} names {name}, which holds no agent"
             known = [self.label(agent) for agent in inside] or self._similar(name)
         elif _MODULE.fullmatch(name):
@@ -206,7 +242,7 @@ class Finder:
         for folder in self._upwards(directory):
             if self.is_agent(folder):
                 return AgentChoice(path=self.label(folder), reason="the eval file lies in it")
-            beside = tuple(self._children(folder))
+            beside = self._children(folder)
             if len(beside) == 1:
                 where = self.label(folder)
                 return AgentChoice(
@@ -234,11 +270,17 @@ class Finder:
             if folder == self.root:
                 return
 
-    def _children(self, folder: Path) -> Iterator[Path]:
-        """The agents directly in a folder, and in its `src` and `agents`."""
+    def _children(self, folder: Path) -> tuple[Path, ...]:
+        """The agents directly in a folder, and in its `src` and `agents`; looked for once."""
+        if folder not in self._inside:
+            self._inside[folder] = tuple(self._list_children(folder))
+        return self._inside[folder]
+
+    def _list_children(self, folder: Path) -> Iterator[Path]:
         for container in (folder, *(folder / name for name in _CONTAINERS)):
             try:
-                names = sorted(entry.name for entry in os.scandir(container) if entry.is_dir())
+                # Unlike DirEntry's, this is_dir() has an answer for links that lead to themselves.
+                names = sorted(path.name for path in container.iterdir() if path.is_dir())
             except OSError:
                 continue
             for name in names:

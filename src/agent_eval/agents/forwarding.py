@@ -12,9 +12,11 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from agent_eval.core.problem import Problem, Severity
 
 if TYPE_CHECKING:
     from agent_eval.agents.spawn import Account
@@ -68,6 +70,10 @@ DENIED_VARIABLES = (
 )  # fmt: skip
 """Never forwarded, whatever the list says."""
 
+_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
+_LARGEST_CREDENTIALS = 1_000_000
+_GITHUB_HOSTS = (".actions.githubusercontent.com", ".ghe.com")
+"""Where GitHub gives identity tokens; a server of one's own is known by ACTIONS_ID_TOKEN_REQUEST_URL."""
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|HEADERS|AUTH(?!OR)|COOKIE", re.IGNORECASE)
 _NO_SECRET_NAME = re.compile(r"(_FILE|_PATH|_DIR|_TYPE|_PROVIDER|^GOOGLE_APPLICATION_CREDENTIALS)$", re.IGNORECASE)
 _SECRET_MEMBERS = (
@@ -108,6 +114,62 @@ def allow_list(option: str | None) -> tuple[str, ...]:
                 f"copy the value into a variable of another name if the agent really needs it"
             )
     return (*BASE_VARIABLES, *defaults, *named)
+
+
+def without_github_identity(
+    environ: Mapping[str, str], option: str | None
+) -> tuple[Mapping[str, str], Sequence[Problem]]:
+    """The job's environment without Google credentials that hold the job's own right to identity tokens.
+
+    The file that google-github-actions/auth writes has the token for which GitHub gives identity tokens for any
+    audience: code that has it is the job, wherever the job's identity is trusted. So it must be asked for by name.
+
+    Args:
+        environ: The environment of ours.
+        option: The value of `--agent-env`.
+
+    Returns:
+        The environment, and what to tell if something was left out.
+    """
+    named = re.split(r"[,\s]+", (option or "").strip().removeprefix("+"))
+    path = environ.get(_CREDENTIALS, "")
+    if _CREDENTIALS in named or not path or not _asks_github(Path(path), environ):
+        return environ, ()
+    left = {name: value for name, value in environ.items() if name != _CREDENTIALS}
+    if not _matches(_CREDENTIALS, allow_list(option)):
+        return left, ()  # It was not asked for at all.
+    problem = Problem(
+        severity=Severity.NOTICE,
+        code="credentials-not-lent",
+        message=f"The agent does not get {_CREDENTIALS}: the file holds the token with which this job asks GitHub for "
+        "its identity, and the agent could use it for anything that trusts this job.",
+        hint=f"Give the agent a key of its own. If it needs this file, and all its authors are trusted with the job's "
+        f"identity, set `agent-env: +{_CREDENTIALS}` (docs/security.md).",
+    )
+    return left, (problem,)
+
+
+def _asks_github(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a credentials file gets its tokens from GitHub's address for identity tokens."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.read(_LARGEST_CREDENTIALS))
+    except (OSError, ValueError, RecursionError):
+        return False  # The agent's own error says more.
+    source = found.get("credential_source") if isinstance(found, dict) else None
+    address = source.get("url") if isinstance(source, dict) else None
+    if not isinstance(address, str) or found.get("type") != "external_account":
+        return False
+    host = _host(address)
+    ours = _host(environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""))
+    return host == ours != "" or host.endswith(_GITHUB_HOSTS)
+
+
+def _host(address: str) -> str:
+    try:
+        return (urllib.parse.urlsplit(address).hostname or "").casefold()
+    except ValueError:
+        return ""
 
 
 def _denied(name: str) -> str | None:
@@ -158,6 +220,61 @@ def _path_without(virtual_env: str | None, path: str) -> str:
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if entry.rstrip("/") not in ours)
 
 
+def withheld(environ: Mapping[str, str], child: Mapping[str, str]) -> frozenset[str]:
+    """The names of variables that have a value for us and that the agent's process does not get."""
+    return frozenset(name for name, value in environ.items() if value.strip() and name not in child)
+
+
+def missing_variable_hint(names: Collection[str], message: str, traceback: str | None = None) -> str | None:
+    """What to do about an error that comes of a variable which the job has and the agent does not get.
+
+    Args:
+        names: Those variables (`withheld`).
+        message: The error's whole message.
+        traceback: The agent's own traceback. Of its lines only those count that read the environment.
+
+    Returns:
+        None if the error names none of them. Values are not looked at.
+    """
+    reads = [line for line in (traceback or "").splitlines() if "environ" in line or "getenv" in line]
+    name = _named(names, message) or next((found for line in reads if (found := _named(names, line))), None)
+    if name is None:
+        return None
+    if (rule := _denied(name)) is not None:
+        return (
+            f"`{name}` is set in this job, and the agent never gets it: {rule} belongs to the CI system. If the agent "
+            "really needs the value, set it under another name and add that name to `agent-env`."
+        )
+    return (
+        f"`{name}` is set in this job and not passed to the agent. If code of pull requests may have it, set "
+        f"`agent-env: +{name}` (on a command line `--agent-env +{name}`)."
+    )
+
+
+def missing_key_hint(names: Collection[str]) -> str | None:
+    """What to do about a model call without a key, if `agent-env` has replaced the list on which the key was."""
+    keys = sorted(name for name in names if _matches(name, MODEL_VARIABLES) and _SECRET_NAME.search(name))
+    if not keys:
+        return None
+    return (
+        f"{' and '.join(f'`{key}`' for key in keys)}: set in this job and not passed to the agent, since `agent-env` "
+        "without a leading + replaces the default list. Write `agent-env: +NAME,...` to add to it."
+    )
+
+
+def _named(names: Collection[str], text: str) -> str | None:
+    """The first variable that a text names: quoted, as a field that a settings class requires, or (where it can't be
+    taken for an ordinary word) as a word.
+    """
+    by_field = {name.casefold(): name for name in names}
+    for field in re.findall(r"^(\w+)\n +(?:Field required|field required)", text, re.MULTILINE):  # pydantic-settings
+        if (name := by_field.get(field.casefold())) is not None:
+            return name
+    words = re.findall(r"[A-Za-z_]\w*", text)
+    quoted = set(re.findall(r"[\"'`]([A-Za-z_]\w*)[\"'`]", text))
+    return next((word for word in words if word in names and ("_" in word.strip("_") or word in quoted)), None)
+
+
 def lend_credentials(environment: Mapping[str, str], account: Account | None, directory: Path) -> dict[str, str]:
     """Makes the file that GOOGLE_APPLICATION_CREDENTIALS names readable for the account.
 
@@ -170,7 +287,7 @@ def lend_credentials(environment: Mapping[str, str], account: Account | None, di
         The environment, pointing to a copy that only the account (and root) can read. A file that we can't read
         ourselves is left to the agent, whose error says more.
     """
-    name = "GOOGLE_APPLICATION_CREDENTIALS"
+    name = _CREDENTIALS
     source = environment.get(name)
     if account is None or not source:
         return dict(environment)
@@ -207,7 +324,7 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
             # An index that takes a bare token has it in the place of the user's name.
             secret = password if user else credentials
             found |= {secret: None, urllib.parse.unquote(secret): None}
-    if source := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
+    if source := environment.get(_CREDENTIALS):
         with contextlib.suppress(OSError, ValueError):
             found |= dict.fromkeys(_members(json.loads(Path(source).read_text("utf-8"))))
     return [value for value in found if value.strip()]

@@ -12,24 +12,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import errno
 import fcntl
 import gc
 import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import itertools
 import json
 import os
 import queue
+import random
+import re
+import socket
+import ssl
 import sys
 import threading
 import time
 import traceback
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 VERSION = 1
 _EVENT_FIELDS = {
@@ -191,6 +199,31 @@ def _is_framework(filename: str) -> bool:
     )
 
 
+_agent_places: list[str] = []
+"""The agent's directory and the repository's root, with a slash at the end: where the agent's own source is."""
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a file is the agent's own source, not a package that it uses."""
+    return filename.startswith(tuple(_agent_places)) and "/site-packages/" not in filename
+
+
+def _own_line(frames: list[traceback.FrameSummary]) -> str:
+    """The innermost line of the agent's own source, as `agent.py:41: await look_up(room)`; empty if there is none."""
+    for place in _agent_places:
+        for frame in reversed(frames):
+            if frame.filename.startswith(place) and _is_own(frame.filename):
+                return f"{frame.filename[len(place) :]}:{frame.lineno}: {frame.line}"
+    return ""
+
+
+def _hang(frames: list[traceback.FrameSummary]) -> dict[str, str]:
+    """Where something hangs: the stack without the plumbing below the agent's own code, and the agent's own line."""
+    own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
+    shown = [frames[number] for number in own] or [one for one in frames if not one.filename.startswith(_PLUMBING)][-2:]
+    return {"where": "".join(traceback.format_list(shown)), "at": _own_line(frames)}
+
+
 def _trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """The agent's own frames and, where it ends elsewhere, the last two of those that follow them."""
     frames = [frame for frame in frames if frame.filename != __file__]
@@ -222,8 +255,12 @@ def _leaves_us(error: BaseException) -> bool:
     return isinstance(error, SyntaxError) or any(frame.filename != __file__ for frame in frames)
 
 
-def _awaited(task: asyncio.Task[Any]) -> str:
-    """Where a task stands: the chain of what it awaits, down to the innermost, in the form of a traceback."""
+_WRAPPERS = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
+"""What `async for`, `aclosing` and `anext` put around the generator that they await."""
+
+
+def _awaited(task: asyncio.Task[Any]) -> list[traceback.FrameSummary]:
+    """Where a task stands: the chain of what it awaits, down to the innermost."""
     frames: list[traceback.FrameSummary] = []
     step: Any = task.get_coro()
     for _ in range(500):
@@ -234,14 +271,31 @@ def _awaited(task: asyncio.Task[Any]) -> str:
             code = frame.f_code
             frames.append(traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name))
         following = [getattr(step, name, None) for name in ("cr_await", "ag_await", "gi_yieldfrom")]
-        if type(step).__name__ in ("async_generator_asend", "async_generator_athrow", "coroutine_wrapper"):
-            following = [
-                found for found in gc.get_referents(step) if hasattr(found, "ag_frame") or hasattr(found, "cr_frame")
-            ]
-        step = next((found for found in following if found is not None), None)
+        held: list[Any] = []
+        if type(step).__name__ in _WRAPPERS:
+            held = gc.get_referents(step)
+        elif getattr(step, "gi_frame", None) is not None:  # an __await__ that drives another one by itself, as ADK's do
+            held = list(step.gi_frame.f_locals.values())
+        following += [one for one in held if _has_frame(one) or type(one).__name__ in _WRAPPERS]
+        step = next((found for found in following if found is not None), None) or _task_behind(task)
         if step is None:
             break
-    return "".join(traceback.format_list(_trimmed(frames)))
+        if isinstance(step, asyncio.Task):
+            task, step = step, step.get_coro()
+    return frames
+
+
+def _has_frame(value: Any) -> bool:
+    return inspect.iscoroutine(value) or inspect.isasyncgen(value)
+
+
+def _task_behind(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
+    """The other task that a task waits for, itself or as the first of those that it gathers."""
+    waiter = getattr(task, "_fut_waiter", None)
+    for found in (waiter, *getattr(waiter, "_children", ())):
+        if isinstance(found, asyncio.Task) and not found.done():
+            return found
+    return None
 
 
 def _status(error: BaseException) -> int | None:
@@ -256,12 +310,12 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _told(error: BaseException, model_errors: Iterable[BaseException] = ()) -> dict[str, Any]:
+def _told(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
     """An error as the gate gets it. `origin` is `model` when it came out of a model call."""
     main = error
     while getattr(main, "exceptions", ()):  # a group around the one that matters
         main = main.exceptions[0]  # type: ignore[attr-defined]
-    known = {id(found) for found in model_errors}
+    known = {id(found) for found in turn.model_errors} if turn is not None else set()
     culprit = next((cause for cause in _causes(error) if id(cause) in known or _is_api_error(cause)), None)
     shown = main if culprit is None else culprit
     return {
@@ -272,6 +326,7 @@ def _told(error: BaseException, model_errors: Iterable[BaseException] = ()) -> d
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else _status(culprit),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
+        "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
     }
 
 
@@ -347,11 +402,13 @@ def _make_importable(path: str, root: str) -> Path | None:
     """
     if root not in sys.path:
         sys.path.append(root)
+    _agent_places[:] = [f"{root.rstrip('/')}/"]
     directory = Path(path)
     if not directory.is_absolute():
         _load_dotenv(Path(root, *path.split(".")), Path(root))
         return None
     sys.path.insert(0, str(directory.parent))
+    _agent_places.insert(0, f"{directory}/")
     _load_dotenv(directory, Path(root))
     return directory
 
@@ -468,37 +525,46 @@ def _seconds(spans: list[tuple[float, float]]) -> float:
 class Turn:
     """What is measured while a turn runs."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
         self.number = number
+        self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
+        self.stalled = stalled  # seconds that the loop had stood still before this turn began
         self.invocation_id = ""
         self.model_errors: list[BaseException] = []
-        self.failed_attempts: list[int] = []  # of the model call that is under way
-        self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None]] = {}
+        self.failed_call: ModelCall | None = None
+        self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # in their order
+        self.calls = 0  # of models, that ended
+        self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None, ModelCall | None]] = {}
         self._spans: dict[str, list[tuple[float, float]]] = {"model": [], "tool": []}
         self._requests: dict[tuple[str, str], Any] = {}
 
-    def begin(self, kind: str, key: Any, what: str) -> None:
-        self._open[kind, key] = (time.monotonic(), what, asyncio.current_task())
+    def begin(self, kind: str, key: Any, what: str, call: ModelCall | None = None) -> None:
+        self._open[kind, key] = (time.monotonic(), what, asyncio.current_task(), call)
 
-    def end(self, kind: str, key: Any) -> None:
+    def end(self, kind: str, key: Any) -> ModelCall | None:
+        """Notes the end of what began; gives the model call that it was."""
         begun = self._open.pop((kind, key), None)
-        if begun is not None:
-            self._spans[kind].append((begun[0], time.monotonic()))
+        if begun is None:
+            return None
+        self._spans[kind].append((begun[0], time.monotonic()))
+        self.calls += kind == "model"
+        return begun[3]
 
     def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
         self._requests.setdefault((invocation_id, agent), llm_request)
 
     def waiting(self, task: asyncio.Task[Any]) -> dict[str, Any]:
         """What the turn is waiting for right now, and where; the innermost when it is several things."""
-        for (kind, _), (since, what, inner) in reversed(self._open.items()):
-            return {
-                "for": kind,
-                "name": what,
-                "seconds": time.monotonic() - since,
-                "attempts": list(self.failed_attempts) if kind == "model" else [],
-                "where": _awaited(inner or task),
-            }
-        return {"where": _awaited(task)}
+        facts: dict[str, Any] = {"calls": self.calls}
+        innermost = task
+        for (kind, _), (since, what, inner, call) in reversed(self._open.items()):
+            facts |= {"for": kind, "name": what, "seconds": time.monotonic() - since}
+            facts |= {} if call is None else call.facts()
+            innermost = inner or task
+            break
+        # ADK runs parts of an agent in tasks of their own: the newest one with a line of the agent's is where it waits.
+        stacks = [_awaited(one) for one in [innermost, *reversed(list(self.tasks)), task] if not one.done()]
+        return {**facts, **_hang(next((stack for stack in stacks if _own_line(stack)), stacks[0]))}
 
     def measured(self) -> dict[str, float]:
         """Seconds awaiting a model, and inside tools without awaiting a model."""
@@ -552,7 +618,7 @@ def _with_retries(llm_request: Any, context: Any, options: dict[str, Any]) -> No
         http.retry_options = types.HttpRetryOptions(**options)
 
 
-def _make_plugin(retry: dict[str, Any], failed: Callable[[int], None]) -> Any:
+def _make_plugin(models: ModelWatch) -> Any:
     from google.adk.plugins.base_plugin import BasePlugin
 
     class Watch(BasePlugin):  # type: ignore[misc]
@@ -564,21 +630,22 @@ def _make_plugin(retry: dict[str, Any], failed: Callable[[int], None]) -> Any:
             return (context.invocation_id, context.agent_name, getattr(inner, "branch", None))
 
         async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
-            _with_retries(llm_request, callback_context, retry)
+            _with_retries(llm_request, callback_context, models.retry)
             turn = _current()
-            turn.failed_attempts.clear()
             turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
-            turn.begin("model", self._key(callback_context), str(llm_request.model or ""))
+            call = models.begin(turn, str(llm_request.model or ""), _model_of(callback_context))
+            turn.begin("model", self._key(callback_context), call.model, call)
 
         async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
-            _current().end("model", self._key(callback_context))
+            call = _current().end("model", self._key(callback_context))
+            if call is not None:
+                models.end(call)
 
         async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
-            _current().end("model", self._key(callback_context))
+            call = _current().end("model", self._key(callback_context))
             _current().model_errors.append(error)
-            status = _status(error)
-            if status is not None and not _is_api_error(error):  # LiteLLM and others, once their own retries are over
-                failed(status)
+            if call is not None:
+                models.end(call, error)
 
         async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
             _current().begin("tool", tool_context.function_call_id, tool.name)
@@ -592,20 +659,352 @@ def _make_plugin(retry: dict[str, Any], failed: Callable[[int], None]) -> Any:
     return Watch(name="agent_eval_host")
 
 
-def _watch_api_errors(notify: Callable[[int], None]) -> None:
-    """Sees every failed HTTP attempt of google-genai, also those that it repeats by itself."""
-    from google.genai import errors
+# --- Watching and repeating model calls --------------------------------------------------------------------------
 
-    original = errors.APIError.__init__
+_TRANSPORT = (
+    "ConnectionError",
+    "TimeoutError",
+    "gaierror",
+    "SSLError",
+    "TransportError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+    "APIConnectionError",
+    "APITimeoutError",
+    "Timeout",
+)
+"""Names in the ancestry of errors that mean "no answer came": Python's own, httpx's, aiohttp's, google-auth's, those of
+the SDKs of OpenAI and Anthropic, LiteLLM's."""
+_ERRNO = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection reset",
+    errno.EPIPE: "connection reset",
+    errno.ETIMEDOUT: "connection timed out",
+    errno.ENETUNREACH: "no route to the host",
+    errno.EHOSTUNREACH: "no route to the host",
+}
+_PATIENCE = 10.0
+"""Seconds that an attempt may send nothing, at least; before a model has answered once there is no limit."""
+_PATIENCE_FACTOR = 3.0
+"""That many times the slowest answer so far; twice as long with each attempt that was given up."""
+_SHORTEST_ATTEMPT = 0.5
+"""Seconds of the turn that must be left for another attempt."""
+_SILENCE_STEP = 1.0
+"""Seconds between two reports of a call that still waits."""
+_MODEL_PATH = re.compile(r"models/([^/:?]+)")
 
-    def observed(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        code = _status(self)
-        if code is not None:
-            _current().failed_attempts.append(code)
-            notify(code)
 
-    setattr(errors.APIError, "__init__", observed)  # noqa: B010 - a type checker refuses the plain assignment
+class UnreadableAnswer(ConnectionError):
+    """A model call was answered with something else than JSON: a cut body, or the page of a proxy."""
+
+
+class SilentAttempt(TimeoutError):
+    """An attempt was sent nothing for so long that another one is more promising."""
+
+
+class ModelCall:
+    """A call of a model, with all its attempts."""
+
+    def __init__(self, number: int, turn: Turn, model: str, *, remote: bool, seen: bool) -> None:
+        self.number = number
+        self.turn = turn
+        self.model = model
+        self.address = ""
+        self.remote = remote  # whether code that isn't the agent's own asks it over the network
+        self.seen = seen  # whether each attempt is seen, which is so in google-genai only
+        self.ended = False
+        self.began = time.monotonic()
+        self.attempt_began: float | None = None if seen else self.began
+        self.silent_attempts = 0
+        self.failures: list[dict[str, Any]] = []
+        self.go_on = asyncio.Event()
+
+    def facts(self) -> dict[str, Any]:
+        """What the gate needs to know of it once it, or the turn's time, has come to nothing."""
+        now = time.monotonic()
+        return {
+            "model": self.model,
+            "address": self.address,
+            "remote": self.remote,
+            "seconds": now - self.began,
+            "silent": 0.0 if self.attempt_began is None else now - self.attempt_began,
+            "attempts": self.failures[-_SHOWN_ATTEMPTS:],
+        }
+
+
+_SHOWN_ATTEMPTS = 50
+_call: contextvars.ContextVar[ModelCall | None] = contextvars.ContextVar("agent_eval_model_call", default=None)
+
+
+def _model_of(context: Any) -> Any:
+    agent = getattr(getattr(context, "_invocation_context", None), "agent", None)
+    return getattr(agent, "canonical_model", None)
+
+
+def _is_gemini(model: Any) -> bool:
+    return any(cls.__name__ == "Gemini" and cls.__module__.startswith("google.adk.") for cls in type(model).__mro__)
+
+
+def _is_transport(error: BaseException) -> bool:
+    return any(cls.__name__ in _TRANSPORT for cls in type(error).__mro__)
+
+
+def _cause(error: BaseException) -> str:
+    """Why an attempt came to nothing, in a few words that are the same each time."""
+    status = _status(error)
+    if status is not None:
+        return f"HTTP {status}"
+    if isinstance(error, UnreadableAnswer):
+        return str(error)
+    for cause in _causes(error):
+        if isinstance(cause, socket.gaierror):
+            return "the host name can't be resolved"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
+        if isinstance(cause, OSError) and cause.errno in _ERRNO:
+            return _ERRNO[cause.errno]
+    name, text = type(error).__name__, _shown(error)
+    if name == "ClientPayloadError" or "complete message body" in text:
+        return "the answer was cut off"
+    if name in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ClientOSError"):
+        return "connection closed without an answer"
+    return f"{name}: {text[:120]}" if text else name
+
+
+def _retry_after(error: BaseException) -> float:
+    """Seconds that the provider asks to wait, in a header or as Gemini does; 0 if it doesn't."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    body = getattr(error, "details", None)
+    inner = body.get("error", body) if isinstance(body, dict) else {}
+    details = inner.get("details") if isinstance(inner, dict) else None
+    asked = [headers.get("Retry-After") or headers.get("retry-after")]
+    asked += [one.get("retryDelay") for one in details or () if isinstance(one, dict)]
+    for value in asked:
+        with contextlib.suppress(ValueError, TypeError):
+            return max(0.0, float(str(value).rstrip("s")))
+    return 0.0
+
+
+class ModelWatch:
+    """Sees the attempts of all model calls, repeats those that failed within the turn's time, and reports to the gate.
+
+    A pause before another attempt ends when the gate says so: it decides how many ask at once, and whether it is worth
+    it at all.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.retry: dict[str, Any] = {}
+        self._sees_gemini = False
+        self._channel = channel
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, ModelCall] = {}
+        self._slowest: float | None = None
+        self._reported = 0.0
+        self._random = random.Random()  # noqa: S311 - not the agent's, whose numbers may be seeded
+
+    # -- what happens to a call
+
+    def begin(self, turn: Turn, name: str, model: Any) -> ModelCall:
+        """A call of an agent's own model begins, as ADK says."""
+        gemini = _is_gemini(model)
+        file = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
+        call = self._make(turn, name, remote=gemini or not _is_own(file), seen=gemini and self._sees_gemini)
+        _call.set(call)
+        if call.remote and not call.seen:
+            self._tell(call, "asked")
+        return call
+
+    def _make(self, turn: Turn, name: str, *, remote: bool, seen: bool) -> ModelCall:
+        call = ModelCall(next(self._numbers), turn, name, remote=remote, seen=seen)
+        self._calls[call.number] = call
+        return call
+
+    def end(self, call: ModelCall, error: BaseException | None = None) -> None:
+        """A call has ended, as ADK says."""
+        if error is not None:
+            call.turn.failed_call = call
+        if call.remote and not call.seen and not call.ended:
+            self._attempt_ended(call, error)
+        self._close(call)
+
+    def _close(self, call: ModelCall) -> None:
+        call.ended = True
+        call.attempt_began = None
+        self._calls.pop(call.number, None)
+
+    def forget(self, turn: Turn) -> None:
+        """A turn has ended, and with it whatever it was waiting for."""
+        for call in [call for call in self._calls.values() if call.turn is turn]:
+            self._close(call)
+
+    def _attempt_ended(self, call: ModelCall, error: BaseException | None) -> None:
+        call.attempt_began = None
+        if error is None:
+            self._tell(call, "answered")
+            return
+        status = _status(error)
+        if status is None and not _is_transport(error):
+            self._tell(call, "answered")  # by somebody who doesn't like the question, or not over the network
+            return
+        call.failures.append({"status": status, "cause": _cause(error)})
+        self._tell(call, "failed", **call.failures[-1])
+
+    def _tell(self, call: ModelCall, what: str, **facts: Any) -> None:
+        named = {"turn": call.turn.number, "call": call.number, "model": call.model, "address": call.address}
+        self._channel.notify("model", {**named, "what": what, **facts})
+
+    def report_silence(self, stalled: float) -> None:
+        """Says which attempts still wait; called by the loop, so a loop that stands still blames no model."""
+        now = time.monotonic()
+        if now - self._reported < _SILENCE_STEP:
+            return
+        self._reported = now
+        for call in list(self._calls.values()):
+            if call.remote and call.attempt_began is not None:
+                silent = now - call.attempt_began - (stalled - call.turn.stalled)
+                if silent >= _SILENCE_STEP:
+                    self._tell(call, "silent", seconds=silent)
+
+    # -- google-genai
+
+    def install(self) -> None:
+        """Wraps the two methods of google-genai (1.x to 3.x) through which every request goes."""
+        try:
+            client = importlib.import_module("google.genai._api_client").BaseApiClient
+            once, request = client._async_request_once, client._async_request
+        except (ImportError, AttributeError) as error:
+            sys.stderr.write(f"agent-eval: attempts of this google-genai are not seen, it repeats by itself: {error}\n")
+            return
+
+        async def observed(inner: Any, http_request: Any, stream: bool = False, **more: Any) -> Any:
+            return await self._observed(once(inner, http_request, stream, **more), http_request, stream)
+
+        async def repeated(inner: Any, http_request: Any, http_options: Any = None, stream: bool = False) -> Any:
+            call = _call.get()
+            if call is None or call.ended or not self._is_ours(http_options):
+                return await request(inner, http_request, http_options, stream)
+            types = importlib.import_module("google.genai.types")
+            single = http_options.model_copy(update={"retry_options": types.HttpRetryOptions(attempts=1)})
+            return await self._repeated(call, lambda: request(inner, http_request, single, stream))
+
+        client._async_request_once, client._async_request = observed, repeated
+        self._sees_gemini = True
+
+    def _is_ours(self, http_options: Any) -> bool:
+        options = getattr(http_options, "retry_options", None)
+        return options is not None and bool(self.retry) and options == type(options)(**self.retry)
+
+    async def _observed(self, attempt: Any, http_request: Any, stream: bool) -> Any:
+        """One attempt of google-genai, whoever asked for it."""
+        url = str(getattr(http_request, "url", ""))
+        call = _call.get()
+        alone = call is None or call.ended  # a tool asks by itself
+        if call is None or alone:
+            name = _MODEL_PATH.search(url)
+            call = self._make(_current(), name[1] if name else "", remote=True, seen=True)
+        split = urlsplit(url)
+        call.address = f"{split.scheme}://{split.netloc.rpartition('@')[2]}"
+        call.attempt_began = began = time.monotonic()
+        self._tell(call, "asked")
+        try:
+            response = await attempt
+            _check_body(response, stream)
+        except Exception as error:
+            self._attempt_ended(call, error)
+            if _is_transport(error):
+                call.turn.model_errors.append(error)
+                call.turn.failed_call = call
+            raise
+        else:
+            self._slowest = max(self._slowest or 0.0, time.monotonic() - began)
+            self._attempt_ended(call, None)
+            return response
+        finally:
+            call.attempt_began = None
+            if alone:
+                self._close(call)
+
+    async def _repeated(self, call: ModelCall, request: Callable[[], Any]) -> Any:
+        """A request, again and again while another attempt fits into the turn's time."""
+        for number in itertools.count():
+            try:
+                return await self._patiently(call, request())
+            except Exception as error:
+                if isinstance(error, SilentAttempt):
+                    self._given_up(call, error)
+                wait = self._pause(number, error)
+                in_time = wait + _SHORTEST_ATTEMPT < call.turn.ends_at - time.monotonic()
+                if not in_time or not self._is_worth_repeating(error) or number + 1 >= self.retry.get("attempts", 1):
+                    raise
+            await self._sit_out(call, wait)
+        raise AssertionError("ends with an answer or an error")
+
+    async def _patiently(self, call: ModelCall, request: Any) -> Any:
+        """Waits for an attempt; breaks it off once it is silent for much longer than this model takes otherwise."""
+        attempt, began = asyncio.ensure_future(request), time.monotonic()
+        try:
+            while not attempt.done():
+                limit = self._patience(call, began)  # again and again: others may be answered meanwhile
+                left = began + limit - time.monotonic()
+                if left <= 0:
+                    raise SilentAttempt(f"no answer within {limit:.0f} s")
+                await asyncio.wait({attempt}, timeout=min(left, 1.0))
+            return attempt.result()
+        finally:
+            if not attempt.done():
+                attempt.cancel()
+                await asyncio.gather(attempt, return_exceptions=True)
+
+    def _given_up(self, call: ModelCall, error: SilentAttempt) -> None:
+        """Notes an attempt that was broken off because it sent nothing."""
+        call.silent_attempts += 1
+        call.failures.append({"status": None, "cause": str(error)})
+        call.turn.model_errors.append(error)
+        call.turn.failed_call = call
+        self._tell(call, "failed", **call.failures[-1])
+
+    def _is_worth_repeating(self, error: BaseException) -> bool:
+        status = _status(error)
+        return _is_transport(error) if status is None else status in self.retry.get("http_status_codes", ())
+
+    def _patience(self, call: ModelCall, began: float) -> float:
+        """Seconds that an attempt may send nothing before it is repeated; infinity: until the turn's time is up.
+
+        Another attempt is worth more than waiting on only where this model is known to be faster, and there is time.
+        """
+        if self._slowest is None:
+            return float("inf")
+        limit = max(_PATIENCE, _PATIENCE_FACTOR * self._slowest) * 2**call.silent_attempts
+        return limit if limit < (call.turn.ends_at - began) / 2 else float("inf")
+
+    def _pause(self, number: int, error: BaseException) -> float:
+        """Seconds to wait: doubling, with half of it left to chance; or a little more than the provider asks for."""
+        wait = float(self.retry.get("initial_delay", 1.0)) * float(self.retry.get("exp_base", 2.0)) ** min(number, 30)
+        wait = min(wait, float(self.retry.get("max_delay", 60.0))) * self._random.uniform(0.5, 1.0)
+        asked = _retry_after(error)
+        return asked * self._random.uniform(1.0, 1.1) + min(0.5, wait / 2) if asked else wait
+
+    async def _sit_out(self, call: ModelCall, seconds: float) -> None:
+        call.go_on.clear()
+        self._channel.notify("pause", {"turn": call.turn.number, "call": call.number, "seconds": seconds})
+        await call.go_on.wait()
+
+    def resume(self, number: int, params: dict[str, Any]) -> None:
+        """The gate's word that a pause is over."""
+        call = self._calls.get(int(params["call"]))
+        if call is not None:
+            call.go_on.set()
+
+
+def _check_body(response: Any, stream: bool) -> None:
+    body = getattr(response, "response_stream", None)
+    if stream or not isinstance(body, list) or not body or not isinstance(body[0], str) or not body[0].strip():
+        return
+    try:
+        json.loads(body[0])
+    except ValueError as error:
+        what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is no JSON, or was cut off"
+        raise UnreadableAnswer(f"the answer was {what}") from error
 
 
 # --- Custom metrics ----------------------------------------------------------------------------------------------
@@ -724,6 +1123,18 @@ def _drop(value: Any, place: tuple[Any, ...]) -> bool:
 
 # --- Serving -----------------------------------------------------------------------------------------------------
 
+_BEAT = 0.25
+"""Seconds between two looks at the clock; a loop that is late by more than this stood still."""
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """Makes a task as asyncio does, and notes the turn that it belongs to."""
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    turn = _turn.get()
+    if turn is not None:
+        turn.tasks[task] = None
+    return task
+
 
 class Host:
     """Answers the gate's requests."""
@@ -737,11 +1148,13 @@ class Host:
         self._loaded = False
         self._app: Any = None
         self._metrics: CustomMetrics | None = None
-        self._retry: dict[str, Any] = {}
+        self._models = ModelWatch(channel)
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
         self._main = threading.get_ident()
+        self._beat_at = time.monotonic()
+        self._stalled = 0.0  # seconds that the loop has stood still in all, because something blocked it
 
     def run(self) -> None:
         threading.Thread(target=self._read, daemon=True, name="agent-eval").start()
@@ -759,6 +1172,9 @@ class Host:
         while not self._loaded:  # the agent is imported while the loop stands still, as by `adk eval`
             self._serve(self._inbox.get())
         self._loop.call_soon(self._drain)
+        self._loop.set_task_factory(_make_task)
+        self._beat_at = time.monotonic()
+        self._beat()
         while True:
             try:
                 self._loop.run_forever()
@@ -770,16 +1186,27 @@ class Host:
         with contextlib.suppress(ValueError):
             for message in self._channel.messages():
                 if message.get("method") == "stack":
-                    self._channel.answer(message.get("id"), {"stack": self._stack()})
+                    self._channel.answer(message.get("id"), self._stack())
                     continue
                 self._inbox.put(message)
                 if self._loaded:
                     self._loop.call_soon_threadsafe(self._drain)
         os._exit(0)
 
-    def _stack(self) -> str:
+    def _stack(self) -> dict[str, str]:
         frame = sys._current_frames().get(self._main)
-        return "".join(traceback.format_list(_trimmed(list(traceback.extract_stack(frame))))) if frame else ""
+        return {} if frame is None else _hang(list(traceback.extract_stack(frame)))
+
+    def _beat(self) -> None:
+        """Notes how long the loop stood still, and which models are silent meanwhile."""
+        self._stalled = self._stalled_until_now()
+        self._beat_at = time.monotonic()
+        self._models.report_silence(self._stalled)
+        self._loop.call_later(_BEAT, self._beat)
+
+    def _stalled_until_now(self) -> float:
+        late = time.monotonic() - self._beat_at - _BEAT
+        return self._stalled + (late if late > _BEAT else 0.0)
 
     def _drain(self) -> None:
         while not self._inbox.empty():
@@ -800,6 +1227,7 @@ class Host:
             "evaluate": self._evaluate,
             "cancel": self._cancel,
             "close_session": self._close_session,
+            "resume": self._models.resume,
             "shutdown": self._shutdown,
         }.get(str(method))
         if handler is None:
@@ -816,7 +1244,7 @@ class Host:
         # What is imported stays: looking through it for garbage again and again takes a tenth of the time.
         gc.disable()
         try:
-            self._retry = params.get("retry") or {}
+            self._models.retry = params.get("retry") or {}
             versions = self._import_adk()
             between = time.monotonic()
             if self._role == "metrics":
@@ -851,7 +1279,8 @@ class Host:
                 importlib.import_module(name)
             adk = importlib.import_module("google.adk.version").__version__
             genai = importlib.import_module("google.genai.version").__version__
-            _watch_api_errors(self._attempt_failed)
+            if self._role != "metrics":
+                self._models.install()
         except ImportError as error:
             if (error.name or "") in ("google", "google.adk"):
                 raise _Environment(f"google-adk is not installed for {sys.executable}") from None
@@ -860,12 +1289,8 @@ class Host:
             raise _Environment(f"google-adk{known} can't be used: {error}") from error
         return {"adk": adk, "google-genai": genai}
 
-    def _attempt_failed(self, code: int) -> None:
-        if code in (429, 503):
-            self._channel.notify("throttled", {"code": code})
-
     def _send(self, number: int, params: dict[str, Any]) -> None:
-        turn = Turn(number)
+        turn = Turn(number, params.get("timeout"), self._stalled_until_now())
         task = self._loop.create_task(self._run_turn(turn, params))
         self._turns[number] = (task, turn)
         task.add_done_callback(lambda _: self._turns.pop(number, None))
@@ -890,8 +1315,10 @@ class Host:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
         except BaseException as error:  # SystemExit too: it ends the turn, not the other sessions
             code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
-            told = _told(error, turn.model_errors)
+            told = _told(error, turn)
             self._channel.refuse(turn.number, code, told["message"], told)
+        finally:
+            self._models.forget(turn)
 
     def _evaluate(self, number: int, params: dict[str, Any]) -> None:
         turn = Turn(number)
@@ -938,7 +1365,7 @@ class Host:
         from google.adk.runners import Runner
         from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-        name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._retry, self._attempt_failed)
+        name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._models)
         if isinstance(self._app, App):
             app = self._app.model_copy(update={"name": name, "plugins": [*self._app.plugins, plugin]})
         else:  # not validated, as in ADK: an eval case may name the app as it likes
@@ -966,7 +1393,8 @@ class Host:
         if task is None or turn is None:
             self._channel.answer(number, {})
             return
-        self._channel.notify("waiting", {"turn": turn.number, **turn.waiting(task)})
+        stalled = self._stalled_until_now() - turn.stalled
+        self._channel.notify("waiting", {"turn": turn.number, "stalled": stalled, **turn.waiting(task)})
         task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
 

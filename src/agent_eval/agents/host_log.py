@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 
 from agent_eval.core.masking import Masker
@@ -16,7 +16,10 @@ _TAIL = 4_000
 
 
 class HostLog:
-    """The log of one process: the first and the last half of the limit, and how much is missing between them."""
+    """The log of one process: the first and the last half of the limit, and how much is missing between them.
+
+    A file that can't be written (a full disk) is given up; the last half is kept in memory all the same.
+    """
 
     def __init__(self, path: Path, *, masker: Masker, limit: int) -> None:
         """Prepares a log; the file appears with the first byte.
@@ -29,7 +32,8 @@ class HostLog:
         self.path = path
         self._masker = masker
         self._half = max(limit // 2, 1)
-        self._file: BufferedWriter | None = None
+        self._file: FileIO | None = None
+        self._unwritable = False
         self._written = 0
         self._held = b""
         self._last: deque[bytes] = deque()
@@ -38,10 +42,9 @@ class HostLog:
         self._closed = False
 
     async def read(self, stream: asyncio.StreamReader) -> None:
-        """Takes everything from a stream until it ends; goes on reading when the file can't be written."""
+        """Takes everything from a stream until it ends."""
         while chunk := await stream.read(_CHUNK):
-            with contextlib.suppress(OSError):  # a full disk must not block the agent
-                self.feed(chunk)
+            self.feed(chunk)
 
     def feed(self, chunk: bytes) -> None:
         """Takes what was printed. The end of a line that may be the beginning of a secret is held back."""
@@ -52,13 +55,10 @@ class HostLog:
         self._keep(data[: len(data) - hold])
 
     def _keep(self, data: bytes) -> None:
-        if self._written < self._half and data:
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self.path.open("wb")
-            head, data = data[: self._half - self._written], data[self._half - self._written :]
-            self._file.write(head)
-            self._written += len(head)
+        if self._written < self._half:
+            taken = self._write(data[: self._half - self._written])
+            self._written += taken
+            data = data[taken:]
         if data:
             self._last.append(data)
             self._last_size += len(data)
@@ -67,16 +67,31 @@ class HostLog:
                 self._last_size -= gone
                 self._dropped += gone
 
+    def _write(self, data: bytes) -> int:
+        """Writes to the file as long as it takes anything, and gives how much it took. Never raises."""
+        done = 0
+        try:
+            while done < len(data) and not self._unwritable:
+                if self._file is None:
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._file = self.path.open("wb", buffering=0)
+                done += self._file.write(data[done:])
+        except OSError:  # A full disk must not stop the agent.
+            self._unwritable = True
+        return done
+
     def tail(self) -> str:
         """The last lines, about 4,000 bytes; "" when nothing was printed."""
-        self._flush()
         end = b""
         for chunk in reversed(self._last):
             end = chunk + end
             if len(end) >= _TAIL:
                 break
         if len(end) < _TAIL and not self._dropped and self._written:
-            with self.path.open("rb") as file:
+            with (
+                contextlib.suppress(OSError),
+                self.path.open("rb") as file,
+            ):  # Somebody has removed it: what we have then.
                 start = file.seek(max(0, self._written - (_TAIL - len(end))))
                 end = file.read(self._written - start) + end
         cut = end[-_TAIL:]
@@ -84,12 +99,8 @@ class HostLog:
             cut = cut[cut.find(b"\n") + 1 :]
         return carriable(cut.decode("utf-8", "replace")).strip("\r\n")
 
-    def _flush(self) -> None:
-        if self._file is not None and not self._file.closed:
-            self._file.flush()
-
     def close(self) -> None:
-        """Writes what is still in memory. May be called twice."""
+        """Writes what is still in memory. Never raises; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -99,6 +110,7 @@ class HostLog:
             return
         extra = max(0, self._last_size - self._half)
         if self._dropped or extra:
-            self._file.write(f"\n[... {self._dropped + extra:,} bytes left out ...]\n".encode())
-        self._file.write(b"".join(self._last)[extra:])
-        self._file.close()
+            self._write(f"\n[... {self._dropped + extra:,} bytes left out ...]\n".encode())
+        self._write(b"".join(self._last)[extra:])
+        with contextlib.suppress(OSError):  # Some network disks say only now that they are full.
+            self._file.close()

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +18,11 @@ from agent_eval.agents import blame
 from agent_eval.agents.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host_end import Death, how_it_ended
 from agent_eval.agents.host_log import HostLog
-from agent_eval.agents.messages import Hello, Loaded, Started, Waiting
+from agent_eval.agents.messages import Hello, Loaded, ModelNews, Pause, Stack, Started, Waiting
+from agent_eval.agents.outage import ModelOutages
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.spawn import Sandbox, kill_group
+from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
 HOST = Path(__file__).with_name("host.py")
@@ -39,13 +41,16 @@ class HostSpec:
     python: Sequence[str]
     agent_path: str
     root: Path
+    working_directory: Path | None = None
+    """Where they start; None for the root."""
     sandbox: Sandbox
     masker: Masker
     log_dir: Path
     log_limit: int
     start_timeout: float
     retry: Mapping[str, Any]
-    on_throttle: Callable[[], None]
+    outages: ModelOutages | None = None
+    """Follows the models that the hosts ask; None where nobody wants to know."""
     role: Literal["agent", "metrics"] = "agent"
     """What the hosts do: run the agent, or the functions of `custom_metrics` that come with it."""
 
@@ -59,6 +64,10 @@ class Turn:
     events: list[Mapping[str, Any]] = field(default_factory=list)
     waiting: Waiting | None = None
     """What it waited for when it was cancelled."""
+    outage: asyncio.Future[AgentFailure]
+    """Has the failure of the turn as soon as a model that it asks counts as down."""
+    place: Place | None = None
+    """What the run holds of the gate's concurrency; others get it while the turn only waits for another attempt."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a custom metric is really called; before that it waits for others."""
 
@@ -81,6 +90,8 @@ class HostProcess:
         self.death: Death | None = None
         self.sessions = 0
         """Open sessions, kept by the pool."""
+        self.opened = 0
+        """Sessions that it ever had, kept by the pool."""
         self._turns: dict[int, Turn] = {}
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be asked for
@@ -112,13 +123,13 @@ class HostProcess:
             raise AgentFailure(
                 f"The agent could not be loaded within {spec.start_timeout:.0f} s.",
                 kind=FailureKind.IMPORT,
-                traceback=stack,
+                traceback=stack.where or None,
                 log_tail=host.log.tail() or None,
                 hint="Something blocks while the agent is imported: a network call, a lock, an endless loop.",
             ) from None
         except RemoteError as error:
             await host.end("could not load the agent")
-            raise blame.failed_load(error, host.log.tail() or None) from None
+            raise blame.failed_load(error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
             death = await host.wait_ended()
             if death.kind is FailureKind.PROTOCOL:
@@ -150,7 +161,9 @@ class HostProcess:
             if self._spec.sandbox.user is not None:
                 # The other user may not be able to walk to our own files; an open one can be read all the same.
                 argv[-2], passed = f"/dev/fd/{source}", [*passed, source]
-            self._process = await self._spec.sandbox.start(argv, cwd=self._spec.root, pass_fds=passed)
+            self._process = await self._spec.sandbox.start(
+                argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
+            )
         except OSError as error:
             ours.close()
             raise AgentFailure(
@@ -174,6 +187,11 @@ class HostProcess:
         except ValidationError as error:
             await self.end("gave no answer to `load` that can be read")
             raise ConnectionLost("the host was ended") from error
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Names of variables that we have and the host does not."""
+        return self._spec.sandbox.withheld
 
     @property
     def ending(self) -> bool:
@@ -209,20 +227,37 @@ class HostProcess:
                 turn = self._turns.get(Started.model_validate(params).turn)
                 if turn is not None:
                     turn.started.set()
-            case "throttled":
-                self._spec.on_throttle()
+            case "model":
+                news = ModelNews.model_validate(params)
+                turn = self._turns.get(news.turn)
+                if turn is not None and self._spec.outages is not None:
+                    self._spec.outages.note(turn.outage, news)
+            case "pause":
+                pause = Pause.model_validate(params)
+                turn = self._turns.get(pause.turn)
+                if turn is not None:
+                    self._in_background(self._sit_out(turn, pause))
             case _:
                 pass  # a newer host may tell more than we know
 
     # -- turns
 
-    def begin(self, params: Mapping[str, Any], method: str = "send") -> Turn:
+    def begin(self, params: Mapping[str, Any], method: str = "send", *, place: Place | None = None) -> Turn:
         """Sends a turn, or a call of a custom metric (`evaluate`); its `answer` is the host's."""
         number, answer = self._connection.ask(method, params)
-        turn = Turn(number=number, answer=answer)
+        turn = Turn(number=number, answer=answer, outage=asyncio.get_running_loop().create_future(), place=place)
         self._turns[number] = turn
         answer.add_done_callback(lambda _: self._turns.pop(number, None))
         return turn
+
+    async def _sit_out(self, turn: Turn, pause: Pause) -> None:
+        """Lets a model call go on after its pause, once there is a place for it."""
+        if turn.place is not None:
+            turn.place.lend()
+        await asyncio.wait({turn.answer}, timeout=pause.seconds)
+        if turn.place is not None and turn.number in self._turns:
+            await turn.place.take_back()
+        self._connection.tell("resume", {"call": pause.call})
 
     async def cancel(self, turn: Turn) -> bool:
         """Ends a turn. What it waited for is in `turn.waiting` afterwards, if the host still reacts.
@@ -247,7 +282,10 @@ class HostProcess:
             if not await self.cancel(turn) and self.death is None:
                 await self.end("did not react when a turn was cancelled")
 
-        task = asyncio.create_task(cancel())
+        self._in_background(cancel())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -255,28 +293,38 @@ class HostProcess:
         """Lets the host drop a session."""
         self._connection.tell("close_session", {"session": session})
 
-    async def _stack(self) -> str | None:
-        """Where the host's main thread is; works in a blocked host too."""
+    async def _stack(self) -> Stack:
+        """Where the host's main thread is, if that can be found out; works in a blocked host too."""
         if self.death is not None:
-            return None
+            return Stack()
         _, answer = self._connection.ask("stack", {})
         try:
             async with asyncio.timeout(_STACK_SECONDS):
-                told = await answer
-        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
-            return None
-        return str(told.get("stack") or "") or None if isinstance(told, dict) else None
+                return Stack.model_validate(await answer)
+        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError, ValidationError):
+            return Stack()
 
-    async def end_hung(self, *, ask: bool) -> str | None:
-        """Kills a host that does not react, and tells where it hung if that is asked and can be found out."""
-        stack = await self._stack() if ask else None
+    async def end_hung(self, *, ask: bool) -> Stack:
+        """Kills a host that does not react, and says where it hung if that is asked and can be found out."""
+        stack = await self._stack() if ask else Stack()
         await self.end("did not react any more and was killed by the gate")
         return stack
 
     # -- the end
 
     async def _watch(self) -> None:
-        """Reads the connection and the log until the process ends, and finds out how it ended."""
+        """Reads the connection and the log until the process ends. Whatever happens here, nobody waits for ever."""
+        try:
+            await self._follow()
+        finally:
+            if self.death is None:
+                self.death = Death(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
+            if not self._hello.done():
+                self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
+            self._ended.set()
+
+    async def _follow(self) -> None:
+        """Reads until the process ends, and finds out how it ended."""
         process = self._process
         assert process is not None and process.stdout is not None, "started before"
         logging = asyncio.create_task(self.log.read(process.stdout))
@@ -300,9 +348,6 @@ class HostProcess:
             await self._connection.close()
             self.log.close()
         self.death = how_it_ended(by_itself, garbage, given_up=self._closing, log_tail=self.log.tail())
-        if not self._hello.done():
-            self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
-        self._ended.set()
 
     @staticmethod
     def _is_garbage(reading: asyncio.Task[None]) -> bool:

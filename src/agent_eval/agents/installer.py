@@ -40,6 +40,8 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|os error (28|122)\b")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
@@ -185,14 +187,21 @@ class Installer:
             raise AgentFailure(
                 f"The agent's environment can't be made: `{text}` ended with exit code {done.code}",
                 kind=FailureKind.ENVIRONMENT,
-                owner=Owner.PROVIDER if _NETWORK.search(done.output) else Owner.AGENT,
+                owner=Owner.PROVIDER if _is_outage(done.output) else Owner.AGENT,
                 log_tail=done.output[-_SHOWN_CHARS:],
                 hint=_hint(done.output),
             )
 
 
+def _is_outage(output: str) -> bool:
+    """Whether the world failed: the package index, or a disk that is full."""
+    return bool(_NETWORK.search(output) or _DISK_FULL.search(output))
+
+
 def _hint(output: str) -> str:
     """What to do about a failed installation, by what uv wrote."""
+    if _DISK_FULL.search(output):
+        return "The disk is full: free space, or name another `cache-dir`."
     if re.search(r"\b40[13]\b|Unauthorized|Forbidden|authentication", output):
         return (
             "An index asks for credentials: give UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."

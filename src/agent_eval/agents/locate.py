@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.agents.finder import RECORDED as RECORDED
 from agent_eval.agents.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, plain
 from agent_eval.agents.finder import AgentChoice as AgentChoice
+from agent_eval.agents.recorded import check_recording
+from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.evalset.suite import LoadedFile
@@ -33,7 +35,12 @@ class AgentChoices:
 
 
 def choose_agents(
-    root: Path, files: Sequence[LoadedFile], *, explicit: str | None = None, mapping: Mapping[str, str] | None = None
+    root: Path,
+    files: Sequence[LoadedFile],
+    *,
+    explicit: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    everything: Callable[[], Sequence[str]] | None = None,
 ) -> AgentChoices:
     """Finds the agent of every file.
 
@@ -47,12 +54,26 @@ def choose_agents(
         explicit: `--agent`: a directory or a file in it, a dotted module, or `recorded:FILE`.
         mapping: `[agents]` of agent-eval.toml: patterns as in .gitignore, relative to the root, to agents. Later
             ones win.
+        everything: Gives the names of all eval files of the repository, where `files` are a part of them: a pattern
+            that matches none of this run may match others.
 
     Returns:
         The choices, and a problem for each group of files that has none or more than one.
     """
+    choices = _choose(root, files, explicit, mapping or {}, everything)
+    shared = _shared_set_ids(choices, files)
+    recorded = _check_recordings(root, choices, files)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *recorded))
+
+
+def _choose(
+    root: Path,
+    files: Sequence[LoadedFile],
+    explicit: str | None,
+    mapping: Mapping[str, str],
+    everything: Callable[[], Sequence[str]] | None,
+) -> AgentChoices:
     finder = Finder(root=root.resolve())
-    mapping = mapping or {}
     problems: list[Problem] = []
     if explicit is not None:
         path, problem = finder.named(explicit, "--agent", None)
@@ -60,7 +81,7 @@ def choose_agents(
             return AgentChoices(by_file={}, problems=(problem,) if problem else ())
         choice = AgentChoice(path=path, reason="--agent")
         return AgentChoices(by_file={file.path: choice for file in files})
-    mapped, wrong = _mapped(finder, mapping, files)
+    mapped, wrong = _mapped(finder, mapping, files, everything)
     problems += wrong
     chosen: dict[str, AgentChoice] = {}
     failures: dict[NoChoice, list[str]] = {}
@@ -75,18 +96,20 @@ def choose_agents(
 
 
 def _mapped(
-    finder: Finder, mapping: Mapping[str, str], files: Sequence[LoadedFile]
+    finder: Finder,
+    mapping: Mapping[str, str],
+    files: Sequence[LoadedFile],
+    everything: Callable[[], Sequence[str]] | None,
 ) -> tuple[dict[str, AgentChoice | None], list[Problem]]:
     """The choices that the mapping makes; None where the agent that it names does not exist."""
     if not mapping:
         return {}, []
-    from pathspec import PathSpec
-
     chosen: dict[str, AgentChoice | None] = {}
     problems: list[Problem] = []
+    others: Sequence[str] | None = () if everything is None else None
     for pattern, name in mapping.items():
         try:
-            spec = PathSpec.from_lines("gitignore", [pattern])
+            patterns = PathPatterns([pattern])
         except ValueError as error:
             problems.append(
                 Problem(
@@ -98,13 +121,17 @@ def _mapped(
                 )
             )
             continue
-        matched = [file.path for file in files if spec.match_file(file.path)]
+        matched = [file.path for file in files if patterns.match(file.path)]
         if not matched:
+            if others is None and everything is not None:
+                others = everything()
+            if any(patterns.match(name) for name in others or ()):
+                continue
             problems.append(
                 Problem(
                     severity=Severity.WARNING,
                     code="agent-mapping-unused",
-                    message=f'the pattern "{pattern}" in [agents] matches no eval file of this run',
+                    message=f'the pattern "{pattern}" in [agents] matches no eval file of the repository',
                     hint="Patterns work as in .gitignore and start at the repository's root, e.g. `evals/weather/**`.",
                     file=CONFIG_FILE,
                 )
@@ -115,6 +142,38 @@ def _mapped(
         choice = None if path is None else AgentChoice(path=path, reason=f'"{pattern}" in {CONFIG_FILE}')
         chosen |= dict.fromkeys(matched, choice)
     return chosen, problems
+
+
+def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+    """Warnings about eval sets of the same agent with the same id: `adk eval` would refuse them in one call."""
+    first: dict[tuple[str, str], str] = {}
+    problems = []
+    for file in files:
+        choice, set_id = choices.by_file.get(file.path), file.eval_set.eval_set_id
+        other = first.setdefault((choice.path, set_id), file.path) if choice is not None else file.path
+        if other != file.path:
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="duplicate-eval-set-id",
+                    message=f"The eval set id `{set_id}` is also used in `{other}`, for the same agent.",
+                    hint="`adk eval` refuses two such files in one call; give each an id of its own.",
+                    file=file.path,
+                )
+            )
+    return problems
+
+
+def _check_recordings(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+    answered: dict[str, list[LoadedFile]] = {}
+    for file in files:
+        if (choice := choices.by_file.get(file.path)) is not None and choice.recording is not None:
+            answered.setdefault(choice.recording, []).append(file)
+    return [
+        problem
+        for recording, its_files in answered.items()
+        for problem in check_recording(recording, root / recording, its_files)
+    ]
 
 
 def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
@@ -163,9 +222,11 @@ def _listed(names: Sequence[str]) -> str:
 def render_choices(choices: AgentChoices) -> str:
     """What `agent-eval agents` prints: each agent with its files and the reason, then the problems."""
     lines: list[str] = []
-    for agent in choices.agents:
+    by_agent: dict[str, list[tuple[str, str]]] = {}
+    for path, choice in choices.by_file.items():
+        by_agent.setdefault(choice.path, []).append((path, choice.reason))
+    for agent, files in by_agent.items():
         lines.append(plain(agent))
-        files = [(path, choice.reason) for path, choice in choices.by_file.items() if choice.path == agent]
         width = min(max(len(path) for path, _ in files), 72)
         lines += [f"  {plain(path):<{width}}  ({reason})" for path, reason in files]
     lines += [str(problem) for problem in choices.problems]

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from agent_eval.agents.adk import LOG_LIMIT, START_TIMEOUT, AdkAgent
 from agent_eval.agents.custom_metrics import MetricRunner
-from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
+from agent_eval.agents.environment import (
+    AgentInterpreter,
+    EnvironmentRequest,
+    discard_damaged,
+    ensure_environment,
+)
 from agent_eval.agents.host_process import HostSpec
 from agent_eval.agents.metric_hosts import MetricHosts
 from agent_eval.agents.protocol import AgentFailure, Capabilities, Session, SessionRequest
@@ -32,10 +37,15 @@ class ManagedAdkAgent:
     log_dir: Path
     log: Callable[[str], None]
     on_throttle: Callable[[], None]
+    on_answer: Callable[[], None] = lambda: None
+    interpreter: AgentInterpreter | None = None
+    """The one that `request.python` names, if it has been checked."""
+    working_directory: Path | None = None
+    """Where its processes start; None for the root."""
     setup: asyncio.Future[None] | None = None
     """What must have ended before, shared by all agents of a run."""
-    metric_timeout: float = 180.0
-    """Seconds that a call of a custom metric may take."""
+    turn_timeout: float = 180.0
+    """Seconds that a turn, or a call of a custom metric, may take."""
     _agent: AdkAgent | None = None
     _metrics: MetricHosts | None = None
     _interpreter: asyncio.Future[AgentInterpreter] | None = None
@@ -57,22 +67,34 @@ class ManagedAdkAgent:
         Raises:
             AgentFailure: One of them failed.
         """
-        if self._agent is not None:
+        if self._agent is None:
+            self._agent = self._agent_in(await self._get_interpreter())
+        try:
             await self._agent.start()
-            return
-        interpreter = await self._get_interpreter()
+        except AgentFailure:
+            interpreter = await self._get_interpreter()
+            if not await discard_damaged(interpreter, self.log):
+                raise
+            await self._agent.close()
+            self._interpreter = None
+            self._agent = self._agent_in(await self._get_interpreter())
+            await self._agent.start()
+
+    def _agent_in(self, interpreter: AgentInterpreter) -> AdkAgent:
         self._origin = {**interpreter.versions, "environment": interpreter.origin}
-        self._agent = AdkAgent(
+        return AdkAgent(
             python=interpreter.python,
             agent_path=self.agent_path,
             root=self.request.root,
+            working_directory=self.working_directory,
             sandbox=interpreter.activate(self.sandbox),
             masker=self.masker,
             workers=self.workers,
             log_dir=self._log_folder(),
             on_throttle=self.on_throttle,
+            on_answer=self.on_answer,
+            turn_timeout=self.turn_timeout,
         )
-        await self._agent.start()
 
     def _log_folder(self) -> Path:
         folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", self.agent_path.strip("/"))[-80:] or "agent")
@@ -91,6 +113,8 @@ class ManagedAdkAgent:
     async def _make_interpreter(self) -> AgentInterpreter:
         if self.setup is not None:
             await asyncio.shield(self.setup)
+        if self.interpreter is not None:
+            return self.interpreter
         return await ensure_environment(
             self.request, sandbox=self.sandbox, masker=self.masker, cache_dir=self.cache_dir, log=self.log
         )
@@ -99,7 +123,7 @@ class ManagedAdkAgent:
     def metrics(self) -> MetricRunner:
         """Runs custom metrics in the agent's environment, in processes of their own."""
         if self._metrics is None:
-            self._metrics = MetricHosts(self._metrics_spec, name="metrics", timeout=self.metric_timeout)
+            self._metrics = MetricHosts(self._metrics_spec, name="metrics", timeout=self.turn_timeout)
         return self._metrics
 
     async def _metrics_spec(self) -> HostSpec:
@@ -108,13 +132,13 @@ class ManagedAdkAgent:
             python=interpreter.python,
             agent_path=self.agent_path,
             root=self.request.root,
+            working_directory=self.working_directory,
             sandbox=interpreter.activate(self.sandbox),
             masker=self.masker,
             log_dir=self._log_folder(),
             log_limit=LOG_LIMIT,
             start_timeout=START_TIMEOUT,
             retry={},
-            on_throttle=lambda: None,
             role="metrics",
         )
 

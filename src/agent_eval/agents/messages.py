@@ -5,7 +5,7 @@ Unknown keys are left out: a newer host may tell more.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat
 
@@ -39,6 +39,54 @@ class Loaded(_Message):
     """How long the import of `adk` and of the `agent` took."""
 
 
+class Attempt(_Message):
+    """A failed attempt of a model call."""
+
+    status: int | None = None
+    """Of HTTP; None if no answer came."""
+    cause: str = ""
+    """In a few words that are the same each time: `connection refused`."""
+
+
+class ModelCallFacts(_Message):
+    """A call of the agent's model that has no answer."""
+
+    model: str = ""
+    address: str = ""
+    """Scheme, host and port; empty where the host does not see attempts (other clients than google-genai)."""
+    remote: bool = False
+    """Whether code that is not the agent's own asks it over the network."""
+    seconds: NonNegativeFloat = 0.0
+    """Since its first attempt began."""
+    silent: NonNegativeFloat = 0.0
+    """Seconds that the attempt under way has waited for an answer."""
+    attempts: list[Attempt] = Field(default_factory=list)
+    """The failed ones, oldest first."""
+
+
+class ModelNews(_Message):
+    """Params of `model`: an attempt began, ended, or still waits."""
+
+    turn: int
+    call: int
+    model: str = ""
+    address: str = ""
+    what: Literal["asked", "answered", "failed", "silent"]
+    status: int | None = None
+    cause: str = ""
+    seconds: NonNegativeFloat = 0.0
+    """Of silence."""
+
+
+class Pause(_Message):
+    """Params of `pause`: a model call waits for `resume` before its next attempt."""
+
+    turn: int
+    call: int
+    seconds: NonNegativeFloat
+    """How long it should wait at least."""
+
+
 class ErrorData(_Message):
     """Data of an error answer: what was raised."""
 
@@ -52,20 +100,32 @@ class ErrorData(_Message):
     """HTTP status of the failed model call."""
     exit: int | None = None
     """Code of a `sys.exit()`."""
+    call: ModelCallFacts | None = None
+    """The model call that it came out of, where known."""
 
 
-class Waiting(_Message):
-    """Params of `waiting`: what a turn waited for when it was cancelled."""
+class Waiting(ModelCallFacts):
+    """Params of `waiting`: what a turn waited for when it was cancelled; of a model also the facts of its call."""
 
     turn: int
     where: str = ""
     """The stack there."""
+    at: str = ""
+    """The agent's own innermost line in it: `agent.py:41: await look_up(room)`."""
     kind: str = Field("", alias="for")
     """`model` or `tool`."""
     name: str = ""
-    seconds: NonNegativeFloat = 0.0
-    attempts: list[int] = Field(default_factory=list)
-    """HTTP statuses of the failed attempts of the model call that is under way."""
+    calls: int = 0
+    """Model calls of this turn that had ended."""
+    stalled: NonNegativeFloat = 0.0
+    """Seconds of the turn in which the host's event loop stood still, blocked by this turn or by another."""
+
+
+class Stack(_Message):
+    """Result of `stack`: where the main thread is."""
+
+    where: str = ""
+    at: str = ""
 
 
 class Started(_Message):

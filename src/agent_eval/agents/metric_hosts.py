@@ -170,7 +170,7 @@ class MetricHosts:
         try:
             return call.answer.result()
         except RemoteError as error:
-            raise blame.failed_metric(function, error, host.log.tail() or None) from None
+            raise blame.failed_metric(function, error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
             if self._may_be_innocent(host, call):
                 raise _Lost(started=call.started.is_set()) from None
@@ -209,7 +209,7 @@ class MetricHosts:
         stack = call.waiting.where if call.waiting is not None else None
         innocent = not ended and self._may_be_innocent(host, call)
         if not ended:
-            stack = await host.end_hung(ask=not stack) or stack
+            stack = (await host.end_hung(ask=not stack)).where or stack
         if innocent:
             return _Lost(started=call.started.is_set())
         killed = "" if ended else ", could not be stopped, and its process was killed"

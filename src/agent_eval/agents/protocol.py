@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class Capabilities:
 class SessionRequest:
     """A session to open: one run of one case."""
 
+    case_id: str = ""
+    """File and eval id, which identify a case; empty where there is no file."""
     eval_set_id: str
     eval_id: str
     run: int
@@ -35,6 +38,11 @@ class SessionRequest:
     user_id: str
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+    """What the run holds of the gate's concurrency. A driver may lend it while the agent only waits to ask its model
+    again."""
+    turn_limit: float | None = None
+    """Seconds that a whole turn may take; a turn that begins late in its case is given less."""
     isolated: bool = False
     """Give this session a process of its own: it was in flight when another one died."""
 

@@ -1,33 +1,36 @@
 """The driver that answers from a recording: no process, no model, no waiting.
 
 A recording is an eval set whose conversations hold what an agent did (matched by eval id and turn), or the
-recordings.jsonl.gz of an earlier run of ours (matched by eval set, eval id, run and turn).
+recordings.jsonl.gz of an earlier run of ours (matched by case id, run and turn; where the eval file has been moved
+since, by eval set, eval id, run and turn).
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from json.decoder import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from agent_eval.agents.protocol import AgentFailure, Capabilities, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, text_of
+from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
+from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
 from agent_eval.results.recording import Recording, RunError
 
 if TYPE_CHECKING:
     from agent_eval.core.invocation import Invocation
+    from agent_eval.evalset.suite import LoadedFile
 
 RECORDINGS = "recordings.jsonl.gz"
 """Its name in an output directory."""
 _WHITE = " \t\n\r"
 
 _Key = tuple[str | None, str, int | None]
-"""Eval set, eval id, run; an eval set is one recording for all sets and runs."""
+"""Eval set, eval id, run; an eval set is one recording for all sets and runs. A case id and a run have no eval set."""
 
 
 class RecordedAgent:
@@ -63,22 +66,17 @@ class RecordedAgent:
         """
         if self._spool is not None:
             return
-        path = self._source / RECORDINGS if self._source.is_dir() else self._source
-        self._eval_set = not path.name.endswith((".jsonl", ".jsonl.gz"))
+        path = _file(self._source)
+        self._eval_set = not _holds_runs(path)
         self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
         try:
-            for key, data in _cases(path) if self._eval_set else _lines(path):
-                self._index[key] = (self._spool.tell(), len(data))
+            for keys, data in _entries(path):
+                self._index |= dict.fromkeys(keys, (self._spool.tell(), len(data)))
                 self._spool.write(data)
-        except FileNotFoundError as error:
+        except UnusableRecording as error:
+            await self.close()
             raise AgentFailure(
-                f"The recording {path} does not exist",
-                kind=FailureKind.IMPORT,
-                hint="`recorded:FILE` takes an eval set, or the output directory of an earlier run.",
-            ) from error
-        except (OSError, EOFError, ValueError) as error:
-            raise AgentFailure(
-                f"The recording {path} can't be read: {first_line(str(error), 500)}", kind=FailureKind.IMPORT
+                f"The recording {path} can't be used: {error}", kind=FailureKind.IMPORT, hint=error.hint
             ) from error
 
     async def open(self, request: SessionRequest) -> Session:
@@ -88,11 +86,11 @@ class RecordedAgent:
             AgentFailure: There is none.
         """
         wanted = f"case `{request.eval_id}`"
-        key: _Key = (None, request.eval_id, None)
+        keys: list[_Key] = [(None, request.eval_id, None)]
         if not self._eval_set:
             wanted += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
-            key = (request.eval_set_id, request.eval_id, request.run)
-        found = self._index.get(key)
+            keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
+        found = next((self._index[key] for key in keys if key in self._index), None)
         if found is None:
             raise AgentFailure(
                 f"The recording {self._source} has no {wanted}",
@@ -178,29 +176,74 @@ def _failure(error: RunError) -> AgentFailure:
     )
 
 
-def _lines(path: Path) -> Iterator[tuple[_Key, bytes]]:
-    """The runs of a recordings file. A run that stands there twice was repeated: the later line counts."""
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            facts = json.loads(line)
-            try:
-                yield (facts["eval_set_id"], facts["eval_id"], facts["run"]), line
-            except (KeyError, TypeError) as error:
-                raise ValueError(f"line {number} is no recording of a run") from error
+class UnusableRecording(Exception):
+    """A file that is no recording, or can't be read; the message is a clause without a full stop."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        """`hint` says what the file is instead, or what to do."""
+        super().__init__(message)
+        self.hint = hint
 
 
-def _cases(path: Path) -> Iterator[tuple[_Key, bytes]]:
-    """The cases of an eval set, each as the JSON that stands in the file."""
-    text = path.read_bytes().decode("utf-8-sig", "surrogatepass")
+_HINT = "`recorded:FILE` takes an eval set, or the output directory of an earlier run."
+
+
+def _file(source: Path) -> Path:
+    return source / RECORDINGS if source.is_dir() else source
+
+
+def _holds_runs(path: Path) -> bool:
+    """Whether a file is called like recordings of ours; others are eval sets."""
+    return path.name.endswith((".jsonl", ".jsonl.gz"))
+
+
+def _entries(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
+    """What a recording holds: runs, or the cases of an eval set.
+
+    Raises:
+        UnusableRecording: It holds nothing, something else, or can't be read.
+    """
+    empty = True
     try:
-        yield from _case_texts(text)
-    except (JSONDecodeError, IndexError, KeyError, TypeError):
-        yield from _converted(path)
+        for entry in _lines(path) if _holds_runs(path) else _cases(path):
+            empty = False
+            yield entry
+    except OSError as error:
+        raise UnusableRecording(first_line(error.strerror or str(error), 500).rstrip("."), _HINT) from error
+    except ValueError as error:
+        raise UnusableRecording(first_line(str(error), 500).rstrip("."), _HINT) from error
+    if empty:
+        raise UnusableRecording("it holds no run" if _holds_runs(path) else "it has no cases", "Record it again.")
 
 
-def _case_texts(text: str) -> Iterator[tuple[_Key, bytes]]:
+def _lines(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
+    """The runs of a recordings file. A run that stands there twice was repeated: the later line counts."""
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            facts = json.loads(line)
+            set_id, eval_id, run, case_id = facts["eval_set_id"], facts["eval_id"], facts["run"], facts.get("case_id")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            set_id = None
+        if not (isinstance(set_id, str) and isinstance(eval_id, str) and isinstance(run, int)):
+            raise ValueError(f"line {number} is no recording of a run")
+        keys: list[_Key] = [(set_id, eval_id, run)]
+        if isinstance(case_id, str):
+            keys.append((None, case_id, run))
+        yield keys, line
+
+
+def _cases(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
+    """The cases of an eval set, each as the JSON that stands in the file."""
+    data = read_regular(path, MAX_RESULTS)
+    try:
+        yield from _case_texts(data.decode("utf-8-sig", "surrogatepass"))
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
+        yield from _converted(data, path.name)
+
+
+def _case_texts(text: str) -> Iterator[tuple[list[_Key], bytes]]:
     """Walks through the JSON of an eval set without building more than one case at a time."""
     decoder = JSONDecoder()
     position = _expect(text, 0, "{")
@@ -213,7 +256,10 @@ def _case_texts(text: str) -> Iterator[tuple[_Key, bytes]]:
             position = _skip(text, _expect(text, position, "["))
             while text[position] != "]":
                 case, end = decoder.raw_decode(text, position)
-                yield (None, case["eval_id"], None), text[position:end].encode("utf-8", "surrogatepass")
+                eval_id = case["eval_id"]
+                if not isinstance(eval_id, str):
+                    raise TypeError("eval_id")
+                yield [(None, eval_id, None)], text[position:end].encode("utf-8", "surrogatepass")
                 position = _skip(text, end)
                 if text[position] == ",":
                     position = _skip(text, position + 1)
@@ -242,16 +288,73 @@ def _expect(text: str, position: int, char: str) -> int:
     return position + 1
 
 
-def _converted(path: Path) -> Iterator[tuple[_Key, bytes]]:
+def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
     """The cases of a file in one of ADK's older forms; and the place to say precisely what is wrong with a file."""
-    from agent_eval.evalset.loading import load_suite
+    from agent_eval.evalset.eval_files import read_eval_file
+    from agent_eval.evalset.reading import parse_document
 
-    suite = load_suite(path.parent, [path.name])
-    if suite.errors:
-        raise ValueError(str(suite.errors[0]))
-    for file in suite.files:
+    document, problems = parse_document(data, name)
+    file = None
+    if document is not None:
+        file, problems = read_eval_file(document, session=None)
+    wrong = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if wrong is not None:
+        where = f" (line {wrong.line})" if wrong.line is not None else ""
+        raise UnusableRecording(f"{wrong.message.rstrip('.')}{where}", wrong.hint)
+    assert file is not None
+    for case in file.cases.values():
+        yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
+
+
+def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:
+    """Reads a recording before anything runs, and finds the cases that it can't be matched with.
+
+    Args:
+        recording: The agent, as the user named it.
+        source: An eval set, a recordings file, or a directory that holds one.
+        files: The eval files that it answers for.
+
+    Returns:
+        An error if it can't be used; else one for each case that isn't in the recordings file by its own id, and that
+        by its eval set and eval id could be several cases.
+    """
+    path = _file(source)
+    recorded: dict[tuple[str, str], set[str]] = {}
+    try:
+        for [(set_id, eval_id, _), *own], _ in _entries(path):
+            recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
+    except UnusableRecording as error:
+        message = f"The recording {recording} can't be used: {error}."
+        return [Problem(severity=Severity.ERROR, code="recording-unusable", message=message, hint=error.hint)]
+    if not _holds_runs(path):
+        return []  # An eval set answers every case of the same eval id.
+    wanted: dict[tuple[str, str], dict[str, LoadedFile]] = {}
+    for file in files:
         for selected in file.cases:
-            yield (None, selected.case.eval_id, None), selected.case.model_dump_json(exclude_unset=True).encode()
+            key = (file.eval_set.eval_set_id, selected.case.eval_id)
+            wanted.setdefault(key, {})[f"{file.path}:{selected.case.eval_id}"] = file
+    problems = []
+    for key, cases in wanted.items():
+        there = recorded.get(key)
+        # One case here and one there: the file was moved.
+        if there is not None and not (len(cases) == 1 and len(there) <= 1):
+            claims = sorted(there | cases.keys())
+            problems += [
+                _ambiguous(recording, file, key, claims) for case_id, file in cases.items() if case_id not in there
+            ]
+    return problems
+
+
+def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], claims: Sequence[str]) -> Problem:
+    set_id, eval_id = key
+    return Problem(
+        severity=Severity.ERROR,
+        code="recording-ambiguous",
+        message=f"The recording {recording} can't be matched with the case `{eval_id}` of eval set `{set_id}`: it "
+        f"could belong to {' or '.join(claims[:5])}.",
+        hint="Record it again, or give each eval set an id of its own.",
+        file=file.path,
+    )
 
 
 def _turns(data: bytes) -> list[Invocation]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from agent_eval.agents.seal_registry import Seal, Seals
 from agent_eval.agents.spawn import Account
 from agent_eval.core.problem import Problem, Severity
 
@@ -31,16 +31,6 @@ _SOCKETS = (
     "/run/podman/podman.sock",
 )
 _ALL, _WRITE = 0o077, 0o022
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seal:
-    """What to take away from whom."""
-
-    path: Path
-    """A directory or a regular file."""
-    remove: int
-    """Permission bits of group and others."""
 
 
 def seal_targets(
@@ -105,29 +95,30 @@ def _between(root: Path, inner: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def sealed(seals: Sequence[Seal]) -> Iterator[None]:
-    """Takes the permissions away and gives exactly the former ones back at the end, whatever happens inside.
+def sealed(seals: Sequence[Seal], gate: int, end_agent: Callable[[], None]) -> Iterator[None]:
+    """Takes the permissions away, and gives exactly the former ones back when the agent has ended and no other gate
+    needs them closed.
 
-    Not as root: does nothing. A path that vanished meanwhile is passed over.
+    Args:
+        seals: What to close. A path that vanished meanwhile is passed over.
+        gate: The uid of the agent, whose lock we hold.
+        end_agent: Ends the agent's processes. If it raises `AgentNotEnded`, everything stays closed.
+
+    Raises:
+        AgentNotEnded: As above.
+        OSError: They can't be closed; then none is.
     """
-    if os.geteuid() != 0:
-        yield
-        return
-    opened: list[tuple[int, int]] = []
+    closed = Seals(gate)
     try:
-        for seal in seals:
-            with contextlib.suppress(FileNotFoundError):
-                # The descriptor stays with the directory, even if somebody renames it.
-                descriptor = os.open(seal.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-                mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-                opened.append((descriptor, mode))
-                os.fchmod(descriptor, mode & ~seal.remove)
+        closed.close(seals)
         yield
     finally:
-        for descriptor, mode in reversed(opened):
-            with contextlib.suppress(OSError):
-                os.fchmod(descriptor, mode)
-            os.close(descriptor)
+        try:
+            end_agent()
+        except BaseException:
+            closed.forget()
+            raise
+        closed.open_again()
 
 
 def blocked_at(path: Path, account: Account | None, *, need: int = os.R_OK) -> Path | None:

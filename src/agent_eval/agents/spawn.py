@@ -13,17 +13,19 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_eval.agents.uids import STATE_DIR, free_uids
+
 AGENT_USER = "agent"
 """The account that the image makes."""
-STATE_DIR = Path("/var/lib/agent-eval")
-"""Where a root process keeps the home of an account that has no passwd entry."""
-_FIRST_UID, _LAST_UID = 61_184, 65_519
-"""systemd hands out the range below and nobody the one above (systemd.io/UIDS-GIDS): these are free on any machine."""
 _REAP_SECONDS = 5.0
+_MAX_PROCESSES = 4096
+_OWN_PROCESSES = 64
+"""Process ids that stay for the gate, git and the installer."""
+_MIN_PROCESSES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class Sandbox:
     """The complete environment of the child (`forwarding.child_environment`); nothing else is inherited."""
     user: Account | None = None
     """Whom to run as; None runs as ourselves. Another user needs root."""
+    withheld: frozenset[str] = frozenset()
+    """Names of variables that are set for us and not in `environment`; errors that come of it name them."""
 
     async def start(
         self,
@@ -76,7 +80,7 @@ class Sandbox:
             raise FileNotFoundError(2, "No such program", argv[0])
         user = None if privileged else self.user
         return await asyncio.create_subprocess_exec(
-            *([] if privileged else _no_new_privileges()),
+            *([] if privileged else _confinement(user)),
             program,
             *argv[1:],
             cwd=cwd,
@@ -93,14 +97,51 @@ class Sandbox:
         )
 
 
-def _no_new_privileges() -> list[str]:
-    """The prefix that keeps setuid programs (sudo, su) from working; none where there is no setpriv (macOS).
+def _confinement(user: Account | None) -> list[str]:
+    """The prefix that keeps setuid programs (sudo, su) from working, ends the process when the thread ends that started
+    it (so when we die), and limits how many processes another user may have. There is none where the programs for it
+    are missing (macOS).
 
-    setpriv replaces itself by the program, so the process id stays. Python could do it only in a `preexec_fn`, which
+    Each program replaces itself by the next, so the process id stays. Python could do it only in a `preexec_fn`, which
     isn't safe beside threads.
     """
-    setpriv = shutil.which("setpriv", path="/usr/bin:/bin:/usr/sbin:/sbin")
-    return [] if setpriv is None else [setpriv, "--no-new-privs", "--"]
+    setpriv, prlimit = (shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") for name in ("setpriv", "prlimit"))
+    prefix = []
+    if setpriv is not None:
+        # BusyBox's knows the first of these only.
+        dies_with_us = [] if Path(setpriv).resolve().name == "busybox" else ["--pdeathsig", "KILL"]
+        prefix += [setpriv, "--no-new-privs", *dies_with_us, "--"]
+    if prlimit is not None and user is not None:  # Our own user may have any number of processes besides.
+        prefix += [prlimit, f"--nproc={max_processes()}", "--"]
+    return prefix
+
+
+def max_processes() -> int:
+    """How many processes and threads an agent's user may have: more than agents need, and so few that the gate can
+    still start processes of its own, where a container limits them.
+    """
+    import resource  # not on Windows, where other commands need this module
+
+    limits = [_MAX_PROCESSES]
+    for folder in _pids_cgroups():
+        with contextlib.suppress(OSError, ValueError):  # "max", or no such group: no limit
+            # Half: the base's agent may run at the same time.
+            limits.append((int((folder / "pids.max").read_text("ascii")) - _OWN_PROCESSES) // 2)
+    allowed = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    wanted = max(min(limits), _MIN_PROCESSES)
+    return wanted if allowed == resource.RLIM_INFINITY else min(wanted, allowed)  # which only root can raise
+
+
+def _pids_cgroups() -> list[Path]:
+    """The directories that may hold our limit of process ids, of both versions of control groups (cgroups(7))."""
+    top = Path("/sys/fs/cgroup")
+    found = [top, top / "pids"]  # in a container, often the only ones that can be seen
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text("utf-8", "replace").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in {"", "pids"}:
+                found.append((top / controllers if controllers else top) / path.lstrip("/"))
+    return found
 
 
 async def kill_group(process: asyncio.subprocess.Process) -> None:
@@ -133,7 +174,7 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
     Args:
         name: The account to take if the machine has it; the image makes `agent`. Otherwise a free uid is taken.
         state_dir: Holds the home of an account that the machine doesn't have.
-        uid: The uid to take then; None for the first of `free_uids`.
+        uid: The uid to take, whether or not it is that account's; None for the account's, or the first that is free.
 
     Raises:
         OSError: The home can't be made.
@@ -143,13 +184,13 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
         return None
     import pwd
 
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
+    known = known_uid(name)
+    if known is None or uid not in {None, known}:
         uid = next(free_uids()) if uid is None else uid
         account = Account(name=name, uid=uid, gid=uid, home=state_dir / f"home-{uid}")
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
     else:
+        entry = pwd.getpwnam(name)
         account = Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid, home=Path(entry.pw_dir))
     if account.uid == 0:
         raise PermissionError(f"the account `{name}` is root; name another one")
@@ -158,23 +199,14 @@ def agent_account(name: str = AGENT_USER, *, state_dir: Path = STATE_DIR, uid: i
     return account
 
 
-def has_account(name: str = AGENT_USER) -> bool:
-    """Whether the machine has the account, as our image does."""
+def known_uid(name: str = AGENT_USER) -> int | None:
+    """The uid of an account, if the machine has it, as our image does."""
     import pwd
 
     try:
-        pwd.getpwnam(name)
+        return pwd.getpwnam(name).pw_uid
     except KeyError:
-        return False
-    return True
-
-
-def free_uids() -> Iterator[int]:
-    """Numbers that no account of the machine has, always in the same order."""
-    import pwd
-
-    taken = {entry.pw_uid for entry in pwd.getpwall()}
-    return (uid for uid in range(_LAST_UID, _FIRST_UID, -1) if uid not in taken)
+        return None
 
 
 def _own_directory(path: Path, account: Account) -> None:
@@ -190,28 +222,3 @@ def _own_directory(path: Path, account: Account) -> None:
         os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
-
-
-def processes_of(account: Account) -> Iterator[int]:
-    """The ids of the account's running processes, from /proc; none where there is no /proc."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if entry.stat().st_uid == account.uid:
-                yield int(entry.name)
-
-
-def end_account(account: Account) -> int:
-    """Kills every process of the account, also those that left their group, and tells how many there were.
-
-    For the end of a run. The account must be ours alone, which `agent_account` sees to.
-    """
-    killed: set[int] = set()
-    for _ in range(10):  # a process may fork while we look
-        found = set(processes_of(account)) - killed
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if not found:
-            break
-        killed |= found
-    return len(killed)

@@ -99,6 +99,13 @@ async def fail(how: str) -> dict[str, Any]:
             return {**numbers, "lone": "\ud83d", "set": {1}, "bytes": b"\xff", "o": object}
         case ["pid"]:
             return {"pid": os.getpid()}
+        case ["forks", count]:
+            for _ in range(int(count)):
+                if os.fork() == 0:
+                    os.setsid()
+                    time.sleep(300)
+        case ["setsid"]:
+            return {"pid": subprocess.Popen(["sleep", "300"], start_new_session=True).pid}
         case ["stray"]:
             return {"pid": subprocess.Popen(["sleep", "300"]).pid}
         case _:
