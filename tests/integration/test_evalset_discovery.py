@@ -5,19 +5,30 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from agent_eval.core.problem import Severity
-from agent_eval.evalset.discovery import Discovery, discover
+from agent_eval.evalset.discovery import Discovery, discover, selectors_of
+from agent_eval.evalset.paths import absolute, name_of
+from agent_eval.evalset.selectors import covers, select
 
 
 def make(root: Path, files: Iterable[str], text: str = "{}") -> None:
     for name in files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always")
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    root.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True, env=environment)
 
 
 def names(found: Discovery) -> list[str]:
@@ -61,6 +72,7 @@ def test_missing_path_lists_its_neighbours(tmp_path: Path) -> None:
 
 
 def test_named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
+    git(tmp_path, "init")
     make(tmp_path, ["a/cases.json", "b.test.json"])
     make(tmp_path, [".gitignore"], "*.json\n")
     assert names(discover(tmp_path, ["a/cases.json"], exclude=["a/"])) == ["a/cases.json"]
@@ -106,7 +118,6 @@ def test_links(tmp_path: Path) -> None:
     (root / "b.test.json").symlink_to(root / "z" / "x.test.json")
     (root / "far").symlink_to(tmp_path / "outside")
     (root / "w.test.json").symlink_to(tmp_path / "w.test.json")
-    (root / "dangling.test.json").symlink_to(root / "none")
     found = discover(root)
     assert names(found) == ["z/x.test.json"]
     assert [(problem.code, problem.file) for problem in found.problems] == [("link-outside-root", "w.test.json")]
@@ -115,6 +126,7 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_link_to_a_file_that_discovery_skips(tmp_path: Path) -> None:
+    git(tmp_path, "init")
     make(tmp_path, ["build/x.test.json"])
     make(tmp_path, [".gitignore"], "build/\n")
     (tmp_path / "x.test.json").symlink_to(tmp_path / "build" / "x.test.json")
@@ -134,18 +146,247 @@ def test_unreadable_directory_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
-    make(tmp_path, ["build/a/x.test.json", "build/b/y.test.json"])
-    make(tmp_path, [".gitignore"], "build/\n")
-    make(tmp_path, ["build/.gitignore"], "b/\n")
-    assert names(discover(tmp_path, ["build"])) == ["build/a/x.test.json"]
+    git(tmp_path, "init")
+    make(tmp_path, [":[b]*/a/x.test.json", ":[b]*/b/y.test.json", ":[b]*/venv/z.test.json"])
+    make(tmp_path, [".gitignore"], "*\n")
+    make(tmp_path, [":[b]*/.gitignore"], "b/\n")
+    found = discover(tmp_path, [":[b]*"])
+    assert (names(found), found.problems) == ([":[b]*/a/x.test.json", ":[b]*/b/y.test.json"], [])
+    assert codes(discover(tmp_path)) == ["no-eval-files"]
 
 
 def test_rules_of_the_repository_hold_below_it(tmp_path: Path) -> None:
     make(tmp_path, ["repo/sub/a/x.test.json", "repo/sub/b/y.test.json", "repo/sub/c/z.test.json"])
     make(tmp_path, ["repo/.gitignore"], "/sub/a/\nc\n")
+    git(tmp_path / "repo", "init")
     make(tmp_path, ["repo/.git/info/exclude"], "b\n")
     make(tmp_path, ["repo/sub/.gitignore"], "!b\n")
     assert names(discover(tmp_path / "repo" / "sub")) == ["b/y.test.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("data/b.test.json", (".gitignore", "data/\n")),
+        ("evals/b.test.json", ("evals/.gitignore", "*\n")),
+        ("evals/b.test.json", ("evals/pyvenv.cfg", "")),
+        ("node_modules/evals/b.test.json", ("node_modules/package.json", "{}")),
+        ("venv/b.test.json", ("venv/pyvenv.cfg", "")),
+        ("out/b.test.json", ("out/results.json", "{}")),
+    ],
+)
+def test_discover__tracked_file_is_never_ignored(tmp_path: Path, name: str, reason: tuple[str, str]) -> None:
+    git(tmp_path, "init")
+    make(tmp_path, [reason[0]], reason[1])
+    make(tmp_path, [name, "ok.test.json"])
+    git(tmp_path, "add", "--force", ".")
+    untracked = str(Path(name).with_name("untracked.test.json"))
+    make(tmp_path, [untracked])
+    skip = [tmp_path / "out"]
+    found = discover(tmp_path, skip=skip)
+    assert (names(found), found.problems) == (sorted([name, "ok.test.json"]), [])
+    assert names(discover(tmp_path, exclude=[name], skip=skip)) == ["ok.test.json"]
+    assert name in names(discover(tmp_path, [str(Path(name).parent)], skip=skip))
+
+
+def test_discover__deleted_tracked_file_is_not_listed(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    make(tmp_path, ["a.test.json", "b.test.json"])
+    git(tmp_path, "add", ".")
+    (tmp_path / "b.test.json").unlink()
+    found = discover(tmp_path)
+    assert (names(found), found.problems) == (["a.test.json"], [])
+
+
+def upstream(tmp_path: Path) -> Path:
+    """A repository with a tracked, ignored eval file."""
+    root = tmp_path / "upstream"
+    git(root, "init", "--initial-branch=main")
+    make(root, ["s.test.json", "data/t.test.json"])
+    make(root, [".gitignore"], "data/\n")
+    git(root, "add", "--force", ".")
+    git(root, "commit", "-m", "x")
+    return root
+
+
+def test_discover__submodule_and_clone_inside_the_repository(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", upstream(tmp_path)
+    git(root, "init")
+    git(root, "submodule", "add", str(other), "evals")
+    git(root, "clone", str(other), "clone")
+    make(root, ["evals/data/untracked.test.json"])
+    expected = ["clone/data/t.test.json", "clone/s.test.json", "evals/data/t.test.json", "evals/s.test.json"]
+    assert names(discover(root)) == expected
+    assert names(discover(root, ["evals"])) == expected[2:]
+
+
+def test_discover__submodule_that_is_not_checked_out(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", upstream(tmp_path)
+    git(root, "init")
+    git(root, "submodule", "add", str(other), "evals")
+    git(root, "submodule", "add", str(other), "third_party/x")
+    make(root, ["a.test.json"])
+    git(root, "add", ".")
+    git(root, "commit", "-m", "x")
+    git(tmp_path, "clone", str(root), "shallow")
+    found = discover(tmp_path / "shallow")
+    assert [(problem.severity, problem.code, problem.file) for problem in found.problems] == [
+        (Severity.ERROR, "not-checked-out", "evals"),
+        (Severity.NOTICE, "not-checked-out", None),
+    ]
+    assert "third_party/x" in found.problems[1].message
+    assert names(discover(tmp_path / "shallow", exclude=["evals/"])) == ["a.test.json"]
+
+
+def test_discover__linked_worktree(tmp_path: Path) -> None:
+    other = upstream(tmp_path)
+    git(other, "worktree", "add", "--detach", str(tmp_path / "tree"))
+    found = discover(tmp_path / "tree")
+    assert (names(found), found.problems) == (["data/t.test.json", "s.test.json"], [])
+
+
+def test_discover__sparse_checkout(tmp_path: Path) -> None:
+    other = upstream(tmp_path)
+    git(other, "sparse-checkout", "set", "--no-cone", "/data/")
+    found = discover(other)
+    assert names(found) == ["data/t.test.json"]
+    assert [(problem.severity, problem.message) for problem in found.problems] == [
+        (Severity.NOTICE, "1 eval file not checked out: s.test.json.")
+    ]
+
+
+def test_discover__sparse_checkout_without_the_config_is_an_error(tmp_path: Path) -> None:
+    other = upstream(tmp_path)
+    make(other, ["test_config.json"])
+    git(other, "add", ".")
+    git(other, "commit", "-m", "x")
+    git(other, "sparse-checkout", "set", "--no-cone", "/*", "!/test_config.json")
+    [problem] = discover(other).problems
+    assert (problem.severity, problem.code, problem.file) == (Severity.ERROR, "not-checked-out", "test_config.json")
+
+
+def test_discover__configuration_of_the_repository_starts_no_program(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    make(tmp_path, ["a.test.json", "data/b.test.json"])
+    make(tmp_path, [".gitignore"], "data/\n")
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/it-ran\n")
+    program.chmod(0o755)
+    for hook in ("post-index-change", "fsmonitor-watchman"):
+        (tmp_path / ".git" / "hooks").mkdir(exist_ok=True)
+        (tmp_path / ".git" / "hooks" / hook).symlink_to(program)
+    for key in ("core.fsmonitor", "core.pager", "alias.ls-files", "core.askPass", "filter.x.clean"):
+        git(tmp_path, "config", key, str(program))
+    make(tmp_path, [".gitattributes"], "* filter=x\n")
+    (tmp_path / "it-ran").unlink(missing_ok=True)
+    found = discover(tmp_path)
+    assert (names(found), found.problems) == (["a.test.json"], [])
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_discover__directory_that_looks_like_a_bare_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    git(tmp_path, "init", "--bare", "evals")
+    make(tmp_path, ["evals/a.test.json", "evals/data/b.test.json"])
+    git(tmp_path, "add", "evals/a.test.json")
+    for target in ([], ["evals"]):
+        found = discover(tmp_path, target)
+        assert (names(found), found.problems) == (["evals/a.test.json", "evals/data/b.test.json"], [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
+@pytest.mark.parametrize("reachable", [True, False])
+def test_discover__checkout_of_another_user(reachable: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755 if reachable else 0o700)
+        root = upstream(Path(name))
+        for path in (root, *root.rglob("*")):
+            os.chown(path, 4711, 4711)
+        found = discover(root)
+    assert (names(found), found.problems) == (["data/t.test.json", "s.test.json"], [])
+
+
+def test_discover__broken_repository_is_walked_with_a_warning(tmp_path: Path) -> None:
+    make(tmp_path, ["a.test.json", "data/b.test.json", ".git/HEAD"], "nonsense")
+    make(tmp_path, [".gitignore"], "data/\n")
+    found = discover(tmp_path)
+    assert names(found) == ["a.test.json", "data/b.test.json"]
+    [problem] = found.problems
+    assert (problem.severity, problem.code) == (Severity.WARNING, "git-failed")
+    assert "not a git repository" in problem.message
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_discover__dangling_link_is_an_error_where_it_may_hold_evals(tmp_path: Path, in_git: bool) -> None:
+    if in_git:
+        git(tmp_path, "init")
+    make(tmp_path, ["ok.test.json", "evals/ok.test.json"])
+    links = {"home.test.json": "none", "evals/shared": "../../elsewhere", "loop.test.json": "loop.test.json"}
+    links |= {"docs": "build/docs", "a": "b", "b": "a", ".#ok.test.json": "user@host.1"}
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    if in_git:
+        git(tmp_path, "add", ".")
+    found = discover(tmp_path)
+    assert names(found) == ["evals/ok.test.json", "ok.test.json"]
+    errors = {problem.file: problem.message for problem in found.problems if problem.severity is Severity.ERROR}
+    expected = {
+        "home.test.json": "The symbolic link leads to none, which does not exist.",
+        "loop.test.json": "The symbolic link leads to itself.",
+    }
+    if in_git:  # Elsewhere nothing says whether a link belongs to the repository.
+        expected["evals/shared"] = "The symbolic link leads to ../../elsewhere, which does not exist."
+    assert errors == expected
+    notices = [problem.message for problem in found.problems if problem.severity is Severity.NOTICE]
+    assert notices == (["3 symbolic links lead nowhere: a, b, docs."] if in_git else [])
+    assert codes(discover(tmp_path, exclude=["evals/shared", "l*", "h*"])) == ["dangling-link"] * in_git
+
+
+def test_discover__named_dangling_link_is_an_error(tmp_path: Path) -> None:
+    make(tmp_path, ["ok.test.json"])
+    (tmp_path / "evals").symlink_to("../none")
+    found = discover(tmp_path, ["evals", "ok.test.json"])
+    assert [(problem.severity, problem.code, problem.file) for problem in found.problems] == [
+        (Severity.ERROR, "dangling-link", "evals")
+    ]
+
+
+def test_discover__patterns_in_linear_time(tmp_path: Path) -> None:
+    make(tmp_path, [f"{'a' * 100}/{'a' * 100}.test.json"])
+    begun = time.monotonic()
+    for pattern in ("*a" * 60 + "b", "**/*a" * 40 + "/b", "a*" * 1000 + "b", "[a-z]*" * 60 + "b/"):
+        assert len(names(discover(tmp_path, exclude=[pattern]))) == 1
+        assert codes(discover(tmp_path, include=[pattern])) == ["no-eval-files"]
+    assert time.monotonic() - begun < 20
+
+
+def test_discover__pattern_that_is_none(tmp_path: Path) -> None:
+    make(tmp_path, ["a.test.json"])
+    found = discover(tmp_path, include=["a\\"], exclude=["!"])
+    assert [problem.message for problem in found.problems if problem.code == "pattern-invalid"] == [
+        "`include` has a pattern that can't be read: `a\\` ends in a backslash, which has nothing to escape.",
+        "`exclude` has a pattern that can't be read: `!` names nothing; `**` is everything.",
+    ]
+
+
+FILES = [f"{folder}{name}" for folder in ("", "a/", "a/b/", "b/", "b/a/") for name in ("x.test.json", "y.test.json")]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_covers__says_what_discovery_finds(seed: int, tmp_path: Path) -> None:
+    make(tmp_path, FILES)
+    chance = random.Random(seed)
+    targets = [".", "a", "a/b/", "./b", "a/x.test.json", "x.test.json:c1", "b:c2", "*.test.json", "a/*:c*", "**/y.*"]
+    patterns = ["a", "b/", "/a", "x.*", "!a", "a/**", "!/b/a/", "[x]*"]
+    named = chance.sample(targets, k=chance.randint(0, 3))
+    include, exclude = (chance.sample(patterns, k=chance.randint(0, 2)) for _ in range(2))
+    found = discover(tmp_path, named, include=include, exclude=exclude)
+    cases = [(name, eval_id) for name in FILES for eval_id in ("c1", "c2", "d")]
+    ids = {file.name: file.ids for file in found.files}
+    expected = [case for case in cases if case[0] in ids and (not ids[case[0]] or select([case[1]], ids[case[0]]))]
+    chosen = [(name_of(absolute(tmp_path / one.path), tmp_path), one.ids) for one in selectors_of(tmp_path, named)]
+    here = covers(chosen, include, exclude)
+    assert [case for case in cases if here(":".join(case))] == expected, (named, include, exclude)
 
 
 PATTERNS = (

@@ -569,6 +569,23 @@ BAD_CONFIGS = [
         says="Did you mean `match_type`",
         schema_agrees=False,
     ),
+    *(
+        Sample(
+            name=f"field of another tool: {field}",
+            value={"criteria": {metric: {"threshold": 1, field: value}}},
+            codes=("foreign-criterion-field",),
+            path=f"criteria.{metric}.{field}",
+            says=says,
+            schema_agrees=False,
+        )
+        for metric, field, value, says in (
+            ("tool_trajectory_avg_score", "strict_order", True, '"match_type": "IN_ORDER"'),
+            ("tool_trajectory_avg_score", "strictArgs", False, '"ignore_args": true'),
+            ("response_match_score", "algorithm", "levenshtein", "is ROUGE-1"),
+            ("response_match_score", "ignore_case", True, "always ignores case"),
+            ("response_match_score", "weight", 2, "its own threshold"),
+        )
+    ),
     Sample(
         name="field of another criterion",
         value={"criteria": {"response_match_score": {"threshold": 1, "match_type": "EXACT"}}},

@@ -240,7 +240,6 @@ def test_broken_config_is_reported_once_and_its_files_are_checked_all_the_same(t
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,}}')
     suite = load_suite(tmp_path)
     assert [(problem.file, problem.code) for problem in suite.problems] == [
-        ("b.test.json", "duplicate-eval-set-id"),
         ("b.test.json", "empty-conversation"),
         ("test_config.json", "json-trailing-comma"),
     ]

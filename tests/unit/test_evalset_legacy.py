@@ -153,6 +153,22 @@ def test_migrate_a_list_of_turns(tmp_path: Path) -> None:
     assert after.session_input == before.session_input
 
 
+def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.test.json", LEGACY_TURNS)
+    write(tmp_path / "agent_a" / "new.test.json", {"eval_set_id": "new", "eval_cases": []})
+    new = tmp_path / "agent_b" / "new.evalset.json"
+    new.parent.mkdir()
+    [problem] = migrate(old, new, root=tmp_path)
+    assert (problem.severity, problem.code) == (Severity.NOTICE, "eval-set-id-taken")
+    assert "`agent_a/new.test.json` has the id `new`" in problem.message
+    assert json.loads(new.read_text(encoding="utf-8"))["eval_set_id"] == "new_agent_b"
+    # Written once more it is no other file.
+    other = tmp_path / "agent_a" / "new.test.json"
+    other.unlink()
+    assert migrate(old, new, root=tmp_path) == []
+    assert json.loads(new.read_text(encoding="utf-8"))["eval_set_id"] == "new"
+
+
 def test_migrate_a_list_of_evals_in_place(tmp_path: Path) -> None:
     file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     before = [selected.case for selected in only_file(load_suite(tmp_path)).cases]
@@ -178,6 +194,29 @@ def test_migrate_refuses_what_is_not_old_or_not_sound(tmp_path: Path) -> None:
     evals = write(tmp_path / "evals.json", LEGACY_EVALS)
     assert codes(migrate(evals, new, initial_session=write(tmp_path / "s.json", {}))) == ["initial-session-unused"]
     assert new.exists()
+
+
+def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    old = tmp_path / "old.json"
+    turns = json.dumps(LEGACY_TURNS)
+    for text, expected in (
+        (
+            '{"eval_set_id": "s", "mine": 1, // id\n"eval_cases": [],}',
+            {"eval_set_id": "s", "mine": 1, "eval_cases": []},
+        ),
+        ('{"criteria": {"x": 1.0,},} # config', {"criteria": {"x": 1.0}}),
+    ):
+        old.write_text(text, encoding="utf-8")
+        assert "json-cleaned" in codes(migrate(old, new))
+        assert json.loads(new.read_text(encoding="utf-8")) == expected
+    old.write_text(f"/* old */ {turns[:-1]},]", encoding="utf-8")
+    assert codes(migrate(old, new)) == ["json-cleaned"]
+    assert [case["eval_id"] for case in json.loads(new.read_text(encoding="utf-8"))["eval_cases"]] == ["old"]
+    new.unlink()
+    old.write_text('{"eval_set_id": 1, "eval_cases": [],}', encoding="utf-8")
+    assert "wrong-type" in codes(migrate(old, new))
+    assert not new.exists()
 
 
 SCENARIO = {"starting_prompt": "Hi", "conversation_plan": "Ask for the lamp."}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from hypothesis import strategies as st
 
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.render import render_json
 from agent_eval.evalset.suite import Suite
 
 
@@ -136,3 +141,52 @@ def test_no_file_makes_it_raise(value: Any, config: Any, tmp_path_factory: pytes
         assert problem.hint
         assert problem.severity in Severity
     assert bool(suite.errors) or suite.files
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [0] * 200_000}]},
+        [{"query": "hi"}, *[0] * 200_000],
+    ],
+    ids=["turns", "list of turns"],
+)
+def test_load_suite__findings_of_a_file_are_capped_and_counted(tmp_path: Path, value: Any) -> None:
+    write(tmp_path / "a.test.json", value)
+    begun = time.process_time()
+    suite = load_suite(tmp_path)
+    assert time.process_time() - begun < 15  # 23 s before, when nobody else used the machine; now less than 1.
+    [more] = [problem for problem in suite.problems if problem.code == "too-many-problems"]
+    assert (len(suite.problems), more.severity, more.file) == (101, "error", "a.test.json")
+    assert "at least 200,000 findings, of which 100 are listed" in more.message
+    assert len(render_json(suite.problems)) < 100_000
+
+
+def test_load_suite__errors_are_listed_before_warnings_of_the_same_file(tmp_path: Path) -> None:
+    turns = [{"user_content": {"parts": [{"text": "hi"}]}}] * 300 + [
+        {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hi"}]}}
+    ]
+    cases = [{"eval_id": "a", "conversation": turns}, {"eval_id": "a", "conversation": turns}]
+    write(tmp_path / "a.test.json", {"eval_set_id": "s", "eval_cases": cases})
+    write(tmp_path / "b.test.json", {"eval_set_id": "t", "eval_cases": []})
+    codes = Counter((problem.file, problem.code) for problem in load_suite(tmp_path).problems)
+    assert codes == {
+        ("a.test.json", "duplicate-eval-id"): 1,
+        ("a.test.json", "turn-without-reference"): 99,
+        ("a.test.json", "too-many-problems"): 1,
+        ("b.test.json", "empty-eval-set"): 1,
+    }
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take only UTF-8")
+@pytest.mark.parametrize("name", [b"\xff\xfe.test.json", b"\xe9t\xe9/a.test.json"])
+def test_load_suite__a_name_that_is_not_utf8_is_an_error(tmp_path: Path, name: bytes) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    path.parent.mkdir(exist_ok=True)
+    write(path, {"eval_set_id": "s", "eval_cases": []})
+    for targets in ((), [str(path.relative_to(tmp_path))]):
+        suite = load_suite(tmp_path, targets)
+        [problem] = suite.problems
+        assert (problem.code, suite.files) == ("file-name-not-utf8", ())
+        assert problem.file is not None
+        assert problem.file.encode() == name.decode("utf-8", "backslashreplace").encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -205,3 +206,57 @@ def test_paths_as_people_write_them() -> None:
     )
     assert format_path(()) == ""
     assert re.fullmatch(r"\[0\]\.a", format_path((0, "a")))
+
+
+COMMENTED = """// an eval set
+{
+  "eval_set_id": "s", # its id
+  "name": "a // b # c /* d */ \\" ,]",
+  "eval_cases": [
+    {"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "hi"},]}} /* one
+       turn */ ,
+    ],},
+  ],
+} // end
+"""
+
+
+def test_parse_document__all_comments_and_trailing_commas_at_once() -> None:
+    document, problems = parse_document(COMMENTED.encode(), "a.json")
+    assert document is None
+    assert [(problem.line, problem.column, problem.code) for problem in problems] == [
+        (1, 1, "json-comment"),
+        (3, 23, "json-comment"),
+        (6, 81, "json-trailing-comma"),
+        (6, 86, "json-comment"),
+        (7, 16, "json-trailing-comma"),
+        (8, 6, "json-trailing-comma"),
+        (8, 8, "json-trailing-comma"),
+        (9, 4, "json-trailing-comma"),
+        (10, 3, "json-comment"),
+    ]
+    assert "agent-eval migrate a.json NEW" in (problems[0].hint or "")
+
+
+def test_parse_document__lenient_drops_them_and_says_how_many() -> None:
+    document, problems = parse_document(COMMENTED.encode(), "a.json", lenient=True)
+    assert document is not None
+    assert document.value["name"] == 'a // b # c /* d */ " ,]'
+    assert document.error("x", "y", path=("eval_cases", 0, "eval_id")).location == "a.json:6:17"
+    [notice] = problems
+    assert (notice.severity, notice.code) == ("notice", "json-cleaned")
+    assert notice.message == "4 comments and 5 trailing commas dropped."
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_parse_document__what_else_is_wrong_comes_alone(lenient: bool) -> None:
+    for text in ('{"a": 1, // note\n "b": }', "[1, /* never closed", '{"a": "never closed // ,]'):
+        document, problems = parse_document(text.encode(), "a.json", lenient=lenient)
+        assert (document, len(problems)) == (None, 1)
+
+
+def test_parse_document__many_of_them_in_linear_time() -> None:
+    begun = time.process_time()
+    for text in ("[" + "1, # one\n" * 200_000 + "1]", "[1]" + "/*" * 500_000, "[" + "[1,]," * 200_000 + "]"):
+        assert len(parse_document(text.encode(), "a.json")[1]) <= 101
+    assert time.process_time() - begun < 30

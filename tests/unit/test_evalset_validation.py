@@ -100,11 +100,9 @@ def test_all_files_are_reported_in_one_pass_and_good_ones_load(tmp_path: Path) -
     assert suite.found == 4
 
 
-def test_set_ids_are_unique_across_files(tmp_path: Path) -> None:
+def test_load_suite__set_ids_belong_to_their_files(tmp_path: Path) -> None:
     suite = load(tmp_path, a=eval_set(case()), b=eval_set(case()))
-    (problem,) = suite.problems
-    assert (problem.file, problem.code, problem.path) == ("b.test.json", "duplicate-eval-set-id", "eval_set_id")
-    assert "`a.test.json`" in problem.message
+    assert (suite.problems, len(suite.files)) == ((), 2)
 
 
 def test_lines_of_cases(tmp_path: Path) -> None:
@@ -191,6 +189,28 @@ def test_rubrics_as_adk_merges_them(
     assert [(problem.code, problem.path) for problem in problems] == ([] if code is None else [(code, path)])
 
 
+def test_rubrics_in_some_cases_only__leave_the_others_to_their_other_criteria(tmp_path: Path) -> None:
+    """It was exit 2 for the whole repository."""
+    config = rubric_config(TOOL_USE)
+    config["criteria"]["tool_trajectory_avg_score"] = 1
+    judged = case(eval_id="judged", rubrics=[rubric("a", type="TOOL_USE_QUALITY")])
+    [problem] = load(tmp_path, config, a=eval_set(judged, case(eval_id="bare"))).problems
+    assert (problem.code, problem.severity, problem.path) == ("case-without-rubrics", "warning", "eval_cases[1]")
+
+
+def test_rubrics_in_some_cases_only__a_case_with_no_other_criterion_is_an_error(tmp_path: Path) -> None:
+    judged = case(eval_id="judged", rubrics=[rubric("a", type="TOOL_USE_QUALITY")])
+    problems = load(tmp_path, rubric_config(TOOL_USE), a=eval_set(judged, case(eval_id="bare"))).problems
+    assert [problem.code for problem in problems] == ["no-rubrics"]
+
+
+def test_rubrics_in_no_case__are_an_error(tmp_path: Path) -> None:
+    config = rubric_config(TOOL_USE)
+    config["criteria"]["tool_trajectory_avg_score"] = 1
+    problems = load(tmp_path, config, a=eval_set(case())).problems
+    assert [problem.code for problem in problems] == ["no-rubrics"]
+
+
 def test_persona_of_a_scenario(tmp_path: Path) -> None:
     suite = load(tmp_path, WITH_SCENARIOS, a=eval_set(scenario(user_persona="novice")))
     (problem,) = suite.problems
@@ -214,3 +234,27 @@ def test_warnings_do_not_keep_a_file_from_running(tmp_path: Path) -> None:
     suite = load(tmp_path, a=eval_set(case(sesion_input={})))
     assert [problem.severity for problem in suite.problems] == [Severity.WARNING]
     assert len(suite.files[0].cases) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ('{"a": 1,,\n "b": 2}', 1, "A second comma stands here."),
+        ('{"a": [1,\n, 2]}', 2, "A second comma stands here."),
+        ('{"a": [, 2]}', 1, "A comma stands here before the first entry."),
+    ],
+)
+def test_load_suite__a_comma_too_many_is_called_that(tmp_path: Path, text: str, line: int, message: str) -> None:
+    [problem] = load(tmp_path, a=text).errors
+    assert (problem.line, problem.message, problem.hint) == (line, message, "Delete the comma.")
+
+
+def test_load_suite__criteria_as_a_list_are_shown_how_to_be_written(tmp_path: Path) -> None:
+    suite = load(tmp_path, {"criteria": ["response_match_score"]}, a=eval_set(case()))
+    [problem] = [one for one in suite.errors if one.code == "wrong-type"]
+    assert '{"response_match_score": 0.8}' in (problem.hint or "")
+
+
+def test_load_suite__a_threshold_in_quotes_is_the_number(tmp_path: Path) -> None:
+    suite = load(tmp_path, {"criteria": {"response_match_score": "0.8"}}, a=eval_set(case()))
+    assert [criterion.threshold for criterion in suite.files[0].config.criteria] == [0.8]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from agent_eval.core.content import Content, Part, text_of
 from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.evalset.eval_files import EvalFile
 from agent_eval.evalset.metrics import METRICS, MetricSpec
 from agent_eval.evalset.positions import JsonPath
+from agent_eval.evalset.rubric_scope import lacks_rubrics
 from agent_eval.evalset.scenarios import check_scenario, check_scenario_with_config
 from agent_eval.evalset.schema import PERSONA_IDS, EvalCase
 from agent_eval.evalset.selectors import nearby
@@ -42,7 +44,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
         yield from _rubric_ids(file, case, path)
-        yield from _unknown_part_keys(file, case, path)
+    yield from islice(_unknown_part_keys(file), MAX_PROBLEMS)  # They are warnings, and searching what was meant costs.
     if file.eval_set is not None and not file.eval_set.eval_cases:
         yield file.warning(
             "empty-eval-set", "The eval set has no cases.", ("eval_cases",), "Add cases, or delete the file."
@@ -73,9 +75,21 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
         elif case.conversation:
             yield from _turns_without_references(file, case.conversation, path, specs, where)
             yield from _scenario_missing(file, case, path, specs, where)
+        lacking = [criterion.name for criterion in config.criteria if lacks_rubrics(criterion, case)]
         for spec, criterion in known:
-            if spec.rubric_type is not None:
+            if criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
+                yield file.warning(
+                    "case-without-rubrics",
+                    f"`{spec.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
+                    path,
+                    f"As in ADK, other criteria decide. Add rubrics with `type` `{spec.rubric_type}` if it should.",
+                )
+            elif spec.rubric_type is not None:
                 yield from _effective_rubrics(file, case, path, spec, criterion, where)
+
+
+def _judges_another(criterion: CriterionConfig, file: EvalFile) -> bool:
+    return any(not lacks_rubrics(criterion, case) for case in file.cases.values())
 
 
 def _names(specs: Iterable[MetricSpec]) -> str:
@@ -214,15 +228,16 @@ def _taken(
         taken.setdefault(rubric.rubric_id, scope)
 
 
-def _unknown_part_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+def _unknown_part_keys(file: EvalFile) -> Iterator[Problem]:
     if file.converted is not None:
         return
-    for number, turn in enumerate(case.conversation or ()):
-        for where, parts in _parts_of(turn):
-            for index, part in enumerate(parts or ()):
-                if part.model_extra:
-                    at: JsonPath = (*path, "conversation", number, *where, index)
-                    yield from _unknown_keys(file, part.model_extra, at)
+    for place, case in file.cases.items():
+        for number, turn in enumerate(case.conversation or ()):
+            for where, parts in _parts_of(turn):
+                for index, part in enumerate(parts or ()):
+                    if part.model_extra:
+                        at: JsonPath = ("eval_cases", place, "conversation", number, *where, index)
+                        yield from _unknown_keys(file, part.model_extra, at)
 
 
 def _unknown_keys(file: EvalFile, extra: Mapping[str, object], path: JsonPath) -> Iterator[Problem]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.evalset.criterion_models import CRITERION_MODELS, ConfigFile, LlmAudioUserSimulatorConfig
 from agent_eval.evalset.criterion_reading import criterion, read_criteria
-from agent_eval.evalset.paths import name_of
+from agent_eval.evalset.paths import dangling_link, name_of
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document, read_document
 from agent_eval.evalset.scenarios import check_simulator
@@ -59,7 +61,7 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
     if not isinstance(document.value, dict):
         found = document.error("wrong-type", "A config file must hold an object.", hint='Write {"criteria": {...}}.')
         return None, [*problems, found]
-    problems = [*problems, *_unknown_keys(document)]
+    problems = [*problems, *islice(_unknown_keys(document), MAX_PROBLEMS)]
     parsed: ConfigFile | None = None
     try:
         parsed = ConfigFile.model_validate(document.value)
@@ -104,7 +106,9 @@ class ConfigFinder:
         return self._read[found]
 
     def _load(self, path: Path) -> tuple[EvalConfig | None, list[Problem]]:
-        if path == self.override and not path.is_file():
+        if path.is_symlink() and not path.exists():
+            return None, [dangling_link(path, self.root)]
+        if path == self.override and not path.exists():
             name = name_of(path, self.root)
             return None, [
                 Problem(
@@ -118,7 +122,8 @@ class ConfigFinder:
 
     def _find(self, directory: Path) -> Path | None:
         if directory not in self._nearest:
-            here = [directory / name for name in CONFIG_NAMES if (directory / name).is_file()]
+            # Whatever is there under the name, e.g. a link that leads nowhere: defaults must not apply instead.
+            here = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
             if len(here) > 1:
                 self._warn_of_two(here)
             inside = directory != self.root and directory.is_relative_to(self.root)

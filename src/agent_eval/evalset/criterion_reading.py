@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, has_error
 from agent_eval.evalset.criterion_models import CRITERION_MODELS, BaseCriterion, RubricsBasedCriterion
 from agent_eval.evalset.metrics import METRICS, Family, MetricSpec
 from agent_eval.evalset.packaged import is_packaged
@@ -52,6 +52,8 @@ def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Probl
     found: list[CriterionConfig] = []
     problems: list[Problem] = []
     for metric, value in criteria.items():
+        if len(problems) > MAX_PROBLEMS and has_error(problems):
+            break
         path: JsonPath = ("criteria", metric)
         refused = _refuse_name(document, metric, path, custom)
         if refused is not None:
@@ -164,14 +166,37 @@ def _threshold_problems(
     )
 
 
+_TEXT = "`response_match_score` always ignores case, punctuation and white space (ROUGE-1): remove it."
+_FOREIGN = {
+    "strict_order": 'Of a trajectory, write "match_type": "IN_ORDER" instead of true, "ANY_ORDER" instead of false.',
+    "strict_args": 'Arguments are compared in full; to compare only the names of tools, write "ignore_args": true.',
+    "algorithm": "`response_match_score` is ROUGE-1; for another measure, write a custom metric.",
+    "ignore_case": _TEXT,
+    "ignore_punctuation": _TEXT,
+    "normalize": _TEXT,
+    "weight": "Each criterion must reach its own threshold; only rubrics have weights, in `rubric_weights`.",
+}
+"""Fields of adk-rust's and DeepEval's criteria, with what says the same here. ADK would keep them, and ignore them."""
+
+
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
     """Findings about fields that the criterion does not have: ADK keeps them, and nothing reads them."""
     known = keys_of(type(model))
-    for key in model.model_extra or {}:
-        if key in known or key.startswith(("$", "_")):
-            continue
+    unknown = [key for key in model.model_extra or {} if key not in known and not key.startswith(("$", "_"))]
+    if len(unknown) > MAX_PROBLEMS:
+        message = f"{len(unknown):,} fields are not fields of `{metric}`."
+        yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
+    for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, known)
-        if close is not None:
+        if to_snake(key) in _FOREIGN:
+            yield document.error(
+                "foreign-criterion-field",
+                f"`{key}` is a field of another tool; `{metric}` would be scored by another rule than is written here.",
+                path=(*path, key),
+                key=True,
+                hint=_FOREIGN[to_snake(key)],
+            )
+        elif close is not None:
             yield document.error(
                 "misspelt-criterion-field",
                 f"`{key}` is not a field of `{metric}`.",

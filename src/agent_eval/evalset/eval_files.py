@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import MAX_PROBLEMS, Problem
+from agent_eval.evalset.foreign import what_is
 from agent_eval.evalset.legacy import Converted, LegacySession, convert, is_list_of_evals, is_list_of_turns
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document
@@ -82,11 +84,11 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
 def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
-        if not camel_case and not any(near_miss(key, list(_REQUIRED)) for key in set(value) - {"eval_id", "evalId"}):
+        if not camel_case and (what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
             return None, [_not_an_eval_set(document, value)]
     problems = list(_camel_case(document, value))
     renamed = {problem.hint for problem in problems}
-    problems += _misspelt(document, value, (), keys_of(EvalSet), aliases=False)
+    problems += islice(_misspelt(document, value, (), keys_of(EvalSet), aliases=False), MAX_PROBLEMS)
     eval_set: EvalSet | None = None
     cases: dict[int, EvalCase] = {}
     try:
@@ -99,9 +101,14 @@ def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
             found = [problem for problem in found if problem.code != "missing-field" or problem.path is not None]
         problems += found
         cases = _sound_cases(value.get("eval_cases"))
-    for index, case in cases.items():
-        if case.model_extra:
-            problems += _misspelt(document, case.model_extra, ("eval_cases", index), keys_of(EvalCase), aliases=True)
+    known = keys_of(EvalCase)
+    misspelt = (
+        _misspelt(document, case.model_extra, ("eval_cases", index), known, aliases=True)
+        for index, case in cases.items()
+        if case.model_extra
+    )
+    # They are warnings, and each costs a search for what was meant.
+    problems += islice(chain.from_iterable(misspelt), MAX_PROBLEMS)
     set_id = value.get("eval_set_id")
     return EvalFile(
         document=document, eval_set=eval_set, eval_set_id=set_id if isinstance(set_id, str) else None, cases=cases
@@ -161,19 +168,7 @@ _REQUIRED = ("eval_set_id", "eval_cases")
 
 
 def _not_an_eval_set(document: Document, value: Any) -> Problem:
-    hint = 'An eval set is an object: {"eval_set_id": "...", "eval_cases": [...]}.'
-    if isinstance(value, dict):
-        if "criteria" in value:
-            hint = "It looks like a config file; give it with --config, or let it lie beside the eval files."
-        elif "events" in value:
-            hint = "It looks like a recorded session of `adk test` or `adk web`, which is another format."
-        elif "eval_id" in value or "evalId" in value:
-            hint = 'It looks like a single case; write {"eval_set_id": "...", "eval_cases": [...]} around it.'
-        elif "scenarios" in value:
-            hint = "It looks like a file of scenarios; `agent-eval migrate OLD NEW` makes an eval set of it."
-    elif isinstance(value, list):
-        if any(isinstance(item, dict) and ("eval_id" in item or "evalId" in item) for item in value):
-            hint = 'It looks like a list of cases; write {"eval_set_id": "...", "eval_cases": ...} around it.'
-        elif not value:
-            hint = "It is an empty list. " + hint
+    hint = what_is(value) or 'An eval set is an object: {"eval_set_id": "...", "eval_cases": [...]}.'
+    if value == []:
+        hint = f"It is an empty list. {hint}"
     return document.error("not-an-eval-set", "The file holds no eval set.", hint=hint)

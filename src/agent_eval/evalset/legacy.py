@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_eval.core.content import FunctionCall, Part, model_message, user_message
 from agent_eval.core.invocation import IntermediateData, Invocation
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document, read_document
 from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
@@ -149,11 +149,17 @@ def convert(
     model: type[BaseModel] = LegacyTurn if single_case else LegacyEval
     problems: list[Problem] = []
     items: list[Any] = []
+    more = 0
     for index, item in enumerate(document.value):
         try:
             items.append(model.model_validate(item))
         except ValidationError as error:
-            problems += shape_problems(document, error, model, (index,))
+            if len(problems) < MAX_PROBLEMS:
+                problems += shape_problems(document, error, model, (index,))
+            else:
+                more += error.error_count()
+    if more:
+        problems.append(too_many(problems, MAX_PROBLEMS, more))
     if problems:
         return None, problems
     if single_case:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import Problem, Severity, capped
 from agent_eval.evalset.checks import check_against_config, check_cases
 from agent_eval.evalset.config import ConfigFinder
 from agent_eval.evalset.discovery import Discovery, FoundFile, discover
@@ -75,10 +75,9 @@ def _load_suite(root: Path, found: Discovery, *, config: Path | None, initial_se
     configs = ConfigFinder(root=root, override=None if config is None else absolute(root / config))
     loaded: list[LoadedFile] = []
     ids: dict[str, list[str]] = {}
-    set_ids: dict[str, str] = {}
     unused_session = session is not None
     for file in found.files:
-        read, made, wrong = _load(file, configs, session, set_ids)
+        read, made, wrong = _load(file, configs, session)
         problems += wrong
         if read is not None:
             ids[file.name] = [case.eval_id for case in read.cases.values()]
@@ -102,7 +101,9 @@ def _load_suite(root: Path, found: Discovery, *, config: Path | None, initial_se
     if clean:
         problems += idle_weights(loaded, root)
     return Suite(
-        files=tuple(loaded), problems=tuple(sorted(dict.fromkeys(problems), key=_place)), found=len(found.files)
+        files=tuple(loaded),
+        problems=tuple(sorted(capped(dict.fromkeys(problems)), key=_place)),
+        found=len(found.files),
     )
 
 
@@ -111,7 +112,7 @@ def _place(problem: Problem) -> tuple[str, int, int]:
 
 
 def _load(
-    found: FoundFile, configs: ConfigFinder, session: LegacySession | None, set_ids: dict[str, str]
+    found: FoundFile, configs: ConfigFinder, session: LegacySession | None
 ) -> tuple[EvalFile | None, LoadedFile | None, list[Problem]]:
     """Reads a file; what it holds, what will run of it (None when it has an error), what is wrong."""
     config = configs.for_file(found.path)
@@ -123,7 +124,6 @@ def _load(
     if file is None:
         return None, None, problems
     problems += check_cases(file)
-    problems += _set_id_taken(file, set_ids)
     chosen = select([case.eval_id for case in file.cases.values()], found.ids) if found.ids else None
     indices = [index for index, case in file.cases.items() if chosen is None or case.eval_id in chosen]
     if config is not None:
@@ -144,22 +144,6 @@ def _load(
         ),
         problems,
     )
-
-
-def _set_id_taken(file: EvalFile, set_ids: dict[str, str]) -> list[Problem]:
-    if file.eval_set_id is None:
-        return []
-    other = set_ids.setdefault(file.eval_set_id, file.document.file)
-    if other == file.document.file:
-        return []
-    return [
-        file.error(
-            "duplicate-eval-set-id",
-            f"The eval set id `{file.eval_set_id}` is also used in `{other}`.",
-            ("eval_set_id",),
-            "Give each file an id of its own, or run the files one by one.",
-        )
-    ]
 
 
 def _unmatched_ids(found: Discovery, ids: dict[str, list[str]]) -> list[Problem]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+from agent_eval.core.problem import Problem, Severity
 
 
 def absolute(path: Path) -> Path:
@@ -12,5 +15,31 @@ def absolute(path: Path) -> Path:
 
 
 def name_of(path: Path, root: Path) -> str:
-    """A path relative to the root, with forward slashes; it begins with `..` if it lies outside."""
-    return Path(os.path.relpath(path, root)).as_posix()
+    r"""A path relative to the root, with forward slashes; it begins with `..` if it lies outside.
+
+    Bytes that are no UTF-8 are written as `\xff`: a report can't carry them.
+    """
+    name = Path(os.path.relpath(path, root)).as_posix()
+    return name if is_utf8(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a name of a file, as Python has it, consists of characters."""
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def dangling_link(link: Path, root: Path) -> Problem:
+    """The error about a symbolic link that leads to no file."""
+    target = f"{os.readlink(link)}, which does not exist"  # noqa: PTH115
+    try:
+        link.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            target = "itself"
+    return Problem(
+        severity=Severity.ERROR,
+        code="dangling-link",
+        message=f"The symbolic link leads to {target}.",
+        hint="Commit what it leads to, check out the submodule that holds it, or remove the link.",
+        file=name_of(link, root),
+    )

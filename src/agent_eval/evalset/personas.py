@@ -13,71 +13,161 @@ def _behavior(name: str, description: str, instructions: list[str], violations: 
     )
 
 
+_ONE_TASK = "The message asks for more than one thing at once."
+_DONE_BEFORE = "The message asks again for something that the agent has already done, or gives details for it."
+_NOT_VOLUNTEERED = "Add nothing that the agent did not ask for."
+_NOT_INVENTED = "If the plan does not say what the agent asks for, say that you don't know. Make nothing up."
+_FAILURE = (
+    "The agent fails if it can't do what was asked (it calls a function wrongly, for example) or does not give the "
+    "answer that the plan expects. A question that clears something up is no failure."
+)
+
 _ADVANCE_BY_DETAIL = _behavior(
-    "Advances with every detail",
-    "Moves the conversation on step by step and gives all details of a step at once.",
-    ["State the next request of the plan with everything that the plan says about it.", "One request at a time."],
-    ["The message leaves out details that the plan gives for this request.", "It skips a step of the plan."],
+    "Advances with all details",
+    "Keeps to the plan. Opens a new request with everything that the agent needs for it.",
+    [
+        "When the agent has done a request, make the next one of the plan.",
+        "Skip requests that the agent has already dealt with.",
+        "Open a request with what you want to achieve and all details that the plan gives for it.",
+    ],
+    [
+        _DONE_BEFORE,
+        "The message agrees to another topic or to a task that is not in the plan.",
+        "The message pursues a goal that is not in the plan.",
+        "The message makes up a detail that the plan does not give, such as an address or a phone number.",
+        "The message states only the goal, so that the agent has to ask for the details.",
+        _ONE_TASK,
+    ],
 )
 _ADVANCE_BY_GOAL = _behavior(
-    "Advances toward the goal",
-    "Says what it wants to achieve and leaves the details to the agent.",
-    ["State the goal of the next step.", "Give details only when the agent asks for them."],
-    ["The message volunteers details that nobody asked for.", "It pursues something that is not in the plan."],
+    "Advances by goals",
+    "Keeps to the plan as far as the agent lets it. States goals and leaves it to the agent to ask for details.",
+    [
+        "When the agent has done a request, make the next one of the plan.",
+        "Skip requests that the agent has already dealt with.",
+        "State only what you want to achieve next.",
+        "Give no detail of it before the agent asks for that detail.",
+    ],
+    [
+        _DONE_BEFORE,
+        "The message pursues a goal that neither the plan nor the agent brought up.",
+        "The message makes up a detail that neither the plan nor the agent gave.",
+        "The message gives details of a request (a text, an address, a phone number) before the agent asked for them.",
+        _ONE_TASK,
+    ],
 )
 _ANSWERS_RELEVANT = _behavior(
-    "Answers what is relevant",
-    "Answers questions that the plan's goals need, and no others.",
-    ["Answer with what the plan says.", "Turn down questions that don't serve the current request."],
-    ["The message answers a question that has nothing to do with the request.", "It ignores a question that has."],
+    "Answers relevant questions only",
+    "Does not answer questions that have nothing to do with the goals of the plan. If the agent asks only such "
+    "questions, insists on the plan.",
+    [
+        "Answer the agent's questions with what the plan says, and with nothing else.",
+        _NOT_VOLUNTEERED,
+        _NOT_INVENTED,
+        "Do not answer questions that have nothing to do with the goals of the plan.",
+    ],
+    ["The agent asked a question that has nothing to do with the goal, and the message answers it."],
 )
 _ANSWERS_ALL = _behavior(
-    "Answers everything",
-    "Answers every question of the agent as well as it can.",
-    ["Answer with what the plan says; where it says nothing, say that you don't know or don't mind."],
-    ["The message leaves a question of the agent without an answer."],
+    "Answers all questions",
+    "Answers every question of the agent, small talk included.",
+    ["Answer the agent's questions with what the plan says, and with nothing else.", _NOT_VOLUNTEERED, _NOT_INVENTED],
+    [
+        "The agent asked something, and the message leaves one of its questions without an answer.",
+        "The agent asked for something that the plan does not say, and the message makes up an answer.",
+    ],
 )
 _CORRECTS = _behavior(
     "Corrects the agent",
-    "Points out when the agent misunderstood or did the wrong thing.",
-    ["When the agent's words or deeds don't fit the plan, say what is wrong and what you want instead."],
-    ["The agent made a mistake that the plan shows, and the message doesn't mention it."],
+    "Notices the agent's mistakes and corrects them.",
+    [
+        "Object when the agent says something illogical or wrong.",
+        "If the agent did something wrong, ask it to put that right.",
+    ],
+    [
+        "The agent said something wrong, and the message goes on as if it were right.",
+        "The agent assumed something risky (it sent an email without asking what to write, for example), and the "
+        "message does not object.",
+    ],
 )
 _DOES_NOT_CORRECT = _behavior(
     "Does not correct the agent",
-    "Takes what the agent says at face value.",
-    ["Don't point out mistakes of the agent; go on with the plan."],
-    ["The message corrects the agent."],
+    "Ends the conversation when the agent says something illogical or wrong.",
+    ["If the agent said something illogical or wrong, end the conversation with `{{ stop_signal }}`."],
+    ["The agent made a mistake or assumed something, and the message corrects it."],
 )
 _TROUBLESHOOTS_ONCE = _behavior(
     "Troubleshoots once",
-    "Gives the agent one more chance when something fails.",
-    ["When a request failed, rephrase it or help once.", "Don't try the same thing a third time."],
-    ["The message gives up at the first failure.", "It keeps trying after a second failure."],
+    "Helps the agent after a failure once in the whole conversation. " + _FAILURE,
+    [
+        "Help the agent at its first failure.",
+        "Help once in the whole conversation: if you have helped with any request before, do not help again.",
+    ],
+    [
+        "The message ends the conversation at the agent's first failure.",
+        "The agent failed a second time, and the message does not end the conversation with `{{ stop_signal }}`.",
+        "After the agent's second failure, the message goes on or deals with failures.",
+    ],
 )
-_ENDS_AFTER_TROUBLESHOOTING = _behavior(
-    "Ends after limited troubleshooting",
-    "Ends the conversation when all is done, or when a second try failed too.",
-    ["End when every request was dealt with.", "End when the same request failed twice."],
-    ["The conversation ends while requests are open and nothing failed twice.", "It goes on after all is done."],
+
+
+def _ends(name: str, failed: str, rules: list[str], violations: list[str]) -> UserBehavior:
+    return _behavior(
+        name,
+        "The conversation is complete if one of these holds:\n- The agent has confirmed that all goals of the plan are "
+        f"reached.\n- The agent has handed the user over to a person.\n- {failed}\n{_FAILURE}",
+        [
+            "End the conversation only when it is complete.",
+            "Before you end it because all goals are reached, wait until the agent has confirmed that.",
+            "To end it, write `{{ stop_signal }}`.",
+            *rules,
+        ],
+        [
+            "The conversation is complete, and the message does not use `{{ stop_signal }}`.",
+            "The message uses `{{ stop_signal }}`, and the conversation is not complete.",
+            *violations,
+        ],
+    )
+
+
+_ENDS_AFTER_TROUBLESHOOTING = _ends(
+    "Ends at the second failure",
+    "The agent has failed more than once.",
+    ["Count the agent's failures in the conversation so far. The second one, of whatever request, ends it."],
+    [],
 )
-_ENDS_AT_FAILURE = _behavior(
+_ENDS_AT_FAILURE = _ends(
     "Ends at the first failure",
-    "Ends the conversation when all is done, or as soon as the agent fails at something.",
-    ["End when every request was dealt with.", "End at once when the agent can't do a request."],
-    ["The conversation goes on after the agent failed.", "It ends while requests are open and nothing failed."],
+    "The agent has failed.",
+    ["Look at the agent's last message. If it contains a failure, end the conversation."],
+    ["The agent failed, and the message goes on without `{{ stop_signal }}`."],
 )
+_OTHER_TONE = "The tone does not fit the user's earlier messages."
 _PROFESSIONAL = _behavior(
     "Professional tone",
-    "Writes briefly, politely and to the point.",
-    ["Use complete, matter-of-fact sentences."],
-    ["The message is chatty, emotional or sloppy."],
+    "Writes clear, technical language. `{{ stop_signal }}` fits this tone.",
+    ["Write clear, technical language.", "Avoid slang, abbreviations, emojis and small talk."],
+    [
+        "The message has slang, many abbreviations or emojis.",
+        "The message has small talk or personal remarks.",
+        "The message is long where one direct sentence would do.",
+        _OTHER_TONE,
+    ],
 )
 _CONVERSATIONAL = _behavior(
     "Conversational tone",
-    "Writes the way people chat.",
-    ["Use everyday words and short sentences."],
-    ["The message sounds like a document, or like an AI assistant."],
+    "Writes informally. `{{ stop_signal }}` fits this tone.",
+    [
+        "Write as an ordinary person chats.",
+        "Avoid formal and overly polite phrases.",
+        "Avoid bare commands; write what makes a message sound natural.",
+    ],
+    [
+        "The message is a bare command without anything that makes it sound natural.",
+        "The message is formal or overly polite.",
+        "The message is long where a simple sentence would do.",
+        _OTHER_TONE,
+    ],
 )
 
 PERSONAS: Mapping[str, UserPersona] = {
@@ -85,7 +175,8 @@ PERSONAS: Mapping[str, UserPersona] = {
     for persona in (
         UserPersona(
             id="EXPERT",
-            description="Knows the subject, knows what to ask for, and expects the agent to get it right.",
+            description="Knows exactly what it wants and uses the agent as a tool to get it quickly. Has little "
+            "patience for small talk and needless questions.",
             behaviors=[
                 _ADVANCE_BY_DETAIL,
                 _ANSWERS_RELEVANT,
@@ -97,12 +188,13 @@ PERSONAS: Mapping[str, UserPersona] = {
         ),
         UserPersona(
             id="NOVICE",
-            description="Is new to the subject, knows what it wants but not how, and relies on the agent.",
+            description="Wants to solve a problem that it does not fully understand, and relies on the agent. Is "
+            "patient with the agent's questions, but can neither help it out of a failure nor correct it.",
             behaviors=[_ADVANCE_BY_GOAL, _DOES_NOT_CORRECT, _ANSWERS_ALL, _ENDS_AT_FAILURE, _CONVERSATIONAL],
         ),
         UserPersona(
             id="EVALUATOR",
-            description="Tests what the agent can do, without helping it.",
+            description="Finds out whether the agent can help to reach the goals of the plan.",
             behaviors=[
                 _ADVANCE_BY_DETAIL,
                 _ANSWERS_RELEVANT,

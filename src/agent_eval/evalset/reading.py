@@ -6,16 +6,18 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
+from agent_eval.core.text import plural
 from agent_eval.evalset.positions import JsonPath, Positions, format_path
-from agent_eval.evalset.syntax import SyntaxFinding, diagnose
+from agent_eval.evalset.syntax import Extras, SyntaxFinding, diagnose, extras
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -102,18 +104,19 @@ class Document:
         return self.problem(Severity.WARNING, code, message, path=path, key=key, hint=hint)
 
 
-def read_document(path: Path, file: str) -> tuple[Document | None, list[Problem]]:
+def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:
     """Reads a JSON file.
 
     Args:
         path: Where it is.
         file: What to call it in findings.
+        lenient: Read it without its comments and trailing commas; a notice counts them.
 
     Returns:
         The document, or None when an error is among the findings.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_TEXT)
     except OSError as error:
         reason = error.strerror or str(error)
         return None, [
@@ -125,26 +128,33 @@ def read_document(path: Path, file: str) -> tuple[Document | None, list[Problem]
                 file=file,
             )
         ]
-    return parse_document(data, file)
+    return parse_document(data, file, lenient=lenient)
 
 
-def parse_document(data: bytes, file: str) -> tuple[Document | None, list[Problem]]:
+def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:
     """Parses the bytes of a JSON file; see `read_document`."""
     found = _encoding_problem(data)
     if found is not None:
         return None, [_syntax_problem(file, found)]
     text = data.decode("utf-8")
     pairs = _Pairs()
+    notices: list[Problem] = []
     try:
-        value = json.loads(
-            text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite_float, strict=True
-        )
+        try:
+            value = _parse(text, pairs)
+        except ValueError as error:
+            extra = extras(text)
+            value = _parse_without(extra, pairs)
+            if value is _NOTHING:
+                # Constants and numbers carry no offset, and json's own message names the symptom, not the cause.
+                offset = error.pos if isinstance(error, json.JSONDecodeError) else None
+                return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
+            if not lenient:
+                return None, _extra_problems(file, text, extra)
+            text = extra.cleaned
+            notices = [_dropped(file, extra)]
     except RecursionError:
         return None, [_too_deep(file)]
-    except ValueError as error:
-        # Constants and numbers carry no offset, and json's own message names the symptom rather than the cause.
-        offset = error.pos if isinstance(error, json.JSONDecodeError) else None
-        return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
     if _is_too_deep(value):
         return None, [_too_deep(file)]
     document = Document(file=file, text=text, value=value)
@@ -152,7 +162,46 @@ def parse_document(data: bytes, file: str) -> tuple[Document | None, list[Proble
         problems = list(_lone_surrogates(document))
         if problems:
             return None, problems
-    return document, list(_duplicate_keys(document)) if pairs.duplicates else []
+    return document, [*notices, *(_duplicate_keys(document) if pairs.duplicates else ())]
+
+
+_NOTHING = object()
+
+
+def _parse(text: str, pairs: _Pairs) -> Any:
+    return json.loads(
+        text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite_float, strict=True
+    )
+
+
+def _parse_without(extra: Extras, pairs: _Pairs) -> Any:
+    """What a text says apart from comments and trailing commas; _NOTHING if that is not all that is wrong with it."""
+    if not extra.count:
+        return _NOTHING
+    try:
+        return _parse(extra.cleaned, pairs)
+    except ValueError:
+        return _NOTHING
+
+
+def _extra_problems(file: str, text: str, extra: Extras) -> list[Problem]:
+    """An error for each comment and each trailing comma."""
+    problems = [_syntax_problem(file, finding) for finding in extra.findings(text, MAX_PROBLEMS)]
+    if file.endswith(".json"):
+        hint = f"`agent-eval migrate {file} NEW` writes the file without its comments and trailing commas."
+        problems[0] = replace(problems[0], hint=f"{problems[0].hint} {hint}")
+    if extra.count > len(problems):
+        problems.append(too_many(problems, len(problems), extra.count - len(problems)))
+    return problems
+
+
+def _dropped(file: str, extra: Extras) -> Problem:
+    return Problem(
+        severity=Severity.NOTICE,
+        code="json-cleaned",
+        message=f"{plural(len(extra.comments), 'comment')} and {plural(len(extra.commas), 'trailing comma')} dropped.",
+        file=file,
+    )
 
 
 class _Pairs:

@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from agent_eval.core.patterns import PathPatterns, glob
+
+GLOB = frozenset("*?[")
+"""What makes a path a glob, if nothing is called like that."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -67,6 +71,44 @@ def nearby(value: str, known: Iterable[str], count: int = 3, cutoff: float = 0.6
     found = []
     for order, name in enumerate(dict.fromkeys(known)):
         matcher.set_seq1(name.casefold())
-        if matcher.real_quick_ratio() >= cutoff and matcher.ratio() >= cutoff:
-            found.append((-matcher.ratio(), order, name))
+        if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff:
+            ratio = matcher.ratio()
+            if ratio >= cutoff:
+                found.append((-ratio, order, name))
     return [name for _, _, name in sorted(found)[:count]]
+
+
+def covers(
+    targets: Sequence[tuple[str, Sequence[str]]], include: Sequence[str], exclude: Sequence[str]
+) -> Callable[[str], bool]:
+    """Makes a function that says whether a selection takes a case, whether or not the case's file exists.
+
+    Args:
+        targets: Files, directories and globs, relative to the root, each with eval ids or globs of them (none: all
+            cases). Without any target: the root.
+        include: Patterns of files.
+        exclude: Patterns of files.
+
+    Returns:
+        A function of a case id, FILE:EVAL_ID.
+    """
+    included, excluded = PathPatterns(include), PathPatterns(exclude)
+    paths = [(path, glob(path) if GLOB & set(path) else None, tuple(ids)) for path, ids in targets or [(".", ())]]
+
+    def takes(file: str, eval_id: str) -> bool:
+        filtered = excluded.match(file) or (bool(include) and not included.match(file))
+        # As discovery does it: where one target takes all cases of a file and another some, these are taken.
+        named, wanted = False, list[str]()
+        for path, expression, ids in paths:
+            is_below = path == "." or file.startswith(f"{path}/")
+            if file == path or (expression and expression.fullmatch(file)) or (is_below and not filtered):
+                named = True
+                wanted += ids
+        return named and (not wanted or any(matches(one, eval_id) for one in wanted))
+
+    def function(case_id: str) -> bool:
+        # A colon may be part of the file's name or of the id; no file is called like that in practice.
+        parts = (match.start() for match in re.finditer(":", case_id))
+        return any(takes(case_id[:at], case_id[at + 1 :]) for at in parts)
+
+    return function

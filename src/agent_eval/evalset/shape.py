@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 from pydantic_core import ErrorDetails
 
-from agent_eval.core.problem import Problem
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, too_many
 from agent_eval.evalset.positions import JsonPath
 from agent_eval.evalset.reading import Document
 from agent_eval.evalset.selectors import nearby
@@ -66,6 +66,7 @@ _HINTS = {
     "parts": 'Write [{"text": "..."}].',
     "intermediate_responses": 'Write ["author", [{"text": "..."}]].',
     "rubric_content": 'Write {"text_property": "..."}.',
+    "criteria": 'Write metrics with their thresholds: {"response_match_score": 0.8}.',
 }
 _EXAMPLES = {
     "a string": 'Write "...".',
@@ -80,7 +81,7 @@ _ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation":
 
 
 def shape_problems(document: Document, error: ValidationError, model: type[BaseModel], base: JsonPath) -> list[Problem]:
-    """Findings for everything that a model found wrong.
+    """Findings for everything that a model found wrong; beyond MAX_PROBLEMS they are only counted.
 
     Args:
         document: Where the value comes from.
@@ -88,10 +89,11 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
         model: The model.
         base: The value's path in the document.
     """
-    return [
-        _problem(document, detail, model, base)
-        for detail in error.errors(include_url=False, include_context=True, include_input=False)
-    ]
+    details = error.errors(include_url=False, include_context=True, include_input=False)
+    problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
+    if len(details) > MAX_PROBLEMS:
+        problems.append(too_many(problems, MAX_PROBLEMS, len(details) - MAX_PROBLEMS))
+    return problems
 
 
 def did_you_mean(value: str, known: list[str]) -> str:

@@ -29,6 +29,13 @@ class CriterionConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Every other field of the criterion in snake_case, with defaults filled in and values typed
     (`match_type` is a MatchType)."""
+    label: str = ""
+    """Its name in reports where another criterion of the case has the metric's name; "" for the metric's name."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.label or self.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +47,7 @@ class EvalConfig:
     criteria: tuple[CriterionConfig, ...]
     """In the order of the file."""
     custom_metrics: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of the criterion."""
     user_simulator_config: Mapping[str, Any] | None = None
     live_model_config: Mapping[str, Any] | None = None
 

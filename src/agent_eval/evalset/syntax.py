@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?(?:NaN|Infinity)\b|-?\d[\d.eE+-]*', re.DOTALL)
+# What is never closed goes on to the end of the text: looking for an end again and again would take forever.
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)'
+_STRING_OR_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)|#[^\n]*", re.DOTALL)
+_STRING_OR_COMMA = re.compile(_STRING + r"|,(?=[ \t\r\n]*[\]}])", re.DOTALL)
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: |\r?$)", re.MULTILINE)
 _WORD = re.compile(r"[^\W\d][\w$-]*")
 _SPACE = " \t\r\n"
@@ -24,6 +29,47 @@ class SyntaxFinding:
     hint: str
     line: int
     column: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extras:
+    """What a text has that JSON doesn't allow and people write all the same."""
+
+    cleaned: str
+    """The text with spaces in their place, so that everything else stays where it was."""
+    comments: Sequence[int]
+    """Offsets."""
+    commas: Sequence[int]
+    """Offsets of commas before a closing bracket."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.comments) + len(self.commas)
+
+    def findings(self, text: str, most: int) -> list[SyntaxFinding]:
+        """The first of them, in the order of the text."""
+        offsets = sorted([*self.comments, *self.commas])[:most]
+        return [
+            _comment(text, offset) or _trailing_comma(text, offset, self.cleaned[_next(self.cleaned, offset)])
+            for offset in offsets
+        ]
+
+
+def extras(text: str) -> Extras:
+    """Finds comments (`//`, `/* */`, `#`) and trailing commas, wherever they are."""
+    comments: list[int] = []
+    commas: list[int] = []
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        if found[0] == '"':
+            return found
+        (commas if found == "," else comments).append(match.start())
+        return "".join(char if char in "\r\n" else " " for char in found)
+
+    without_comments = _STRING_OR_COMMENT.sub(blank, text)
+    return Extras(cleaned=_STRING_OR_COMMA.sub(blank, without_comments), comments=comments, commas=commas)
 
 
 def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFinding:
@@ -128,14 +174,14 @@ def _comma(text: str, offset: int) -> SyntaxFinding | None:
     comma = offset if text[offset : offset + 1] == "," else _previous(text, offset)
     closing = _next(text, comma + 1) if comma is not None else len(text)
     if comma is not None and text[comma] == "," and text[closing : closing + 1] in ("]", "}"):
-        return _finding(
-            text,
-            comma,
-            "json-trailing-comma",
-            f"JSON allows no comma before a closing `{text[closing]}`.",
-            "Delete the comma.",
-        )
+        return _trailing_comma(text, comma, text[closing])
     return None
+
+
+def _trailing_comma(text: str, offset: int, closing: str) -> SyntaxFinding:
+    return _finding(
+        text, offset, "json-trailing-comma", f"JSON allows no comma before a closing `{closing}`.", "Delete the comma."
+    )
 
 
 def _previous(text: str, offset: int) -> int | None:
@@ -166,6 +212,10 @@ def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
 
 
 def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
+    before = _previous(text, offset)
+    if text[offset] == "," and before is not None and text[before] in ",[{":
+        where = "A second comma stands here." if text[before] == "," else "A comma stands here before the first entry."
+        return where, "Delete the comma."
     word = _WORD.match(text, offset)
     if word is not None:
         if word.group() in _PYTHON_WORDS:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from agent_eval.core.disk import naming
 from agent_eval.evalset.schema import EvalSet
 
 
@@ -37,12 +38,17 @@ def write_text(path: Path, text: str | Iterable[str]) -> None:
     Raises:
         OSError: If it can't be written.
     """
+    with naming(path):
+        _replace(path, [text] if isinstance(text, str) else text)
+
+
+def _replace(path: Path, pieces: Iterable[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines([text] if isinstance(text, str) else text)
+            file.writelines(pieces)
         Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
