@@ -114,7 +114,6 @@ async def test_a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, adk_in
             log_limit=100_000,
             start_timeout=120,
             retry={},
-            on_throttle=lambda: None,
             role="metrics",
         )
 

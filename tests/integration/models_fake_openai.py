@@ -41,6 +41,13 @@ def completion(text: str | None, *, finish: str = "stop", usage: Json | None = N
     return Reply(body=body if usage is None else {**body, "usage": usage})
 
 
+def _wire(body: Any) -> bytes:
+    """Bytes are sent as they are, a text as a page, everything else as JSON."""
+    if isinstance(body, bytes):
+        return body
+    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -67,7 +74,7 @@ class FakeOpenAI:
                 if reply.drop:
                     self.close_connection = True
                     return
-                data = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
+                data = _wire(reply.body)
                 self.send_response(reply.status)
                 kind = "text/html" if isinstance(reply.body, str) else "application/json"
                 sent = {"Content-Type": kind, "Content-Length": str(len(data)), **(reply.headers or {})}

@@ -197,6 +197,8 @@ async def test_an_empty_message_is_asked_for_once_more__in_the_same_words() -> N
     [
         (Answer.text(""), {}, "simulator-no-message"),
         (Answer(parts=[{"text": "only thoughts", "thought": True}]), {}, "simulator-no-message"),
+        (Answer.text(" \n"), {}, "simulator-no-message"),
+        (Answer(parts=[{"text": "I want"}], finish_reason="MAX_TOKENS"), {}, "simulator-no-message"),
         (Answer(parts=[{"text": "x"}], finish_reason="SAFETY"), {}, "simulator-refused"),
         (Fault(kind=503), {}, "simulator-unavailable"),
         (Fault(kind="hang"), {"attempt_timeout": 0.1, "call_timeout": 0.3}, "simulator-deadline"),

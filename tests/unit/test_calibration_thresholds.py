@@ -261,12 +261,14 @@ def test_reading_results(tmp_path: Path) -> None:
     (tmp_path / "newer.json").write_text(results_json(run_report([case("x", [0.9])], started=9)), encoding="utf-8")
     (tmp_path / "broken.json").write_text("{}", encoding="utf-8")
     (tmp_path / "empty.json").write_text(results_json(run_report([])), encoding="utf-8")
+    fileless = run_report([case("x", [0.9])]).model_copy(update={"files": []})
+    (tmp_path / "fileless.json").write_text(results_json(fileless), encoding="utf-8")
     (tmp_path / "rules.json").write_text(text.replace('"scoring_version": ', '"scoring_version": 9'), encoding="utf-8")
 
     found, problems = read_results([tmp_path / "newer.json", tmp_path / "out"], tmp_path)
     assert ([name for name, _ in found], problems) == (["out/results.json", "newer.json"], [])
 
-    names = ("broken.json", "empty.json", "rules.json", "missing.json", "recordings.jsonl.gz")
+    names = ("broken.json", "empty.json", "fileless.json", "rules.json", "missing.json", "recordings.jsonl.gz")
     found, problems = read_results([tmp_path / name for name in names], tmp_path)
     assert found == []
     assert [problem.file for problem in problems] == list(names)

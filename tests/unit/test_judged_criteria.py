@@ -222,6 +222,12 @@ def test_rubrics__that_can_not_be_used() -> None:
     assert model.requests == []
 
 
+def test_answer_rubrics__an_agent_without_a_model_call_is_scored() -> None:
+    made = conversation([turn()])
+    assert all(actual.app_details is None for actual in made.actual)
+    assert scored(judged(ANSWER, always(verdicts("yes")), samples=1, rubrics=[rubric("a")]), made).score == 1.0
+
+
 def test_answer_rubrics__show_what_all_agents_were_told_tools_steps_and_grounding() -> None:
     model = always(verdicts("yes"))
     grounded = said("let me see", grounding_metadata={"web": "a page", "nothing": None})

@@ -8,20 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.models.budget import Meter
+from agent_eval.models.budget import UNKNOWN, Estimate, Meter
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import Budget
 
 
+def estimate(tokens: float, *, most: float | None = None) -> Estimate:
+    """By default what is expected is also the most."""
+    most = tokens if most is None else most
+    return Estimate(tokens=tokens, cost=tokens / 1000, most_tokens=most, most_cost=most / 1000)
+
+
 async def attempt(meter: Meter, *, expected: float, used: float) -> None:
-    reservation = await meter.reserve(lambda: (expected, expected / 1000))
+    reservation = await meter.reserve(lambda: estimate(expected))
     await asyncio.sleep(0)
     reservation.settle(used, used / 1000)
 
 
 async def refused(meter: Meter, *, expected: float = 1.0) -> str:
     with pytest.raises(ModelFailure) as failure:
-        await meter.reserve(lambda: (expected, expected / 1000))
+        await meter.reserve(lambda: estimate(expected))
     assert failure.value.kind == "budget"
     return f"{failure.value.message} {failure.value.hint}"
 
@@ -67,21 +73,21 @@ async def test_meter__a_no_is_final() -> None:
 
 async def test_meter__what_nobody_told_counts_as_reserved() -> None:
     meter = Meter(Budget(max_tokens=100))
-    (await meter.reserve(lambda: (60, 0.0))).settle(None, None)
+    (await meter.reserve(lambda: estimate(60))).settle(None, None)
     assert meter.spent.tokens == 60
     await refused(meter, expected=41)
 
 
-async def test_meter__asks_for_the_estimate_anew_after_a_wait() -> None:
+async def test_meter__calls_the_estimate_again_after_a_wait() -> None:
     """Nobody knew at first how long answers are; those who waited needn't be refused for that."""
     meter = Meter(Budget(max_tokens=100))
     guess = 60.0
-    first = await meter.reserve(lambda: (guess, 0.0))
-    waiting = asyncio.create_task(meter.reserve(lambda: (guess, 0.0)))
+    first = await meter.reserve(lambda: estimate(guess))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(guess)))
     await asyncio.sleep(0)
     guess = 50.0
     first.settle(50.0, 0.0)
-    assert (await waiting).tokens == 50.0
+    assert (await waiting).estimate.tokens == 50.0
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40), st.integers(0, 300))
@@ -99,6 +105,28 @@ async def test_meter__is_overrun_by_what_estimates_were_short_of_at_most(
         assert meter.spent.tokens <= limit
 
 
+async def test_meter__goes_alone_until_something_is_known() -> None:
+    meter = Meter(Budget(max_tokens=10_000))
+    first = await meter.reserve(lambda: estimate(500, most=UNKNOWN))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(500, most=UNKNOWN)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.settle(4000, 4.0)
+    await waiting
+
+
+async def test_meter__near_the_limit_goes_one_by_one() -> None:
+    """What is expected fits twice, what could be doesn't."""
+    meter = Meter(Budget(max_tokens=1000))
+    first = await meter.reserve(lambda: estimate(300, most=800))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(300, most=800)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.settle(800, 0.8)
+    with pytest.raises(ModelFailure, match="800 tokens are spent, and the next call does not fit"):
+        await waiting
+
+
 async def test_meter__without_limits() -> None:
     meter = Meter(Budget())
     for _ in range(3):
@@ -108,11 +136,11 @@ async def test_meter__without_limits() -> None:
 
 async def test_meter__a_waiting_attempt_can_be_cancelled() -> None:
     meter = Meter(Budget(max_tokens=100))
-    first = await meter.reserve(lambda: (60, 0.0))
-    waiting = asyncio.create_task(meter.reserve(lambda: (60, 0.0)))
+    first = await meter.reserve(lambda: estimate(60))
+    waiting = asyncio.create_task(meter.reserve(lambda: estimate(60)))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     first.settle(10, 0.0)
-    assert (await meter.reserve(lambda: (60, 0.0))).tokens == 60
+    assert (await meter.reserve(lambda: estimate(60))).estimate.tokens == 60

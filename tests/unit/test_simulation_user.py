@@ -193,10 +193,10 @@ async def test_our_prompt__shows_calls_when_they_are_wanted() -> None:
 
 async def test_our_prompt__plays_the_persona() -> None:
     plain, novice = await prompt_of(ONE), await prompt_of(ONE, scenario(user_persona="NOVICE"))
-    assert "Is new to the subject" in novice
-    assert "- Don't point out mistakes of the agent" in novice
+    assert "a problem that it does not fully understand" in novice
+    assert "said something illogical or wrong, end the conversation with `</finished>`" in novice
     assert "failed at the same request more than once" not in novice
-    assert "Is new to the subject" not in plain
+    assert "a problem that it does not fully understand" not in plain
 
 
 async def test_custom_instructions__replace_the_prompt() -> None:
@@ -208,8 +208,7 @@ async def test_custom_instructions__replace_the_prompt() -> None:
         "Stop: </finished>|Plan: Turn on the lamp; {{ then }} ask for its state.|user: Hi\n\nagent: Hello.|"
     )
     expert = await prompt_of(ONE, scenario(user_persona="EXPERT"), instructions=template)
-    assert expert.endswith("|EXPERT: - State the next request of the plan with everything that the plan says about "
-                           "it.\n- One request at a time.")  # fmt: skip
+    assert "|EXPERT: - When the agent has done a request, make the next one of the plan.\n- " in expert
 
 
 async def test_custom_instructions__what_the_agent_says_is_no_template() -> None:

@@ -13,6 +13,7 @@ from agent_eval.calibration.choosing import Chosen
 from agent_eval.calibration.lines import LabelLine, material_key
 from agent_eval.calibration.meaning import Kind, Label, odd_one_out, vocabulary
 from agent_eval.core.content import text_of
+from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.criteria.base import Conversation
@@ -83,7 +84,7 @@ def read_labels(path: Path, root: Path, chosen: Chosen) -> tuple[LabelSet | None
     """
     name = name_of(absolute(path), absolute(root))
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MAX_TEXT)
     except OSError as error:
         hint = "Give the path of a file with a JSON object on each line."
         message = f"The file can't be read: {error.strerror or error}."

@@ -73,8 +73,12 @@ def read_results(paths: Sequence[Path], root: Path) -> tuple[list[tuple[str, Run
         except UnreadableError as error:
             problems.append(_unusable(name, error.message, error.hint))
             continue
+        listed = {file.file for file in report.files}
         if not report.cases:
             problems.append(_unusable(name, "It has no cases.", "Give results.json of a run that ran."))
+        elif not all(case.file in listed for case in report.cases):
+            message = "It has cases of a file that it doesn't list, so their criteria are not known."
+            problems.append(_unusable(name, message, "Give results.json as a run wrote it."))
         else:
             found.append((name, report))
     return sorted(found, key=lambda pair: pair[1].started_at), problems

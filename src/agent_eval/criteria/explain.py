@@ -23,7 +23,9 @@ MOST_CALLS = 40
 """Calls listed of one turn."""
 LONGEST_TEXT = 4_000
 """Characters of `expected` and of `actual`."""
-_MOST_WORDS = 20
+_MOST_NAMES = 20
+_FEW_WORDS = 7
+"""Words that an answer lacks, or has too many: beyond, the two texts say more than a list of words."""
 
 
 def list_calls(calls: Sequence[FunctionCall], *, ignore_args: bool = False) -> str:
@@ -105,7 +107,7 @@ def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> 
 
 
 def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...]:
-    """Why the words of an answer don't match the reference: what both lack, most frequent first.
+    """Why the words of an answer don't match the reference: how many match and, if the others are few, which they are.
 
     Args:
         expected: The text of the reference.
@@ -123,9 +125,9 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
         f"{'was' if rouge.overlap == 1 else 'were'} expected (precision {rouge.precision:.2f})"
     ]
     ours, theirs = words(expected), words(actual)
-    if lacking := _surplus(ours, theirs):
+    if 0 < len(set(lacking := _surplus(ours, theirs))) <= _FEW_WORDS:
         lines.append(f"missing words: {_counted(lacking)}")
-    if unasked := _surplus(theirs, ours):
+    if 0 < len(set(unasked := _surplus(theirs, ours))) <= _FEW_WORDS:
         lines.append(f"unexpected words: {_counted(unasked)}")
     return _bounded(lines[0], lines[1:])
 
@@ -215,7 +217,7 @@ def _counted(names: Sequence[str]) -> str:
     counts = Counter(names)
     shown = [
         (shorten(name, 60) if name.isprintable() else literal(name, 60)) + (f" ({count} times)" if count > 1 else "")
-        for name, count in islice(counts.items(), _MOST_WORDS)
+        for name, count in islice(counts.items(), _MOST_NAMES)
     ]
     more = f", … and {len(counts) - len(shown):,} more" if len(counts) > len(shown) else ""
     return ", ".join(shown) + more

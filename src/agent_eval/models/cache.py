@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.wire import WireModel
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 
@@ -88,7 +89,7 @@ class ReplyCache:
         """The reply, if it is there and comes from that endpoint (None: from any)."""
         path = self._path(key)
         try:
-            found = CachedReply.model_validate_json(path.read_bytes())
+            found = CachedReply.model_validate_json(read_regular(path, MAX_TEXT))
         except (OSError, ValidationError):
             return None
         if found.version != _VERSION or (identity is not None and found.identity != identity):

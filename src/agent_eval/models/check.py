@@ -19,6 +19,9 @@ from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 NO_KEY = "judge-credentials-missing"
 """The code of the problem that a model can't be asked for want of credentials."""
 
+IN_FILES = frozenset({"judge-model-unknown", "judge-config-invalid", "judge-config-ignored"})
+"""The codes of problems that a config file has by itself, on any machine."""
+
 _NAMED = 3
 """Users of a model that a finding names; of more it says how many."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import first_line
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.generation import split_system
 from agent_eval.models.protocol import ModelFailure, ModelUsage
-from agent_eval.models.provider import Ask, Told, Trouble, said, status_trouble, told_delay
+from agent_eval.models.provider import Ask, Told, Trouble, said, status_trouble, token_count, told_delay, version_name
 
 if TYPE_CHECKING:
     from google.genai import Client, errors, types
@@ -71,8 +71,6 @@ class GeminiClient:
                 hint="Check the service account or the workload identity that the job uses.",
                 sent=False,
             ) from error
-        except ValueError as error:  # An answer that is no JSON, or no such message.
-            raise Trouble(f"the answer makes no sense: {said(error)}", again=True) from error
         return _told(response)
 
     async def close(self) -> None:
@@ -104,21 +102,21 @@ def _config(ask: Ask) -> types.GenerateContentConfig:
 def _told(response: types.GenerateContentResponse) -> Told:
     usage = response.usage_metadata
     counts = ModelUsage(
-        input_tokens=usage.prompt_token_count if usage else None,
-        output_tokens=usage.candidates_token_count if usage else None,
-        cached_tokens=usage.cached_content_token_count if usage else None,
-        thought_tokens=usage.thoughts_token_count if usage else None,
+        input_tokens=token_count(usage.prompt_token_count) if usage else None,
+        output_tokens=token_count(usage.candidates_token_count) if usage else None,
+        cached_tokens=token_count(usage.cached_content_token_count) if usage else None,
+        thought_tokens=token_count(usage.thoughts_token_count) if usage else None,
     )
     if not response.candidates:
         feedback = response.prompt_feedback
         reason = _word(feedback.block_reason) if feedback else ""
-        nothing = Told(text="", usage=counts, model_version=response.model_version)
+        nothing = Told(text="", usage=counts, model_version=version_name(response.model_version))
         return nothing.refused(f"the prompt was blocked ({reason})") if reason else nothing
     candidate = response.candidates[0]
     reason = _word(candidate.finish_reason)
     parts = (candidate.content.parts if candidate.content else None) or []
     text = "".join(part.text for part in parts if part.text and not part.thought)
-    told = Told(text=text, usage=counts, model_version=response.model_version)
+    told = Told(text=text, usage=counts, model_version=version_name(response.model_version))
     if reason in _REFUSALS:
         return told.refused(f"the reply was blocked ({reason})")
     if reason == "MAX_TOKENS":
@@ -132,7 +130,7 @@ def _word(value: Any) -> str:
 
 def _api_trouble(error: errors.APIError) -> Trouble:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    message = shorten(first_line(str(error.message or "")), 300)
+    message = first_line(str(error.message or ""))
     return status_trouble(error.code or 0, message, headers, wait=told_delay(error.details))
 
 

@@ -7,16 +7,17 @@ import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.masking import Masker
-from agent_eval.models.budget import Meter, Reservation
+from agent_eval.core.text import shorten
+from agent_eval.models.budget import UNKNOWN, Estimate, Meter, Reservation
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.health import Health
 from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure, ModelUsage
-from agent_eval.models.provider import Ask, Client, Told, Trouble
+from agent_eval.models.provider import Ask, Client, Told, Trouble, nonsense
 from agent_eval.models.settings import ModelSettings
 from agent_eval.models.usage import add_usage, billed_tokens
 
@@ -26,6 +27,8 @@ _FIRST_GUESS = 500
 """Tokens of an answer, thoughts included, before any answer is known."""
 _QUESTIONS = 3
 """Whose worth of attempts must fail before a model can count as down; one alone may be the question's own fault."""
+_LONGEST_MESSAGE = 400
+"""Characters of a provider's words that are shown."""
 _LONG_WAIT = 5.0
 """Seconds. Told to wait for so long, a quota is used up, and asking for others meanwhile would only waste attempts.
 A shorter wait concerns only who was told."""
@@ -82,6 +85,7 @@ class Lane:
         )
         self._quiet_until = float("-inf")
         self._output_seen = 0
+        self._longest_output = 0
         self._answers_seen = 0
         self._random = random.Random()  # noqa: S311 - it only spreads attempts over time
 
@@ -103,7 +107,8 @@ class Lane:
                 self._health.answered(time.monotonic())
                 return told
             except Trouble as trouble:
-                trouble.message = self._masker.text(trouble.message)
+                # Masked before it is shortened: half a key would not be recognised.
+                trouble.message = shorten(self._masker.text(trouble.message), _LONGEST_MESSAGE)
                 if trouble.hopeless:
                     self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
                 if not trouble.again:
@@ -152,7 +157,7 @@ class Lane:
         tokens: float | None = None
         cost: float | None = None
         try:
-            told = await self._client.ask(self._within(ask, question))
+            told = await self._told(self._within(ask, question))
             question.usage = add_usage(question.usage, told.usage)
             tokens, cost = self._used(told, reservation)
             return told
@@ -167,13 +172,31 @@ class Lane:
         finally:
             reservation.settle(tokens, cost)
 
-    def _expected(self, ask: Ask) -> tuple[float, float]:
-        """Tokens and dollars that an attempt will probably use."""
-        usage = ModelUsage(
-            input_tokens=(len(ask.prompt) + len(ask.system or "")) // _CHARACTERS_PER_TOKEN + 1,
-            output_tokens=self._output_seen // self._answers_seen if self._answers_seen else _FIRST_GUESS,
+    async def _told(self, ask: Ask) -> Told:
+        """One attempt. Any odd answer is a trouble of this attempt alone, whatever it makes the library raise."""
+        try:
+            told = await self._client.ask(ask)
+        except Trouble:
+            raise
+        except Exception as error:
+            raise nonsense(error) from error
+        return replace(told, note=shorten(self._masker.text(told.note), _LONGEST_MESSAGE)) if told.note else told
+
+    def _expected(self, ask: Ask) -> Estimate:
+        """What an attempt will use: an output like the mean of those seen, at most twice the longest."""
+        prompt = (len(ask.prompt) + len(ask.system or "")) // _CHARACTERS_PER_TOKEN + 1
+        mean = self._output_seen // self._answers_seen if self._answers_seen else _FIRST_GUESS
+        usage = ModelUsage(input_tokens=prompt, output_tokens=mean)
+        expected, cost = float(billed_tokens(usage) or 0), self._cost(usage) or 0.0
+        if not self._answers_seen:
+            return Estimate(tokens=expected, cost=cost, most_tokens=UNKNOWN, most_cost=UNKNOWN)
+        most = ModelUsage(input_tokens=prompt, output_tokens=2 * self._longest_output)
+        return Estimate(
+            tokens=expected,
+            cost=cost,
+            most_tokens=max(expected, float(billed_tokens(most) or 0)),
+            most_cost=max(cost, self._cost(most) or 0.0),
         )
-        return float(billed_tokens(usage) or 0), self._cost(usage) or 0.0
 
     def _within(self, ask: Ask, question: Question) -> Ask:
         timeout = min(self._settings.attempt_timeout, max(0.001, self._left(question)))
@@ -188,14 +211,16 @@ class Lane:
 
     def _used(self, told: Told, reservation: Reservation) -> tuple[float, float]:
         """Tokens and dollars of an answer, for the budget: what the provider told, else an estimate."""
-        self._answers_seen += 1
         said = billed_tokens(told.usage)
-        if said is None:
-            guess = len(told.text) // _CHARACTERS_PER_TOKEN + 1
-            self._output_seen += guess
-            return reservation.tokens + guess, reservation.cost + (self._cost(ModelUsage(output_tokens=guess)) or 0.0)
-        self._output_seen += (told.usage.output_tokens or 0) + (told.usage.thought_tokens or 0)
-        return float(said), self._cost(told.usage) or 0.0
+        guess = len(told.text) // _CHARACTERS_PER_TOKEN + 1
+        output = guess if said is None else (told.usage.output_tokens or 0) + (told.usage.thought_tokens or 0)
+        self._answers_seen += 1
+        self._output_seen += output
+        self._longest_output = max(self._longest_output, output)
+        if said is not None:
+            return float(said), self._cost(told.usage) or 0.0
+        expected = reservation.estimate
+        return expected.tokens + guess, expected.cost + (self._cost(ModelUsage(output_tokens=guess)) or 0.0)
 
     def _cost(self, usage: ModelUsage) -> float | None:
         return None if self.price is None else self.price.of(usage)

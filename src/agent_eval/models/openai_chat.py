@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import first_line
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.generation import SENT_TO_OPENAI, split_system
 from agent_eval.models.protocol import ModelUsage
-from agent_eval.models.provider import Ask, Told, Trouble, status_trouble
+from agent_eval.models.provider import Ask, Told, Trouble, said, status_trouble, token_count, version_name
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -54,13 +54,7 @@ class OpenAIClient:
             cause = error.__cause__ or error
             unsent = type(cause).__name__ == "ConnectError"
             what = "no connection" if unsent else "the connection broke"
-            said = first_line(str(cause)) or type(cause).__name__
-            raise Trouble(f"{what}: {shorten(said, 300)}", again=True, sent=not unsent) from error
-        except (openai.APIError, json.JSONDecodeError) as error:
-            raise Trouble(f"the answer makes no sense: {shorten(first_line(str(error)), 300)}", again=True) from error
-        if not getattr(response, "choices", None):
-            # The client builds its models without checking them: a proxy's page arrives as text, an error as an object.
-            raise Trouble("the answer makes no sense: it has no choices", again=True)
+            raise Trouble(f"{what}: {said(cause)}", again=True, sent=not unsent) from error
         return _told(response)
 
     def _arguments(self, ask: Ask) -> dict[str, Any]:
@@ -101,28 +95,46 @@ def is_strict(schema: Any) -> bool:
 
 
 def _told(response: ChatCompletion) -> Told:
+    """Reads a reply.
+
+    Raises:
+        Exception: Of any type; the reply is not what the API describes.
+    """
+    if not getattr(response, "choices", None):
+        # The client builds its models without checking them: a proxy's page arrives as text, an error as an object.
+        raise ValueError("it has no choices")
     choice = response.choices[0]
     message = choice.message
-    told = Told(text=message.content or "", usage=_usage(response.usage), model_version=response.model)
+    told = Told(text=_text(message.content), usage=_usage(response.usage), model_version=version_name(response.model))
     if choice.finish_reason == "length":
         return told.truncated("the reply ended at the token limit (length)")
     if choice.finish_reason == "content_filter":
         return told.refused("the content filter stopped the reply")
     if message.refusal:
-        return told.refused(f"the model refused: {shorten(first_line(message.refusal), 300)}")
+        return told.refused(f"the model refused: {first_line(message.refusal)}")
     return told
 
 
+def _text(content: Any) -> str:
+    """The reply's text. Mistral's reasoning models send a list of parts, thoughts among them."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(f"its content is of type {type(content).__name__}")
+    texts = [part["text"] for part in content if part["type"] == "text"]
+    return "".join(texts)
+
+
 def _usage(usage: CompletionUsage | None) -> ModelUsage:
-    if usage is None:
-        return ModelUsage()
-    output, prompt = usage.completion_tokens_details, usage.prompt_tokens_details
-    thoughts = output.reasoning_tokens if output else None
+    prompt = getattr(usage, "prompt_tokens_details", None)
+    details = getattr(usage, "completion_tokens_details", None)
+    thoughts = token_count(getattr(details, "reasoning_tokens", None))
+    output = token_count(getattr(usage, "completion_tokens", None))
     return ModelUsage(
-        input_tokens=usage.prompt_tokens,
+        input_tokens=token_count(getattr(usage, "prompt_tokens", None)),
         # Chat completions count reasoning among the completion's tokens.
-        output_tokens=max(0, (usage.completion_tokens or 0) - (thoughts or 0)),
-        cached_tokens=prompt.cached_tokens if prompt else None,
+        output_tokens=None if output is None else max(0, output - (thoughts or 0)),
+        cached_tokens=token_count(getattr(prompt, "cached_tokens", None)),
         thought_tokens=thoughts,
     )
 
@@ -130,11 +142,11 @@ def _usage(usage: CompletionUsage | None) -> ModelUsage:
 def _words(error: Any) -> str:
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
-    return shorten(first_line(str(message or error.message)), 300)
+    return first_line(str(message or error.message))
 
 
 def _is_filter(body: Any) -> bool:
-    return isinstance(body, dict) and body.get("code") in {"content_filter", "content_policy_violation"}
+    return isinstance(body, dict) and body.get("code") in ["content_filter", "content_policy_violation"]  # any type
 
 
 def open_openai(endpoint: Endpoint, *, connections: int) -> OpenAIClient:

@@ -59,6 +59,10 @@ github/docs (Copilot's models), or api-evangelist's transcripts of both pages. M
 those whose price changed in the summer of 2026, are left out."""
 
 
+_DEAREST = 1e9
+"""US dollars for a million tokens; beyond, sums of prices stop to be some."""
+
+
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
     """The default table with a user's `[prices]` laid over it.
 
@@ -75,7 +79,7 @@ def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
         if not isinstance(entry, Mapping) or not {"input", "output"} <= set(entry) <= {"input", "output", "cached"}:
             raise ValueError(f"[prices] {model!r} must be a table with `input` and `output`, and `cached` if known")
         for key, value in entry.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _DEAREST:
                 raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars for a million tokens, not {value!r}")
         prices[model] = Price(**{key: float(value) for key, value in entry.items()})
     return prices

@@ -15,6 +15,9 @@ from agent_eval.models.protocol import FailureKind, ModelUsage
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Worth another attempt. ADK's are 408, 429, 500, 502, 503, 504; 529 is how some gateways say overloaded."""
 
+_MOST_TOKENS = 100_000_000
+"""No reply of any model has more tokens, prompt included."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
@@ -98,6 +101,7 @@ class Client(Protocol):
 
         Raises:
             Trouble: It failed.
+            Exception: Of any type, where the library can't make sense of the answer. The lane makes a Trouble of it.
         """
         ...
 
@@ -183,5 +187,25 @@ def told_delay(details: Any) -> float | None:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, in one line of bounded length."""
-    return shorten(first_line(str(error)) or type(error).__name__, 300)
+    """The first line of an exception's message, in full: mask secrets before shortening it."""
+    return first_line(str(error)) or type(error).__name__
+
+
+def nonsense(error: BaseException) -> Trouble:
+    """The trouble for an answer that a client library could not make sense of: another attempt may succeed."""
+    return Trouble(f"the answer makes no sense: {type(error).__name__}: {said(error)}", again=True)
+
+
+def version_name(value: Any) -> str | None:
+    """The name of what answered, if the provider gave one."""
+    return shorten(value, 200) if isinstance(value, str) else None
+
+
+def token_count(value: Any) -> int | None:
+    """A number of tokens as a provider reported it; None where it reported nothing or nothing plausible.
+
+    A negative or absurd number would lower what counts as spent, or use up a budget at once. The budget then goes by
+    its own estimate.
+    """
+    plausible = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+    return value if plausible else None

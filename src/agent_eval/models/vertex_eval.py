@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import first_line, shorten
+from agent_eval.core.text import first_line
 from agent_eval.models.endpoint import Endpoint
 from agent_eval.models.gemini import google_credentials
 from agent_eval.models.protocol import ModelFailure, ModelUsage
@@ -118,7 +118,7 @@ class VertexEvalClient:
                 response = await self._send("POST", self._url, json=body)
         except TimeoutError as error:
             raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
-        return Told(text=json.dumps(_result(_json(response))), usage=ModelUsage(), model_version=None)
+        return Told(text=json.dumps(_result(response.json())), usage=ModelUsage(), model_version=None)
 
     async def close(self) -> None:
         """Gives up connections."""
@@ -227,13 +227,6 @@ def _no_definition(why: str) -> Trouble:
     )
 
 
-def _json(response: Response) -> Any:
-    try:
-        return response.json()
-    except ValueError as error:
-        raise Trouble(f"the answer makes no sense: {said(error)}", again=True) from error
-
-
 def _result(answer: Any) -> dict[str, Any]:
     """The verdict in an answer, in the form of RESULT."""
     listed = answer.get("metricResults") if isinstance(answer, dict) else None
@@ -245,7 +238,7 @@ def _result(answer: Any) -> dict[str, Any]:
         raise _result_trouble(error)
     score = found.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        explained = shorten(first_line(str(found.get("explanation") or "")), 200)
+        explained = first_line(str(found.get("explanation") or ""))
         raise Trouble(f"the service gave no score{f': {explained}' if explained else ''}", kind="malformed")
     verdicts = found.get("rubricVerdicts")
     return {
@@ -275,7 +268,7 @@ def _rubric(number: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result_trouble(error: Mapping[str, Any]) -> Trouble:
     code = error["code"]
-    message = f"the service could not judge ({code}: {shorten(first_line(str(error.get('message', ''))), 300)})"
+    message = f"the service could not judge ({code}: {first_line(str(error.get('message', '')))})"
     if code in _RETRIED_CODES:
         return Trouble(message, again=True, throttled=_RETRIED_CODES[code])
     if code in _NOT_ALLOWED:
@@ -290,9 +283,7 @@ def _refusal(response: Response) -> Trouble:
         details = {}
     error = details.get("error") if isinstance(details, dict) else None
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
-    return status_trouble(
-        response.status_code, shorten(first_line(message), 300), response.headers, wait=told_delay(details)
-    )
+    return status_trouble(response.status_code, first_line(message), response.headers, wait=told_delay(details))
 
 
 def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClient:

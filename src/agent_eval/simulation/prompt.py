@@ -24,8 +24,10 @@ _STEPS = """Find the next message in three steps.
 2. Take the first of these that fits:
    - End: one of the reasons to end, which are listed below, holds.
    - Correct: the agent misunderstood, or did something else than the plan wants. Say what is wrong, and what you want.
-   - Answer: the agent asked something. Answer with what the plan says about it. Where the plan says nothing, you have
-     no preference, or don't know: say so, and make nothing up.
+   - Answer: the agent asked something. Answer with what the plan says about it, add nothing that it did not ask for,
+     and don't bring up the next request yet. Where the plan says nothing, you have no preference, or don't know: say
+     so, and make nothing up.
+   - Change: the agent is still at your request, and the plan wants you to change it now. Say what is different.
    - Help: the agent could not do what you asked for. Ask once more in other words, or add what it lacks. Do so only
      once for the same request.
    - Go on: bring up the next request of the plan, one at a time, in the plan's order. Ask for nothing else.

@@ -36,8 +36,10 @@ _PLAIN = """The message is valid only if all of these hold:
 - End: it is the stop signal if, and only if, the conversation should end now: all requests of the plan are dealt with,
   the agent failed at the same request more than once, it did something wrong that it can't put right, or it handed the
   user over to a person.
-- Goal: it moves the conversation toward what the plan wants, without small talk or repeating what is settled.
-- Troubleshooting: after a failure it tries again once at most.
+- Goal: it moves the conversation toward what the plan wants, one request at a time, without small talk or repeating
+  what is settled.
+- Details: it gives no details of a request before the agent asked for them, unless it makes that request.
+- Troubleshooting: after the agent's first failure it tries again, instead of ending the conversation; it does so once.
 - Answers: it answers what the agent asked, as far as the plan tells.
 - Correction: if the agent misunderstood or did something else than asked, it says so.
 - Tone: it sounds like a person chatting, not like an assistant or a document.
