@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pull_requests import Lab
 
 from agent_eval.cli import main
 
+SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 RULES = """\
 max-quarantined = 0.25
 
@@ -43,13 +45,13 @@ def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
 def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires="2999-01-31")})
+    lab.commit({"door": 0.0}, **{"agent-eval.toml": RULES.format(expires=SOON)})
     base = lab.base_run()
     assert base.code == 0, base.out + base.err
     assert base.statuses["door"] == "quarantined"
     door = next(case for case in base.report.cases if case.eval_id == "door")
     assert door.reason is not None
-    assert door.reason.message.endswith("; quarantined until 2999-01-31 by @alice: the door's sensor is late, #12")
+    assert door.reason.message.endswith(f"; quarantined until {SOON} by @alice: the door's sensor is late, #12")
     assert any("1 quarantined case, which failed; it doesn't block" in notice for notice in base.report.notices)
     assert base.report.history is not None
     assert [case.outcomes for case in base.report.history.cases] == ["1", "1", "1", "0"], (

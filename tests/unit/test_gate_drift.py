@@ -64,7 +64,7 @@ def enumerated(history: HistoryReport) -> float:
 def test_the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
     draw = random.Random(seed)
     history = history_of(
-        **{f"c{number}": "".join(draw.choices("01 ", (2, 6, 1), k=6 + seed % 3)) for number in range(5)}
+        **{f"c{number}": "".join(draw.choices("01 ", (2, 6, 1), k=9 + seed % 3)) for number in range(5)}
     )
 
     assert drift(history).p_value == pytest.approx(enumerated(history))
@@ -80,10 +80,10 @@ def test_a_base_that_gets_worse_is_told() -> None:
     assert [(one.case_id, one.older, one.newer) for one in found.cases] == [(f"{FILE}:a", (5, 5), (0, 5))]
     assert found.cases[0].p_value == pytest.approx(1 / 252)
     assert drift_notices(found) == [
-        "The base branch itself got worse since 00000005: of its older runs 100.0% passed, of its newer ones 60.0% "
-        "(p = 0.004; a base that doesn't change gives this line one time in 20)",
-        "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). Of "
-        "2 cases that ever failed, 0.02 at most would be named here by chance",
+        "The base branch got worse: 100.0% of its runs passed before 00000005, 60.0% since. Chance alone says so "
+        "within 20 merges in about 1 of 20 repositories",
+        "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). "
+        "Chance alone names 1 of 100 cases",
     ]
 
 
@@ -94,8 +94,10 @@ def test_a_base_that_gets_better_or_stays_is_not() -> None:
         assert drift_notices(found) == []
 
 
-@pytest.mark.parametrize(("outcomes", "p_value", "worse"), [("111000", 1 / 20, True), ("11110010", 1 / 14, False)])
-def test_one_time_in_twenty_is_the_limit(outcomes: str, p_value: float, worse: bool) -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "p_value", "worse"), [("111100000", 1 / 126, True), ("1111100100", 6 / 252, False)]
+)
+def test_drift__one_look_in_a_hundred_is_the_limit(outcomes: str, p_value: float, worse: bool) -> None:
     found = drift(history_of(a=outcomes))
     assert found.p_value == pytest.approx(p_value)
     assert found.worse is worse
@@ -103,7 +105,8 @@ def test_one_time_in_twenty_is_the_limit(outcomes: str, p_value: float, worse: b
 
 def test_few_days_can_not_show_anything() -> None:
     assert drift(history_of(a="11000")).p_value is None
-    assert drift(history_of(a="111000")).p_value == pytest.approx(1 / 20)
+    assert drift(history_of(a="11110000")).p_value is None
+    assert drift(history_of(a="111100000")).p_value == pytest.approx(1 / 126)
     assert drift(HistoryReport(scoring_version=1, keep=10)).older is None
     assert drift(history_of(a="1")).p_value is None
 
@@ -132,7 +135,24 @@ def test_an_unchanging_base_is_rarely_called_worse() -> None:
             for number, rate in enumerate(rates)
         }
         named += drift(_direct(outcomes)).worse
-    assert named <= 20, "5% of 200, and what chance adds at most (p < .001)"
+    assert named <= 8, "1% of 200, and what chance adds at most (p < .001)"
+
+
+@pytest.mark.parametrize("num_runs", [1, 2, 3])
+def test_drift__fires_with_several_runs_a_record(num_runs: int) -> None:
+    """All cases go from always to never, and stay so; with the history that a baseline keeps by default."""
+    history = None
+    for day in range(20):
+        cases = [case(name, ("1" if day < 10 else "0") * num_runs) for name in "abc"]
+        history = extend(history, report(*cases, day=day, num_runs=num_runs))
+    assert history is not None
+
+    assert drift(history).worse
+    notice = drift_notices(drift(history))[0]
+    assert notice == (
+        "The base branch got worse: 100.0% of its runs passed before 0000000a, 0.0% since. Chance alone says so "
+        "within 20 merges in about 1 of 20 repositories"
+    )
 
 
 def _direct(outcomes: dict[str, str]) -> HistoryReport:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent_eval.gate.history import extend, join, unfit
 from agent_eval.gate.stored_runs import stored
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import RunReport
+from agent_eval.results.report import CaseReport, RunReport
 
 
 def history_of(*reports: RunReport, keep: int = 10) -> HistoryReport:
@@ -39,11 +39,20 @@ def test_runs_accumulate_with_the_records_that_they_are_from() -> None:
     assert history.records[2].recorded_at == 1_790_000_000 + 2 * 86_400
 
 
-def test_the_newest_runs_are_kept_and_records_go_with_their_last_run() -> None:
-    history = history_of(*[report(case("a", "110"), day=day, num_runs=3) for day in range(5)], keep=4)
+def test_history_keep__counts_records_and_not_runs() -> None:
+    history = history_of(*[report(case("a", "110"), day=day, num_runs=3) for day in range(5)], keep=2)
 
-    assert column(history)[:2] == ("0110", [3, 4, 4, 4])
+    assert column(history)[:2] == ("110110", [3, 3, 3, 4, 4, 4])
     assert len(history.records) == 2
+
+
+def test_history_keep__a_case_that_was_left_out_of_some_records_keeps_older_ones() -> None:
+    history = history_of(
+        *[report(*([case("a", "1")] if day in {1, 3} else []), case("b", "1"), day=day) for day in range(4)], keep=2
+    )
+
+    assert column(history)[1] == [1, 3]
+    assert column(history, "b")[1] == [2, 3]
 
 
 def test_several_runs_of_a_day() -> None:
@@ -206,3 +215,34 @@ def test_a_history_whose_columns_do_not_fit_is_refused(damage: dict[str, object]
     data["cases"][0] |= damage
     with pytest.raises(ValidationError):
         HistoryReport.model_validate(data)
+
+
+def unscored(eval_id: str, runs: str) -> CaseReport:
+    """As the gate writes a case of which every run ended with an error: without metrics."""
+    made = case(eval_id, runs)
+    made.metrics = []
+    return made
+
+
+def test_extend__a_run_in_which_the_agent_answered_in_no_case_is_not_kept() -> None:
+    dead = report(unscored("a", "i"), unscored("b", "i"), day=2)
+    before, after = (report(case("a", "1"), case("b", run), day=day) for run, day in (("0", 1), ("1", 3)))
+    history = history_of(before, dead, after)
+
+    assert column(history, "a") == ("11", [1, 3], {SCORE: "1 1"})
+    assert column(history, "b") == ("01", [1, 3], {SCORE: "0 1"})
+    assert history_of(dead).cases == []
+
+
+def test_extend__the_only_case_of_an_agent_may_be_flaky__but_not_where_it_can_not_start() -> None:
+    alive = report(case("a", "1"), day=1)
+    assert column(history_of(alive, report(unscored("a", "x"), day=2)))[0] == "1x"
+    assert column(history_of(alive, report(unscored("a", "i"), day=2)))[0] == "1"
+
+
+def test_extend__a_case_without_scores_keeps_those_before_and_how_they_were_judged() -> None:
+    fine = case("b", "1")
+    history = history_of(report(case("a", "10"), fine, day=1, num_runs=2), report(unscored("a", "x"), fine, day=2))
+
+    assert column(history, "a") == ("10x", [1, 1, 2], {SCORE: "1 0 -"})
+    assert history.cases[0].rules is not None

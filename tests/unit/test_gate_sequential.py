@@ -208,7 +208,7 @@ def test_what_would_decide_is_said() -> None:
     assert decision.outcome == "inconclusive"
     odd = of(decision, "odd")
     assert odd.undecided and odd.word == "suspicious" and not odd.blocking
-    assert odd.would_decide == snapshot("4 more runs of the base would decide")
+    assert odd.would_decide == snapshot("4 more runs of the base branch would decide if all of them pass")
     assert decision.reasons[0].code == "thin-base"
 
 
@@ -234,8 +234,8 @@ def test_what_would_decide_all_is_said_of_several() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(one, [NO], [YES]) for one in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
-    assert of(decision, "seldom").would_decide == "2 more runs of the base would decide"
-    assert decision.reasons[0].message.endswith(". 4 more runs of the base would decide")
+    assert of(decision, "seldom").would_decide == "2 more runs of the base branch would decide if all of them pass"
+    assert decision.reasons[0].message.endswith(". 4 more runs of the base branch would decide if all of them pass")
 
 
 # Budgets
@@ -254,8 +254,8 @@ def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
     assert not asked and decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
     assert decision.reasons[0].message == snapshot(
-        "1 suspicious case could not be run again often enough: bad (0 of 1 now, 10 of 10 on base). More confirmation "
-        "runs would decide, but extra runs or time are used up, or brought no result"
+        "1 suspected regression is undecided: bad (0 of 1 now, 10 of 10 on base). More runs may decide it, but no more "
+        "could be made: raise `max-extra-runs` or `run-timeout`, or start the job again"
     )
 
 
@@ -363,8 +363,8 @@ def test_a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no
     assert isinstance(step, Runs) == asks
 
 
-@pytest.mark.parametrize(("stored", "fresh"), [(4, 3), (5, 0)])
-def test_fewer_than_five_runs_of_the_base_are_too_few(stored: int, fresh: int) -> None:
+@pytest.mark.parametrize(("stored", "fresh"), [(4, 3), (9, 1), (10, 0)])
+def test_base_runs_of_a_suspicious_case__are_filled_up_to_ten(stored: int, fresh: int) -> None:
     evidence = [*steady(9), case("bad", [NO], [YES] * stored)]
     step = next_step(evidence, DEFAULT, Budget(can_run_base=True))
     assert isinstance(step, Runs)

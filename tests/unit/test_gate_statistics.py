@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +12,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.gate.precision import clustered_mean, detectable_drop, detectable_shift, t_quantile
+from agent_eval.gate.precision import detectable_drop, detectable_shift, mean_interval, t_quantile
 from agent_eval.gate.statistics import (
     dealt,
     exact_p,
@@ -178,42 +177,16 @@ def test_quantiles_of_t_are_scipys(probability: float, freedom: int) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(scipy.stats.t.ppf(probability, freedom), abs=1e-4)
 
 
-def clustered_by_matrices(cases: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The sandwich of statsmodels' OLS(y, 1).fit(cov_type="cluster"), written out with matrices."""
-    y = np.concatenate([np.array(values) for values in cases])
-    x = np.ones((len(y), 1))
-    labels = np.repeat(np.arange(len(cases)), [len(values) for values in cases])
-    bread = np.linalg.inv(x.T @ x)
-    beta = bread @ x.T @ y
-    meat = np.zeros((1, 1))
-    for label in range(len(cases)):
-        score = x[labels == label].T @ (y - x @ beta)[labels == label]
-        meat += np.outer(score, score)
-    count, groups = len(y), len(cases)
-    factor = groups / (groups - 1) * (count - 1) / (count - 1)
-    return float(beta[0]), float(math.sqrt((factor * bread @ meat @ bread)[0, 0]))
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
+def test_mean_interval__is_scipys(values: list[float]) -> None:
+    error = float(scipy.stats.sem(values))
+    theirs = scipy.stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=error) if error else None
+    assert mean_interval(values) == pytest.approx(theirs or (values[0],) * 2, abs=2e-3)
 
 
-@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=2, max_size=8))
-def test_clustered_errors_are_the_sandwich(cases: list[list[float]]) -> None:
-    ours = clustered_mean(cases)
-    mean, error = clustered_by_matrices(cases)
-    assert ours is not None
-    assert (ours.mean, ours.error) == pytest.approx((mean, error), abs=1e-9)
-    assert ours.low <= ours.mean <= ours.high
-
-
-def test_runs_of_one_case_are_not_new_evidence() -> None:
-    once = clustered_mean([[0.0], [1.0], [1.0], [0.5]])
-    often = clustered_mean([[0.0] * 9, [1.0] * 9, [1.0] * 9, [0.5] * 9])
-    assert once is not None and often is not None
-    assert once.error == pytest.approx(often.error)
-
-
-def test_one_case_has_no_error() -> None:
-    one = clustered_mean([[0.2, 0.4]])
-    assert one is not None and one.error is None and one.low == -math.inf
-    assert clustered_mean([[], []]) is None
+def test_mean_interval__needs_two_values() -> None:
+    assert mean_interval([0.5]) is None
+    assert mean_interval([]) is None
 
 
 @given(st.integers(1, 9), st.data())

@@ -72,3 +72,10 @@ def test_it_never_passes_however_few_runs_have_to() -> None:
     [merged] = merge(case([(None, "not_evaluated"), (7.0, "passed")], error=error), min_pass_rate=0.0)
 
     assert merged.status == "errored"
+
+
+def test_merge__a_metric_that_fails_above_its_threshold_says_so_itself() -> None:
+    """It was reported as below the threshold."""
+    [merged] = merge(case([(1.0, "failed")], threshold=0.5), min_pass_rate=1.0)
+    assert merged.reason is not None
+    assert merged.reason.message == "mine says FAILED (score 1, threshold 0.5)"

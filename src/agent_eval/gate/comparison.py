@@ -7,34 +7,41 @@ decided elsewhere (`gate.sequential`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import plural
 from agent_eval.gate.metric_comparison import Fate, MetricTable, alike, fate_words
-from agent_eval.gate.pairing import Pair, pair_up
+from agent_eval.gate.pairing import Pair, Pairing, pair_up
+from agent_eval.gate.stored_means import StoredMeans, stored_means
 from agent_eval.results.comparison import CaseComparison, CaseMetricComparison, Change, ComparisonReport, Delta
+from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport, MetricReport, RunReport, RunResult
 
 
-def compare(head: RunReport, base: RunReport) -> ComparisonReport:
+def compare(head: RunReport, base: RunReport, history: HistoryReport | None = None) -> ComparisonReport:
     """Compares two runs.
 
     Args:
         head: The run to tell about.
         base: What it is compared with.
+        history: The base's stored runs: its scores and its pass rate are then means over them. What became of each case
+            is still said by its last run.
 
     Returns:
         Deltas over the cases with the same content on both sides, and every case that is not as it was. A case or a
         metric that has no result on one of the sides, or measures another thing there, gives no delta.
     """
-    pairing = pair_up(head.cases, base.cases)
+    means = stored_means(base, history)
+    pairing = pair_up(head.cases, means.cases, head.selection, base.selection)
     table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
     compared = [_pair(pair, table) for pair in pairing.pairs]
     listed = {id(one.pair.head): one.comparison for one in compared if one.comparison is not None}
     listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
     listed |= {id(case): _alone(case, "added", head=case) for case in pairing.added}
+    not_run = "was not part of the base branch's run"
+    listed |= {id(case): _alone(case, "unjudged", head=case, note=not_run) for case in pairing.not_on_base}
     counted = [one.pair for one in compared if one.counts]
     return ComparisonReport(
         cases=[listed[id(case)] for case in head.cases if id(case) in listed]
@@ -42,12 +49,13 @@ def compare(head: RunReport, base: RunReport) -> ComparisonReport:
         compared=len(compared),
         unchanged=sum(one.pair.head.status == one.pair.base.status == "passed" for one in compared),
         metrics=table.rows(),
-        pass_rate=_over(counted, lambda case: float(case.status == "passed")),
+        pass_rate=_pass_rate(counted, means),
         duration=_over(counted, lambda case: _mean(run.duration for run in _good(case))),
         tokens=_over(counted, lambda case: _mean(_tokens(run) for run in _good(case))),
         cost=Delta(head=_cost(head), base=_cost(base)),
+        base_records=means.records,
         drops=table.drops(),
-        notes=[*_notes(head, base, pairing.without_fingerprints), *table.notes()],
+        notes=[*_notes(head, base, pairing), *table.notes()],
     )
 
 
@@ -86,7 +94,12 @@ def _pair(pair: Pair, table: MetricTable) -> _Compared:
 
 
 def _alone(
-    case: CaseReport, change: Change, *, head: CaseReport | None = None, base: CaseReport | None = None
+    case: CaseReport,
+    change: Change,
+    *,
+    head: CaseReport | None = None,
+    base: CaseReport | None = None,
+    note: str | None = None,
 ) -> CaseComparison:
     return CaseComparison(
         case_id=case.case_id,
@@ -95,6 +108,7 @@ def _alone(
         change=change,
         head=head.status if head else None,
         base=base.status if base else None,
+        note=note,
     )
 
 
@@ -159,6 +173,14 @@ def _metrics(
             )
 
 
+def _pass_rate(pairs: Sequence[Pair], means: StoredMeans) -> Delta:
+    if not pairs:
+        return Delta()
+    head = sum(pair.head.status == "passed" for pair in pairs)
+    base = sum(means.passes.get(pair.base.case_id, float(pair.base.status == "passed")) for pair in pairs)
+    return Delta(head=head / len(pairs), base=base / len(pairs))
+
+
 def _over(pairs: Iterable[Pair], measure: Callable[[CaseReport], float | None]) -> Delta:
     """The mean of a measure over the cases that have it on both sides."""
     head = base = 0.0
@@ -194,16 +216,21 @@ def _cost(report: RunReport) -> float | None:
     return sum(known) if costs and len(known) == len(costs) else None
 
 
-def _notes(head: RunReport, base: RunReport, without_fingerprints: int) -> Iterator[str]:
+def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[str]:
     if head.scoring_version != base.scoring_version:
         yield (
             f"The base was scored by other rules (scoring version {base.scoring_version}, now {head.scoring_version}): "
             "no scores are compared."
         )
-    if without_fingerprints:
+    if pairing.left_out:
         yield (
-            f"{plural(without_fingerprints, 'case was', 'cases were')} compared by name alone: one of the results "
-            "does not tell what was asked."
+            f"{plural(pairing.left_out, 'case')} of the base branch not compared: this run is limited by paths or "
+            "patterns."
+        )
+    if pairing.without_fingerprints:
+        yield (
+            f"{plural(pairing.without_fingerprints, 'case was', 'cases were')} compared by name alone: one of the "
+            "results does not tell what was asked."
         )
     if head.num_runs != base.num_runs:
         yield f"Each case ran {_times(head.num_runs)} now and {_times(base.num_runs)} on the base."

@@ -53,6 +53,12 @@ class Rules:
     seed: int = 0
     """Of the random deals where there are too many to count all."""
 
+    @property
+    def blocking_metrics(self) -> int:
+        """How many metrics can fail the gate."""
+        everywhere = (self.metrics, *self.cases.values())
+        return len({name for rules in everywhere for name, rule in rules.items() if rule.blocking}) or 1
+
     def __post_init__(self) -> None:
         """Checks what would make every p-value meaningless.
 
@@ -77,6 +83,26 @@ class Budget:
     """Whether there is a worktree of the base to run."""
 
 
+_SUITES = {"never": 3, "auto": 8, "always": 10}
+"""Times the whole suite that extra runs may come to unless a setting says otherwise. Few pull requests use that many:
+it is what a small drop of all cases, or a day on which everything fails, takes to be decided (docs/statistics.md)."""
+_LEAST_EXTRA = 100
+"""Extra runs that even a small suite may use: fewer decide nothing."""
+
+
+def usual_extra_runs(cases: int, num_runs: int, *, metrics: int, confirm_on_base: ConfirmOnBase) -> int:
+    """How many extra runs a pull request may use by default.
+
+    Args:
+        cases: Of the suite.
+        num_runs: Screening runs of each.
+        metrics: Compared metrics that can block; each may have its own suspicious cases.
+        confirm_on_base: `never` also where the base can't be run.
+    """
+    suites = _SUITES[confirm_on_base] * (1 + metrics) / 2
+    return max(round(suites * cases * num_runs), _LEAST_EXTRA)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runs:
     """Make these runs, add them to the evidence, and ask again."""
@@ -94,7 +120,8 @@ class DecisionReason:
     """Why the outcome is what it is."""
 
     code: str
-    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`, `days-differ`."""
+    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`,
+    `base-differs-today`."""
     message: str
     """One sentence for people, with the numbers."""
     metric: str = "pass"
@@ -138,7 +165,7 @@ class SuiteTest:
     """Mean over the cases of how much worse the head is, in the score's own unit: base minus head, or head minus base
     where lower is better."""
     interval: tuple[float, float] | None
-    """95%, clustered by case."""
+    """95%, of the mean over the cases."""
     p_value: float | None
     """Screening runs of all cases against the base."""
     p_again: float | None
@@ -166,3 +193,5 @@ class Decision:
     suites: tuple[SuiteTest, ...]
     extra_runs: int
     """Confirmation runs that were made, both sides together."""
+    retrials: Mapping[str, Literal["again", "gone", "open"]] = field(default_factory=dict)
+    """By case id, of failures that can't be compared with the base: whether they showed again, see `gate.retrial`."""

@@ -4,24 +4,31 @@
 doesn't block, what got significantly worse does, and what can't be compared (a new case, a new metric, an error of the
 agent that the base doesn't have) is held to its thresholds. A broken case never passes for want of history.
 
-An error of the agent is repeated like any other failure. If it shows again, and the base's history has no error of the
-agent in any case, it blocks without a test: an agent that never broke and now does has no rate to compare.
+An error of the agent is repeated like any other failure. If it shows again, and the base has no such error, it blocks
+without a test: an agent that never broke and now does has no rate to compare.
+
+A case that was not evaluated (`gate.answers`) never passes by comparison, and a run in which no case was scored is
+never `passed` (`gate.caveats`), unless the gate only advises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_eval.core.text import plural
+from agent_eval.gate.answers import unevaluated
+from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
 from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason
 from agent_eval.gate.evidence import PASS
 from agent_eval.gate.gathering import Gathered
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.rejudging import quarantine_notices
-from agent_eval.gate.verdict import Verdict, decide
+from agent_eval.gate.retrial import Outcome
+from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results.history import BROKE, HistoryReport
-from agent_eval.results.report import CaseReport, Reason
+from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results.report import CaseReport, MetricReport, Reason
 from agent_eval.results.status import GateMode, VerdictValue
 
 _MOST_NAMES = 3
@@ -36,15 +43,23 @@ class Compared:
     base: HistoryReport
     confirmations: Sequence[CaseReport] = ()
     """The head's extra runs."""
+    base_runs: Sequence[CaseReport] = ()
+    """The base's runs of today."""
+    counterparts: Mapping[str, CaseReport] = field(default_factory=dict)
+    """The same cases in the base's results, by the head's ids."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    """The head's agents by eval file."""
 
 
-def choose_mode(gate: Gate, *, pull_request: bool, compared: Compared | None) -> tuple[GateMode, Reason | None]:
+def choose_mode(
+    gate: Gate, cases: Sequence[CaseReport], *, pull_request: bool, compared: Compared | None
+) -> tuple[GateMode, Reason | None]:
     """What decides, and what to say if it is not what was asked for."""
-    usable = compared is not None and bool(compared.gathered.evidence)
+    usable = compared is not None and bool(compared.gathered.evidence or _broken_alike(cases, compared))
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
-        why = "nothing of the base can be compared" if compared is not None else "there is no baseline"
+        why = "nothing can be compared with the base" if compared is not None else "there is no baseline"
         return "thresholds", Reason(code="no-baseline", message=f"The thresholds decide, since {why}")
     return gate, None
 
@@ -56,6 +71,7 @@ def evaluate(
     gate: Gate,
     pull_request: bool,
     compared: Compared | None = None,
+    rules: Sequence[Reason] = (),
 ) -> Verdict:
     """Decides.
 
@@ -65,28 +81,44 @@ def evaluate(
         gate: What should decide.
         pull_request: Whether this is a pull request's run; `auto` looks at it.
         compared: With the base; None if there is no usable baseline.
+        rules: Why it fails whatever its cases did, see `rule_changes`.
 
     Returns:
         The verdict with its reasons, and what is wrong without blocking as notes.
     """
-    mode, note = choose_mode(gate, pull_request=pull_request, compared=compared)
+    mode, note = choose_mode(gate, cases, pull_request=pull_request, compared=compared)
     reader = PolicyReader(policy)
     blocks = {case.case_id for case in cases if reader.blocks(reader.of_case(case.file, case.eval_id))}
     by = mode
     if mode == "advisory":
-        by = "regressions" if compared is not None and compared.gathered.evidence else "thresholds"
+        by, _ = choose_mode("auto", cases, pull_request=compared is not None, compared=compared)
     parts = []
     if by in {"regressions", "both"} and compared is not None:
         parts.append(_by_regressions(cases, blocks, compared))
     if by in {"thresholds", "both"}:
         parts.append(_by_thresholds(cases, blocks))
+    if rules:
+        parts.append(Verdict(value="failed", reasons=tuple(rules)))
     verdict = _worst(parts, mode)
     notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
+    broken = [] if compared is None else [case for case in cases if _broke_in_quarantine(case, compared)]
+    if reason := _reason(
+        "quarantined-broken", broken, "quarantined that usually passes on the base and now always fails"
+    ):
+        notes.insert(0, reason)
     notes += [Reason(code="quarantined", message=message) for message in quarantine_notices(cases)]
-    verdict = Verdict(
-        value=verdict.value, reasons=verdict.reasons, mode=mode, blocking=verdict.blocking, notes=tuple(notes)
-    )
+    verdict = replace(verdict, mode=mode, notes=tuple(notes))
+    suites = compared.decision.suites if compared is not None and by in {"regressions", "both"} else ()
+    caveat = caveat_of(verdict.value, cases, blocks, suites)
+    if caveat is not None:
+        nothing = verdict.value == "passed" and caveat.code == NOTHING_SCORED
+        value = "inconclusive" if nothing else verdict.value
+        verdict = replace(verdict, value=value, reasons=(*verdict.reasons, caveat))
     return _advisory(verdict, cases) if mode == "advisory" else verdict
+
+
+def _broke_in_quarantine(case: CaseReport, compared: Compared) -> bool:
+    return case.status == "quarantined" and compared.decision.retrials.get(case.case_id) == "again"
 
 
 def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
@@ -101,33 +133,47 @@ def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:
     decision = compared.decision
     words = {one.case_id: one for one in decision.cases if one.metric == PASS}
+    lost = unevaluated(cases, compared.confirmations, compared.agents)
     sorted_out = _SortedOut()
     again = _errors_again(compared.confirmations)
-    breaks_there = any(BROKE in case.outcomes for case in compared.base.cases)
+    known_errors = _BaseErrors.of(compared)
     for case in cases:
-        if case.status == "failed" and case.case_id in blocks:
-            _sort(case, words.get(case.case_id), compared, again, breaks_there, sorted_out)
+        if case.status != "failed" or case.case_id not in blocks:
+            continue
+        if case.case_id in lost:
+            sorted_out.not_evaluated.setdefault(lost[case.case_id], []).append(case)
+        else:
+            _sort(case, words.get(case.case_id), compared, again, known_errors, sorted_out)
     own = [
+        *(
+            _reason(kind, lost_cases, f"not evaluated ({kind})")
+            for kind, lost_cases in sorted_out.not_evaluated.items()
+        ),
         _reason("agent-error", sorted_out.agent_errors, "broken by an error of the agent that the base does not have"),
         _reason("not-comparable", sorted_out.not_comparable, "failed that can't be compared with the base"),
         _reason("metric-not-comparable", sorted_out.new_metrics, "failed by a metric that the base has no score of"),
     ]
     reasons = [reason for reason in own if reason is not None]
+    undecided = _reason("budget", sorted_out.open, "failed, can't be compared with the base and could not be run again")
     by_comparison = {one.case_id for one in decision.cases if one.blocking}
     blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
     failed = bool(reasons) or decision.outcome == "failed"
     reasons += [_told(one) for one in decision.reasons if one.blocking]
+    reasons += [undecided] if undecided is not None else []
     # What could not be judged says nothing, as ever.
     unjudged = _by_thresholds([_forgiven(case) if case.status == "failed" else case for case in cases], blocks)
     reasons += unjudged.reasons
     value: VerdictValue = "passed"
     if failed:
         value = "failed"
-    elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive":
+    elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided is not None:
         value = "inconclusive"
     told = {case_id for one in decision.reasons if one.blocking for case_id in one.case_ids}
     sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in told]
-    notes = [*_not_held_against(sorted_out), *(_told(one) for one in decision.reasons if not one.blocking)]
+    notes = [
+        *_not_held_against(sorted_out, compared.gathered.rules.alpha),
+        *(_told(one) for one in decision.reasons if not one.blocking),
+    ]
     return Verdict(
         value=value,
         reasons=tuple(reasons),
@@ -144,16 +190,66 @@ def _forgiven(case: CaseReport) -> CaseReport:
 class _SortedOut:
     """Failed cases by what they mean in a comparison."""
 
+    not_evaluated: dict[str, list[CaseReport]] = field(default_factory=dict)
+    """By the kind of error."""
     agent_errors: list[CaseReport] = field(default_factory=list)
     not_comparable: list[CaseReport] = field(default_factory=list)
     new_metrics: list[CaseReport] = field(default_factory=list)
     error_once: list[tuple[CaseReport, int]] = field(default_factory=list)
     """With how many runs did not show it again."""
     as_before: list[tuple[CaseReport, CaseDecision]] = field(default_factory=list)
+    otherwise: list[CaseReport] = field(default_factory=list)
+    """The agent answers, and broke on the base."""
+    broken_alike: list[CaseReport] = field(default_factory=list)
+    """By metrics that break in the same way on both sides."""
+
+    gone: list[CaseReport] = field(default_factory=list)
+    """Can't be compared, and passed often enough when run again."""
+    open: list[CaseReport] = field(default_factory=list)
+    """Can't be compared, and could not be run again often enough."""
+
+    def hold(self, case: CaseReport, against: list[CaseReport], outcome: Outcome | None) -> None:
+        """Holds a failure against the pull request unless it was tried again and did not show, or not often enough."""
+        {"gone": self.gone, "open": self.open}.get(outcome or "again", against).append(case)
 
     @property
     def blocking(self) -> list[CaseReport]:
-        return [*self.agent_errors, *self.not_comparable, *self.new_metrics]
+        lost = [case for cases in self.not_evaluated.values() for case in cases]
+        return [*lost, *self.agent_errors, *self.not_comparable, *self.new_metrics]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BaseErrors:
+    """The agent's errors on the base."""
+
+    kinds: frozenset[str]
+    """Those of the base's results and of its runs of today, in whatever case."""
+    unknown: frozenset[str]
+    """The cases, by their id there, that broke in runs of which only the history is left: it doesn't keep the kind."""
+
+    @classmethod
+    def of(cls, compared: Compared) -> _BaseErrors:
+        kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in _kinds(case)]
+        known = {case.case_id: len(_kinds(case)) for case in compared.counterparts.values()}
+        unknown = (
+            case.case_id for case in compared.base.cases if case.outcomes.count(BROKE) > known.get(case.case_id, 0)
+        )
+        return cls(kinds=frozenset(kinds), unknown=frozenset(unknown))
+
+    def explain(self, case: CaseReport, base_id: str, *, passed_there: bool) -> bool:
+        """Whether the errors of a case are nothing new.
+
+        Where the case passes on the base now and then, the statistics say whether it breaks more often, and an agent
+        that breaks now and then breaks in any case. Where it never passed they can't, so it must break in the same way.
+        """
+        if self.kinds.issuperset(_kinds(case)):
+            return True
+        return bool(self.unknown) if passed_there else base_id in self.unknown
+
+
+def _kinds(case: CaseReport) -> list[str]:
+    """The kinds of the agent's errors, one for each run that ended with one."""
+    return [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
 
 
 def _sort(
@@ -161,24 +257,57 @@ def _sort(
     word: CaseDecision | None,
     compared: Compared,
     again: Mapping[str, tuple[int, int]],
-    breaks_there: bool,
+    base_errors: _BaseErrors,
     into: _SortedOut,
 ) -> None:
-    known = compared.gathered.comparable.get(case.case_id)
-    broke = any(run.error is not None and run.error.owner == "agent" for run in case.runs)
-    if known is None or word is None:
-        into.not_comparable.append(case)
-    elif any(one.status != "passed" and one.blocking and one.name in known.missing for one in case.metrics):
-        into.new_metrics.append(case)
+    known, there = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
+    broke, outcome = bool(_kinds(case)), compared.decision.retrials.get(case.case_id)
+    failing = _failing(case)
+    alike = [one for one in failing if not broke and _breaks_alike(one, there)]
+    if alike and len(alike) == len(failing):
+        into.broken_alike.append(case)
+    elif known is None or word is None:
+        into.hold(case, into.not_comparable, outcome)
+    elif any(one.name in known.missing and one not in alike for one in failing):
+        into.hold(case, into.new_metrics, outcome)
     elif word.blocking:
         return  # The decision has its own reason for it.
     elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
         into.error_once.append((case, again[case.case_id][1]))
-    elif broke and not breaks_there:
-        into.agent_errors.append(case)
+    elif broke and not base_errors.explain(case, known.base_id, passed_there=bool(word.base_mean)):
+        into.hold(case, into.agent_errors, outcome)
+    elif not broke and there is not None and there.runs and len(_kinds(there)) == len(there.runs):
+        into.otherwise.append(case)
     else:
         # An agent that breaks now and then on the base too is noise like any other: the statistics have spoken.
         into.as_before.append((case, word))
+
+
+def _failing(case: CaseReport) -> list[MetricReport]:
+    return [one for one in case.metrics if one.blocking and one.status in {"failed", "not_evaluated"}]
+
+
+def _broken_alike(cases: Sequence[CaseReport], compared: Compared) -> bool:
+    """Whether a case can be compared by nothing but a metric that breaks on both sides."""
+    return any(
+        _breaks_alike(metric, there)
+        for case in cases
+        if case.status == "failed" and (there := compared.counterparts.get(case.case_id)) is not None
+        for metric in _failing(case)
+    )
+
+
+def _breaks_alike(metric: MetricReport, there: CaseReport | None) -> bool:
+    """Whether a metric has no score on either side, by the same mistake of the same code."""
+    kinds = _metric_kinds(metric)
+    return bool(kinds) and any(
+        other.name == metric.name and other.fingerprint == metric.fingerprint and kinds <= _metric_kinds(other)
+        for other in (there.metrics if there is not None else ())
+    )
+
+
+def _metric_kinds(metric: MetricReport) -> set[str]:
+    return {run.error.kind for run in metric.runs if run.error is not None and run.error.owner == "agent"}
 
 
 def _errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, int]]:
@@ -197,14 +326,24 @@ def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
     return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
 
 
-def _not_held_against(found: _SortedOut) -> list[Reason]:
+def _not_held_against(found: _SortedOut, alpha: float) -> list[Reason]:
     notes = []
     for case, runs in found.error_once:
         message = f"{case.case_id}: the agent broke once and not again in {plural(runs, 'more run')}"
         notes.append(Reason(code="agent-error-once", message=message))
+    if gone := _reason(
+        "failed-at-first", found.gone, "that can't be compared with the base failed at first, and rarely when run again"
+    ):
+        notes.append(gone)
+    if alike := _reason(
+        "red-on-base", found.broken_alike, "failed by a metric that breaks in the same way on the base"
+    ):
+        notes.append(alike)
+    if otherwise := _reason("red-otherwise", found.otherwise, "failed in which the agent broke on the base"):
+        notes.append(otherwise)
     groups: dict[str, list[tuple[CaseReport, CaseDecision]]] = {}
     for case, word in found.as_before:
-        groups.setdefault(_why_not(word), []).append((case, word))
+        groups.setdefault(_why_not(word, alpha), []).append((case, word))
     for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
         shown = "; ".join(f"{case.case_id}: {word.evidence}" for case, word in members[:_MOST_NAMES])
         more = f"; and {len(members) - _MOST_NAMES:,} more" if len(members) > _MOST_NAMES else ""
@@ -213,8 +352,10 @@ def _not_held_against(found: _SortedOut) -> list[Reason]:
     return notes
 
 
-def _why_not(word: CaseDecision) -> str:
-    """Why a failed case doesn't block. A base that never failed is never called flaky."""
+def _why_not(word: CaseDecision, alpha: float) -> str:
+    """Why a failed case doesn't block. A base that never failed is never called flaky, plain evidence never chance."""
+    if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
+        return "likely-regression"
     if word.word == "suspicious" or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):
         return "suspicious"
     if word.base_mean == 1.0:
@@ -223,9 +364,10 @@ def _why_not(word: CaseDecision) -> str:
 
 
 _NOT_HELD_AGAINST = {
-    "suspicious": "failed more often than on the base, which may be chance",
+    "likely-regression": "failed far more often than on the base, in too few runs to block by itself",
+    "suspicious": "failed more often than on the base, in too few runs to tell from chance",
     "failed-at-first": "failed at first and not again",
-    "flaky-as-before": "failed as now and then on the base",
+    "flaky-as-before": "failed, as it does now and then on the base",
     "red-on-base": "failed as on the base",
 }
 
@@ -267,8 +409,19 @@ def _worst(parts: Sequence[Verdict], mode: GateMode) -> Verdict:
 
 def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
     """What would have been decided becomes a note. But a gate that was broken off has nothing to advise."""
-    if verdict.value == "inconclusive" and any(case.status == "not_run" for case in cases):
+    if verdict.value == "inconclusive" and any(
+        case.status == "not_run" and code_of(case) != WITHOUT_KEY for case in cases
+    ):
         return verdict
-    would = {"failed": "Would fail: ", "inconclusive": "Would be inconclusive: "}.get(verdict.value, "")
-    told = [Reason(code=reason.code, message=would + reason.message) for reason in verdict.reasons]
-    return Verdict(value="passed", reasons=(), mode="advisory", notes=(*told, *verdict.notes))
+    would = {"failed": "Would fail", "inconclusive": "Would be inconclusive"}.get(verdict.value)
+    if would is None or not verdict.reasons:
+        return replace(verdict, blocking=(), mode="advisory")
+    told = [Reason(code=reason.code, message=f"{would}: {reason.message}") for reason in verdict.reasons]
+    message = f"{told[0].message}; exit 0 because `gate` is `advisory`"
+    return replace(
+        verdict,
+        value="passed",
+        reasons=(Reason(code="advisory", message=message),),
+        blocking=(),
+        notes=(*told, *verdict.notes),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 PASS = "pass"  # noqa: S105 - the name of a series
 """The name of the series that says whether the case passed: 1.0 or 0.0 a run. All others are scores of metrics."""
@@ -30,6 +31,8 @@ class Series:
     """The base's runs of today of suspicious cases, made in its worktree beside `head_confirm`."""
     base_days: tuple[str, ...] | None = None
     """Which record (commit or run id) each value of `base` is from; as long as `base`. None when nobody knows."""
+    before: Literal["", "suspicious", "blocked"] = ""
+    """How the pull request's previous attempt left this case: it raises suspicion, and no run of then is counted."""
     threshold: float | None = None
     """What a score must reach to pass; None for the `pass` series, where 1.0 is a pass."""
 

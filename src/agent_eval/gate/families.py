@@ -17,13 +17,12 @@ from math import comb, fsum
 from typing import TYPE_CHECKING
 
 from agent_eval.gate.confirmation import Trial, pooled_p, promise
-from agent_eval.gate.days import shift_p
 from agent_eval.gate.decision import Budget, MetricRule, Rules
 from agent_eval.gate.evidence import Series
 from agent_eval.gate.looks import Pair, first_look, missing, second_look
 from agent_eval.gate.screening import Table, suite_p, suite_scores_p
-from agent_eval.gate.statistics import exact_p, permutation_p
-from agent_eval.gate.suspect import THIN_BASE, Suspect
+from agent_eval.gate.statistics import exact_p, holm, permutation_p
+from agent_eval.gate.suspect import Suspect
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ AGAIN_BELOW = 0.12
 ROUND = 3
 """Confirmation runs of a case between two looks."""
 FULL_BASE = 10
-"""How many runs of the base they have then."""
+"""A suspicious case with fewer runs of the base gets so many, where the base can be run."""
 LOOKS = {1: 0.2, 2: 0.3}
 """For scores, after which rounds the confirmation runs are tested, and with which share of the error rate. The rest of
 it is for the test of all runs."""
@@ -56,6 +55,8 @@ class Family:
     """Its `max_drop` is not used: each case has its own."""
     rules: Rules
     budget: Budget
+    today_only: bool = False
+    """The stored runs of the base are not like today's (`base_today`): nothing may rest on them."""
     case_ids: list[str] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     drops: list[float] = field(default_factory=list)
@@ -74,26 +75,15 @@ class Family:
     @cached_property
     def fresh_only(self) -> bool:
         """Whether only runs of the same day are compared."""
-        return self.rules.confirm_on_base == "always" and self.budget.can_run_base
+        return (self.today_only or self.rules.confirm_on_base == "always") and self.budget.can_run_base
 
     @cached_property
     def suite_p(self) -> float | None:
         """The screening runs of all cases against the base's; None when no case has both."""
-        return self._guarded([first_look(series, fresh_only=self.fresh_only) for series in self.series])
+        return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self.series])
 
-    @cached_property
-    def days_differ(self) -> bool:
-        """Whether the base's records differ by more than chance, so that today may differ from all of them."""
-        return not self.fresh_only and shift_p([(one.head_screen, one) for one in self.series]) is not None
-
-    def _guarded(self, pairs: Sequence[Pair]) -> float | None:
-        p_value = self._suite_p(pairs)
-        if p_value is None or not self.days_differ:
-            return p_value
-        days = shift_p([(head, one) for (head, _), one in zip(pairs, self.series, strict=True)])
-        return max(p_value, days or 0.0)
-
-    def _suite_p(self, pairs: Sequence[Pair]) -> float | None:
+    def suite_test(self, pairs: Sequence[Pair]) -> float | None:
+        """One-sided p-value that the first of each pair is lower; None when no case has both."""
         rng = self._rng("")
         if self.binary:
             tables: Counter[Table] = Counter(
@@ -120,10 +110,19 @@ class Family:
         tested = [suspect for suspect in self.suspects if suspect.trial.base_planned]
         if not any(suspect.trial.made for suspect in tested):
             return None
-        if self.binary and not self.days_differ:
+        if self.binary:
             return pooled_p(suspect.trial for suspect in tested)
-        # A shift of all cases is no news where the days differ: then only what one case shows counts.
         return min(1.0, *(suspect.p_value / suspect.weight for suspect in tested))
+
+    @cached_property
+    def repeated(self) -> dict[int, float]:
+        """P-values of the cases that blocked the previous attempt too, after Holm over them.
+
+        To block again they need not be picked out of all cases once more. In a pull request that changes nothing this
+        adds the error rate times the chance of having been blocked before.
+        """
+        found = [one for one in self.suspects if self.series[one.index].before == "blocked" and one.trial.made]
+        return dict(zip((one.index for one in found), holm([one.p_value for one in found]), strict=True))
 
     @property
     def shares(self) -> tuple[float, float, float]:
@@ -142,9 +141,9 @@ class Family:
     @cached_property
     def _trigger(self) -> float | None:
         """What says whether a second look is worth its runs: the first one, or one at the runs of other days."""
-        if self.suite_p is not None or not self.fresh_only:
+        if self.suite_p is not None or not self.fresh_only or self.today_only:
             return self.suite_p
-        return self._suite_p([first_look(series, fresh_only=False) for series in self.series])
+        return self.suite_test([first_look(series, fresh_only=False) for series in self.series])
 
     @cached_property
     def again_due(self) -> bool:
@@ -156,7 +155,7 @@ class Family:
         """The suite with more runs of each case; None until all have them."""
         if not self.series or self._trigger is None or any(any(runs) for runs in self.missing().values()):
             return None
-        return self._guarded([second_look(series, fresh_only=self.fresh_only) for series in self.series])
+        return self.suite_test([second_look(series, fresh_only=self.fresh_only) for series in self.series])
 
     def missing(self) -> dict[str, tuple[int, int]]:
         """By case id: how many runs of head and base a second look needs still."""
@@ -181,6 +180,8 @@ class Family:
     def _suspicious(self, index: int, series: Series) -> bool:
         if not series.head_screen:
             return False
+        if self.binary and series.before:
+            return True
         if self._below(series):
             # Where the stored base doesn't count in the test it may say whom to look at.
             stored = promise(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
@@ -198,16 +199,14 @@ class Family:
         return not base or mean + self.drops[index] < base[len(base) // 5]
 
     def _promise(self, series: Series) -> float:
-        base = (*series.base, *series.base_screen, *series.base_confirm)
-        confirm = series.head_confirm
-        return promise(failed(series.head_screen), failed(confirm), len(confirm), failed(base), len(base))
+        base, confirm = self.base_of(series), series.head_confirm
+        screened = failed(series.head_screen) + bool(series.before)
+        return promise(screened, failed(confirm), len(confirm), failed(base), len(base))
 
     def _base_planned(self, series: Series) -> int:
         have = len(series.base_screen) if self.fresh_only else len(series.base) + len(series.base_screen)
         fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
-        if not fresh or (not self.fresh_only and have >= THIN_BASE):
-            return have
-        return max(have, FULL_BASE)
+        return max(have, FULL_BASE) if fresh else have
 
     def _suspect(self, index: int, count: int, first: int) -> Suspect:
         series = self.series[index]

@@ -7,15 +7,19 @@ threshold, adds a criterion or changes a judge has not made the agent worse.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agent_eval.evalset.metrics import INFORMATIONAL_METRICS
+from agent_eval.gate.answers import never_started
+from agent_eval.gate.attempts import Before
 from agent_eval.gate.decision import ConfirmOnBase, MetricRule, Rules
 from agent_eval.gate.evidence import PASS, CaseEvidence, Series
-from agent_eval.gate.history import base_ids
+from agent_eval.gate.pairing import same_cases
 from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.rejudging import apply_policy
+from agent_eval.gate.retrial import Retrial
 from agent_eval.gate.stored_runs import (
     MetricKey,
     PassRules,
@@ -26,9 +30,10 @@ from agent_eval.gate.stored_runs import (
     rules_of,
     scores_by_run,
     stored,
+    stored_rules,
 )
 from agent_eval.results.history import BROKE, FAILED, PASSED, CaseHistory, HistoryReport
-from agent_eval.results.report import SCORING_VERSION, CaseReport
+from agent_eval.results.report import SCORING_VERSION, CaseReport, RunResult
 
 _ENDLESS = 1 << 30
 _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
@@ -54,6 +59,8 @@ class Gathered:
     rules: Rules
     comparable: Mapping[str, Comparable] = field(default_factory=dict)
     """By case id of the head. What isn't here is for the thresholds to judge."""
+    retrials: tuple[Retrial, ...] = ()
+    """The failures that the thresholds judge, with the runs that tried them again."""
 
 
 def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) -> dict[str, Comparable]:
@@ -63,12 +70,13 @@ def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) ->
         return {}
     there = {case.case_id: case for case in base.cases}
     found: dict[str, Comparable] = {}
-    for case_id, base_id in base_ids(cases, there).items():
+    for case_id, base_id in same_cases(cases, there.values()).items():
         found[case_id] = Comparable(base_id=base_id, rules={}, missing=())
     for case in cases:
         if (known := found.get(case.case_id)) is not None:
-            rules = rules_of(case)
             old = there[known.base_id]
+            # Where every run broke before it was scored, the head says nothing of what a run must reach.
+            rules = rules_of(case) if case.metrics else stored_rules(base, old)
             # Where the agent always broke there is no score; it failed all the same, by whatever rule.
             measured = set(rules) if set(old.outcomes) == {BROKE} else _measured(base, old)
             common = {key: rule for key, rule in rules.items() if key in measured}
@@ -91,10 +99,12 @@ def gather(
     policy: Policy,
     *,
     num_runs: int,
+    min_pass_rate: float = 1.0,
     confirm_on_base: ConfirmOnBase = "auto",
     confirmations: Iterable[CaseReport] = (),
     base_confirmations: Iterable[CaseReport] = (),
     same_day: bool = False,
+    before: Mapping[str, Before] | None = None,
 ) -> Gathered:
     """Gathers what is to be decided.
 
@@ -103,13 +113,16 @@ def gather(
         base: What is known of the base. Of a base that was run today it is `history.extend(None, its_report)`.
         policy: What the repository wants.
         num_runs: How often each case was run to screen; runs with higher numbers in `cases` count as confirmations.
+        min_pass_rate: The share of runs that a case must pass, 0 to 1.
         confirm_on_base: Handed on to the rules.
         confirmations: The head's extra runs, by the same case ids, in any number of parts.
         base_confirmations: The extra runs of the base of today, by the case ids of either side.
         same_day: Whether `base` was run beside the head (`baseline: rerun`).
+        before: By case id of the head what the pull request's previous attempt held against a case.
 
     Returns:
-        The evidence in the order of the cases, without quarantined ones and those that nothing is known of on the base.
+        The evidence in the order of the cases, without quarantined ones, those that nothing is known of on the base,
+        and those that never started: more runs would show nothing else.
     """
     comparable = comparable_cases(cases, base)
     reader = PolicyReader(policy)
@@ -119,12 +132,18 @@ def gather(
     )
     there = {case.case_id: case for case in base.cases} if base is not None else {}
     evidence: list[CaseEvidence] = []
+    retrials: list[Retrial] = []
     defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
     exceptions: dict[str, dict[str, MetricRule]] = {}
     lower = _better_when_lower(cases, base)
     for case in cases:
         known = comparable.get(case.case_id)
-        if base is None or known is None or case.status in {"quarantined", "not_run"}:
+        if base is not None and reader.blocks(reader.of_case(case.file, case.eval_id)):
+            kind = _retrial(case, known, there)
+            failed = tuple(_failures(more.get(case.case_id, ()), kind)) if kind is not None else ()
+            if kind is not None:
+                retrials.append(Retrial(case_id=case.case_id, kind=kind, failed=failed, min_pass_rate=min_pass_rate))
+        if base is None or known is None or case.status in {"quarantined", "not_run"} or never_started(case):
             continue
         entries = reader.of_case(case.file, case.eval_id)
         renamed = base_more.get(known.base_id, ()) if known.base_id != case.case_id else ()
@@ -135,6 +154,7 @@ def gather(
             base=judged(base, there[known.base_id], known.rules),
             base_more=_runs([*base_more.get(case.case_id, ()), *renamed], known.rules, range(_ENDLESS)),
             same_day=same_day,
+            before=(before or {}).get(case.case_id, ""),
         )
         if not sides.head:
             continue
@@ -156,7 +176,36 @@ def gather(
         if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
             exceptions[case.case_id] = exception
     rules = Rules(alpha=policy.alpha, confirm_on_base=confirm_on_base, metrics=defaults, cases=exceptions)
-    return Gathered(evidence=tuple(evidence), rules=rules, comparable=comparable)
+    return Gathered(evidence=tuple(evidence), rules=rules, comparable=comparable, retrials=tuple(retrials))
+
+
+def _retrial(
+    case: CaseReport, known: Comparable | None, there: Mapping[str, CaseHistory]
+) -> Literal["case", "error", "quarantined"] | None:
+    """As what a failure is to run again before it blocks; None where the comparison says all, or nothing failed."""
+    if never_started(case):
+        return None
+    if case.status == "quarantined":
+        outcomes = there[known.base_id].outcomes if known is not None else ""
+        all_failed = all(run.status == "failed" for run in case.runs)
+        return "quarantined" if all_failed and 2 * outcomes.count(PASSED) > len(outcomes) else None
+    if case.status != "failed":
+        return None
+    failing = [one.name for one in case.metrics if one.blocking and one.status in {"failed", "not_evaluated"}]
+    if known is None or not set(failing).isdisjoint(known.missing):
+        return "case"
+    return "error" if any(map(_broke, case.runs)) else None
+
+
+def _broke(run: RunResult) -> bool:
+    return run.error is not None and run.error.owner == "agent"
+
+
+def _failures(parts: Iterable[CaseReport], kind: Literal["case", "error", "quarantined"]) -> Iterator[bool]:
+    """Of each further run that says something about the agent, whether it failed, or broke, again."""
+    for run in sorted((run for part in parts for run in part.runs), key=lambda run: run.run):
+        if _broke(run) or (run.error is None and run.status in {"passed", "failed"}):
+            yield _broke(run) if kind == "error" else run.status != "passed"
 
 
 def _general(policy: Policy) -> tuple[int, ...]:
@@ -215,10 +264,12 @@ class _Sides:
     base: Sequence[StoredRun]
     base_more: Sequence[StoredRun]
     same_day: bool
+    before: Before
 
     def passes(self) -> Series:
         """Ones and zeros."""
-        return self._series(lambda run: _VALUE.get(run.outcome), None)
+        passes = self._series(lambda run: _VALUE.get(run.outcome), None)
+        return dataclasses.replace(passes, before=self.before)
 
     def scores(self, key: MetricKey, sign: float, threshold: float | None) -> Series:
         """Scores of a metric, turned so that higher is better."""

@@ -6,10 +6,11 @@ metric measures the same (the metric's fingerprint). Whatever else changes is dr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from agent_eval.core.text import plural
+from agent_eval.gate.answers import agents_by_file, never_started, silent_cases
+from agent_eval.gate.pairing import same_cases, scope
 from agent_eval.gate.stored_runs import (
     HistoryWriter,
     StoredRun,
@@ -21,25 +22,26 @@ from agent_eval.gate.stored_runs import (
     stored_rules,
     stored_runs,
 )
-from agent_eval.results.history import UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
+from agent_eval.results.history import UNKNOWN, HistoryRecord, HistoryReport
 from agent_eval.results.merge import WITHOUT_KEY
-from agent_eval.results.report import CaseReport, RunReport
+from agent_eval.results.report import CaseReport, RunReport, SelectionReport
 
-KEEP = 10
-"""Runs of a case that are kept unless a setting says otherwise."""
+KEEP = 20
+"""Records (runs of the gate on the base branch) of a case that are kept unless a setting says otherwise."""
 
 
 def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) -> HistoryReport:
     """Adds a run of the base branch to what is known of the runs before it.
 
     Only what a later gate may compare with enters: nothing of a run that was invalid, broken off or of a pull request,
-    no run of a case that errored, none that was made to confirm something (its number is above `num_runs`: cases are
-    chosen for those, so they are not a fair sample). A run that is there already changes nothing.
+    no run of a case that errored, none of an agent that answered in no case, none that was made to confirm something
+    (its number is above `num_runs`: cases are chosen for those, so they are not a fair sample). A run that is there
+    already changes nothing.
 
     Args:
         previous: The history in the newest baseline; None if there is none.
         report: A run of the base branch.
-        keep: The most runs to keep of a case, at least 1; the newest are.
+        keep: The most records to keep of a case, at least 1; the newest are.
 
     Returns:
         The history to store with the report.
@@ -52,15 +54,26 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         return known
     before = {case.case_id: case for case in known.cases}
     records = [*known.records, record]
-    olds = base_ids(report.cases, before)
+    olds = same_cases(report.cases, before.values(), report.selection)
     writer = HistoryWriter(keep=keep)
-    for case in report.cases:
-        rules = rules_of(case)
+    silent = silent_cases(report.cases, agents_by_file(report))
+    # One case in which the agent raised may be a flaky one; several, and nothing but errors, are an agent that is down.
+    cases = [
+        case for case in report.cases if case.case_id not in silent or (len(silent) == 1 and not never_started(case))
+    ]
+    for case in cases:
         old = before.get(olds.get(case.case_id, ""))
+        fresh = fresh_runs(case, report.num_runs, len(records) - 1)
+        if old is not None and not case.metrics:
+            # Every run broke before it was scored: what it would be held to, only the runs before it know.
+            runs = [*stored_runs(known, old), *fresh]
+            writer.add_stored(case.case_id, case.fingerprint, stored_rules(known, old), runs)
+            continue
+        rules = rules_of(case)
         runs = judged(known, old, rules) if old is not None else []
-        writer.add(case, rules, [*runs, *fresh_runs(case, report.num_runs, len(records) - 1)])
+        writer.add(case, rules, [*runs, *fresh])
     # What this run left out may be back in the next one.
-    here = {case.case_id for case in report.cases} | set(olds.values())
+    here = {case.case_id for case in cases} | {olds[case.case_id] for case in cases if case.case_id in olds}
     for old in known.cases:
         runs = stored_runs(known, old) if old.case_id not in here else []
         if runs and runs[-1].record >= len(records) - keep:
@@ -125,25 +138,12 @@ def broken_off(case: CaseReport) -> bool:
     return any(run.status == "not_run" and (run.error is None or run.error.kind != WITHOUT_KEY) for run in case.runs)
 
 
-def base_ids(cases: Iterable[CaseReport], base: Mapping[str, CaseHistory]) -> dict[str, str]:
-    """The id on the base of each case that asks the same there, renamed ones included; others are left out."""
-    found: dict[str, str] = {}
-    fresh: dict[str, list[str]] = {}
-    heads = list(cases)
-    for case in heads:
-        old = base.get(case.case_id)
-        if old is None and case.fingerprint:
-            fresh.setdefault(case.fingerprint, []).append(case.case_id)
-        elif old is not None and old.fingerprint == case.fingerprint:
-            found[case.case_id] = old.case_id
-    if fresh:
-        there = {case.case_id for case in heads}
-        gone = Counter(old.fingerprint for old in base.values() if old.case_id not in there)
-        names = {old.fingerprint: old.case_id for old in base.values() if old.case_id not in there}
-        for fingerprint, ids in fresh.items():
-            if len(ids) == 1 and gone[fingerprint] == 1:
-                found[ids[0]] = names[fingerprint]
-    return found
+def within(history: HistoryReport, selection: SelectionReport | None) -> HistoryReport:
+    """The history of the cases that a run with this selection is about."""
+    if selection is None:
+        return history
+    here = scope(selection)
+    return history.model_copy(update={"cases": [case for case in history.cases if here(case.case_id)]})
 
 
 def fresh_runs(case: CaseReport, num_runs: int, record: int) -> list[StoredRun]:

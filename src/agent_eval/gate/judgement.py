@@ -48,7 +48,9 @@ def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
         adjusted = holm(raw)
         for family, p_value in zip(group, adjusted, strict=True):
             alpha = rules.alpha if family.rule.alpha is None else family.rule.alpha
+            p_value = min(p_value, *family.repeated.values(), 1.0)
             case_p = {index: max(p_value, min(1.0, len(group) * value)) for index, value in _cases(family).items()}
+            case_p |= {index: min(value, case_p[index]) for index, value in family.repeated.items()}
             named = (
                 index
                 for index, value in case_p.items()

@@ -1,11 +1,92 @@
-"""Which case of the head is which case of the base. Pure."""
+"""Which case of the head is which case of the base, for the comparison and for the statistics alike. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from agent_eval.results.report import CaseReport
+from agent_eval.evalset.selectors import covers
+from agent_eval.results.report import CaseReport, SelectionReport
+
+
+class BaseCase(Protocol):
+    """What identifies a case of the base: a `CaseReport` or a `CaseHistory`."""
+
+    @property
+    def case_id(self) -> str:
+        """File and eval id."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of its content; empty if it is unknown."""
+        ...
+
+
+B = TypeVar("B", bound=BaseCase)
+
+
+def match(head: Sequence[CaseReport], base: Iterable[B], selection: SelectionReport | None = None) -> dict[str, B]:
+    """The case of the base that each case of the head is, by the head's id.
+
+    The same id is the same case, even if its content has changed. A case whose id is gone and a new one with the same
+    content are one case that was renamed or whose file was moved, unless there are several of either and their
+    `eval_id`s don't tell them apart.
+
+    Args:
+        head: The head's cases.
+        base: The base's.
+        selection: What the head's run was limited to. A case that it leaves out is not gone.
+    """
+    olds = {case.case_id: case for case in base}
+    there = {case.case_id for case in head}
+    found = {case.case_id: olds[case.case_id] for case in head if case.case_id in olds}
+    fresh: dict[str, list[CaseReport]] = {}
+    for case in head:
+        if case.case_id not in olds and case.fingerprint:
+            fresh.setdefault(case.fingerprint, []).append(case)
+    if fresh:
+        in_scope = scope(selection)
+        gone: dict[str, list[B]] = {}
+        for old in olds.values():
+            if old.fingerprint in fresh and old.case_id not in there and in_scope(old.case_id):
+                gone.setdefault(old.fingerprint, []).append(old)
+        for fingerprint in fresh.keys() & gone.keys():
+            found |= _renamed(fresh[fingerprint], gone[fingerprint])
+    return found
+
+
+def same_cases(
+    head: Sequence[CaseReport], base: Iterable[BaseCase], selection: SelectionReport | None = None
+) -> dict[str, str]:
+    """The id on the base of each case of the head that has the same content there; see `match`."""
+    contents = {case.case_id: case.fingerprint for case in head}
+    found = match(head, base, selection)
+    return {case_id: old.case_id for case_id, old in found.items() if old.fingerprint == contents[case_id]}
+
+
+def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
+    """Whether a case, by its id, is one that a run with this selection would have run if it existed."""
+    if selection is None:
+        return lambda case_id: True
+    targets = [(target.path, tuple(target.ids)) for target in selection.targets]
+    return covers(targets, selection.include, selection.exclude)
+
+
+def _renamed(fresh: Sequence[CaseReport], gone: Sequence[B]) -> dict[str, B]:
+    """Cases of the base by the new id; all of these have the same content."""
+    found: dict[str, B] = {}
+    left = list(gone)
+    for case in fresh:
+        same_name = [old for old in left if old.case_id.endswith(f":{case.eval_id}")]
+        if len(same_name) == 1 and sum(other.eval_id == case.eval_id for other in fresh) == 1:
+            found[case.case_id] = same_name[0]
+            left.remove(same_name[0])
+    rest = [case for case in fresh if case.case_id not in found]
+    if len(rest) == len(left) == 1:
+        found[rest[0].case_id] = left[0]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,61 +111,56 @@ class Pairing:
     changed: tuple[tuple[CaseReport, CaseReport], ...]
     """The same id with another content: head, base."""
     added: tuple[CaseReport, ...]
+    """In the head only."""
     removed: tuple[CaseReport, ...]
+    """In the base only."""
+    left_out: int
+    """Cases of the base that the head's run was not about."""
+    not_on_base: tuple[CaseReport, ...]
+    """Cases of the head that the base's run was not about."""
     without_fingerprints: int
     """Pairs that were made by their id alone, since one side doesn't tell what the case was."""
 
 
-def pair_up(head: Sequence[CaseReport], base: Sequence[CaseReport]) -> Pairing:
-    """Finds each case of the head on the base.
+def pair_up(
+    head: Sequence[CaseReport],
+    base: Sequence[CaseReport],
+    selection: SelectionReport | None = None,
+    base_selection: SelectionReport | None = None,
+) -> Pairing:
+    """Puts the cases of both sides side by side; see `match`.
 
-    A case whose id is gone and a new one with the same content are taken for one case that was renamed, unless there
-    are several of either and their `eval_id`s don't tell them apart.
+    Args:
+        head: The head's cases.
+        base: The base's.
+        selection: What the head's run was limited to.
+        base_selection: What the base's run was limited to.
     """
-    olds = {case.case_id: case for case in base}
-    news = {case.case_id for case in head}
-    gone: dict[str, list[CaseReport]] = {}
-    for case in olds.values():
-        if case.case_id not in news and case.fingerprint:
-            gone.setdefault(case.fingerprint, []).append(case)
-    fresh: dict[str, list[CaseReport]] = {}
+    found = match(head, base, selection)
+    pairs: list[Pair] = []
+    changed: list[tuple[CaseReport, CaseReport]] = []
+    added: list[CaseReport] = []
+    not_on_base: list[CaseReport] = []
+    bare = 0
+    on_base = scope(base_selection)
     for case in head:
-        if case.case_id not in olds and case.fingerprint:
-            fresh.setdefault(case.fingerprint, []).append(case)
-    renamed: dict[str, CaseReport] = {}
-    for fingerprint in fresh.keys() & gone.keys():
-        renamed |= _renamed(fresh[fingerprint], gone[fingerprint])
-
-    pairs, changed, added, bare = [], [], [], 0
-    for case in head:
-        old = olds.get(case.case_id) or renamed.get(case.case_id)
+        old = found.get(case.case_id)
         if old is None:
-            added.append(case)
+            (added if on_base(case.case_id) else not_on_base).append(case)
         elif case.fingerprint and old.fingerprint and case.fingerprint != old.fingerprint:
             changed.append((case, old))
         else:
             pairs.append(Pair(head=case, base=old))
             bare += not (case.fingerprint and old.fingerprint)
-    taken = {old.case_id for old in renamed.values()}
+    taken = {old.case_id for old in found.values()}
+    here = scope(selection)
+    removed = {case.case_id: case for case in base if case.case_id not in taken}
     return Pairing(
         pairs=tuple(pairs),
         changed=tuple(changed),
         added=tuple(added),
-        removed=tuple(case for case in olds.values() if case.case_id not in news and case.case_id not in taken),
+        removed=tuple(case for case in removed.values() if here(case.case_id)),
+        left_out=sum(not here(case_id) for case_id in removed),
+        not_on_base=tuple(not_on_base),
         without_fingerprints=bare,
     )
-
-
-def _renamed(fresh: Sequence[CaseReport], gone: Sequence[CaseReport]) -> dict[str, CaseReport]:
-    """Cases of the base by the new id; all of these have the same content."""
-    found: dict[str, CaseReport] = {}
-    left = list(gone)
-    for case in fresh:
-        same_name = [old for old in left if old.eval_id == case.eval_id]
-        if len(same_name) == 1 and sum(other.eval_id == case.eval_id for other in fresh) == 1:
-            found[case.case_id] = same_name[0]
-            left.remove(same_name[0])
-    rest = [case for case in fresh if case.case_id not in found]
-    if len(rest) == len(left) == 1:
-        found[rest[0].case_id] = left[0]
-    return found

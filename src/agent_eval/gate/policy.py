@@ -16,8 +16,12 @@ Gate = Literal["auto", "thresholds", "regressions", "both", "advisory"]
 Direction = Literal["higher", "lower"]
 
 PASS_METRIC = "pass"  # noqa: S105 - how an entry names the cases' pass or fail, as in gate.evidence
+AS_HERE = " (as changed here)"
+"""Ends the name of a criterion as a pull request changes it, where the base branch's of the same metric holds too."""
 DEFAULT_ALPHA = 0.05
 DEFAULT_MAX_QUARANTINED = 0.1
+MOST_DAYS = 180
+"""The last day of a quarantine may be so many days away: what nobody looks at for longer is a case to remove."""
 NOTICE_DAYS = 14
 """How long before a quarantine ends it is announced."""
 
@@ -125,6 +129,7 @@ class PolicyReader:
 
     def metric(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
         """What holds for a metric of a case for which these entries hold."""
+        name = name.removesuffix(AS_HERE)
         if (known := self._metrics.get((name, entries))) is None:
             known = self._metrics[name, entries] = self._folded(name, entries)
         return known
@@ -174,20 +179,19 @@ def case_matcher(pattern: str) -> CaseMatcher:
     Raises:
         ValueError: It can't be read.
     """
-    from pathspec import PathSpec
-
+    from agent_eval.core.patterns import PathPatterns
     from agent_eval.evalset.selectors import matches
 
     colons = [at for at, character in enumerate(pattern) if character == ":"]
     # Both parts may hold colons; without any, all cases of the files are meant.
     splits = [(pattern[:at], pattern[at + 1 :]) for at in colons] or [(pattern, "*")]
-    specs = [(PathSpec.from_lines("gitignore", [files]) if files else None, ids) for files, ids in splits]
+    specs = [(PathPatterns([files]) if files else None, ids) for files, ids in splits]
     known: dict[tuple[int, str], bool] = {}
 
     def in_file(number: int, file: str) -> bool:
         if (found := known.get((number, file))) is None:
             spec = specs[number][0]
-            found = known[number, file] = spec is None or spec.match_file(file)
+            found = known[number, file] = spec is None or spec.match(file)
         return found
 
     def matcher(file: str, eval_id: str) -> bool:

@@ -12,6 +12,7 @@ from agent_eval.evalset.metrics import INFORMATIONAL_METRICS, METRICS
 from agent_eval.evalset.selectors import nearby
 from agent_eval.evalset.suite import Suite
 from agent_eval.gate.policy import (
+    MOST_DAYS,
     NOTICE_DAYS,
     PASS_METRIC,
     Policy,
@@ -186,6 +187,11 @@ class _Findings:
             message = f"{what} ended on {entry.expires.isoformat()}."
             hint = "Mend the case and remove the entry, or give it a new end that its owner stands for."
             self.error("quarantine-expired", message, hint, entry.line)
+        elif left > MOST_DAYS:
+            until = f"{entry.expires.isoformat()}, {plural(left, 'day')} from today"
+            message = f"{what} holds until {until}; at most {MOST_DAYS} days are allowed."
+            hint = "Give it an earlier end, and renew it then if the case still needs it."
+            self.error("quarantine-too-long", message, hint, entry.line)
         elif entry.expires <= today + timedelta(days=NOTICE_DAYS):
             when = f"in {plural(left, 'day')}" if left else "today"
             message = f"{what} ends {when}, on {entry.expires.isoformat()}."

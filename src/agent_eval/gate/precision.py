@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A mean with what is known of its precision."""
-
-    mean: float
-    error: float | None
-    """Standard error; None with fewer than two cases."""
-    low: float
-    high: float
-
-
-def clustered_mean(cases: Iterable[Sequence[float]], confidence: float = 0.95) -> Estimate | None:
-    """The mean over all runs, with an interval that knows that runs of one case are alike.
-
-    The standard error is the cluster-robust one (K.-Y. Liang, S. Zeger, 1986) of a regression on a constant, with the
-    factor G/(G-1) for G cases (`cov_type="cluster"` of statsmodels, but for its (N-1)/(N-K), which is 1 here); the
-    interval takes the t distribution with G-1 degrees of freedom.
-
-    Args:
-        cases: The values of each case; cases without any are left out.
-        confidence: Of the interval, 0 to 1.
-
-    Returns:
-        None when there is no value.
-    """
-    groups = [tuple(values) for values in cases if values]
-    total = sum(len(values) for values in groups)
-    if not total:
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Student's t interval of a mean; None with fewer than two values."""
+    count = len(values)
+    if count < 2:
         return None
-    mean = math.fsum(value for values in groups for value in values) / total
-    if len(groups) < 2:
-        return Estimate(mean=mean, error=None, low=-math.inf, high=math.inf)
-    residuals = (math.fsum(value - mean for value in values) for values in groups)
-    meat = math.fsum(residual * residual for residual in residuals)
-    error = math.sqrt(meat * len(groups) / (len(groups) - 1)) / total
-    reach = t_quantile((1 + confidence) / 2, len(groups) - 1) * error
-    return Estimate(mean=mean, error=error, low=mean - reach, high=mean + reach)
+    mean = math.fsum(values) / count
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    reach = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
+    return mean - reach, mean + reach
 
 
 def t_quantile(probability: float, freedom: int) -> float:

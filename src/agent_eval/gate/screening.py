@@ -25,8 +25,10 @@ _EXPECTED_DROP = 0.1
 """The weights are best for a suite whose cases all fail this much more often."""
 _STEPS = 8
 """Weights are rounded to 1/8 to make the statistic a whole number; its distribution stays exact."""
-_MOST_SUMS = 20_000
-"""Above this many values of the statistic, or deals of scores, its distribution is drawn, not computed."""
+_MOST_SUMS = 4_096
+"""Above this many values of the statistic its distribution is drawn, not computed."""
+_MOST_DEALS = 20_000
+"""The same for the ways to deal scores."""
 _LEAST_NOISE = 0.05
 """Added to the standard deviation of a case's scores in its weight: a case that never varied isn't infinitely sure."""
 
@@ -75,7 +77,7 @@ def suite_p(tables: Mapping[Table, int], rng: np.random.Generator, *, draws: int
         draws: The most random deals.
 
     Returns:
-        Exact by convolution when the statistic has at most 20,000 values; otherwise drawn (`sequential_p`).
+        Exact by convolution when the statistic has at most 4,096 values; otherwise drawn (`sequential_p`).
     """
     groups: Counter[tuple[int, int, int]] = Counter()
     seen = size = 0
@@ -137,7 +139,7 @@ def suite_scores_p(
     if not pools:
         return 1.0
     bound = seen + 1e-9
-    if math.prod(math.comb(values.shape[1], runs) ** len(values) for runs, values in pools) <= _MOST_SUMS:
+    if math.prod(math.comb(values.shape[1], runs) ** len(values) for runs, values in pools) <= _MOST_DEALS:
         sums = np.zeros(1)
         for runs, values in pools:
             for pool in values:

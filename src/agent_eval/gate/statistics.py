@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _NORMAL = NormalDist()
 _FEW = 8
 """So many equal summands are added one by one, more by squaring."""
-_LONG, _FOURIER_ERROR = 4096, 1e-10
-"""Distributions of more values are convolved by Fourier transform, whose error is added to their tails."""
 _SAME = 1e-12
 """Sums of the same scores in another order differ by this much; they count as equal, which errs to the safe side."""
 
@@ -76,7 +74,7 @@ def permutation_p(
         return 1.0
     pool = sorted((*head, *base))
     bound = math.fsum(head) + _SAME
-    # The side with fewer runs is dealt; a low sum of the head is a high sum of the base.
+    # The head's runs are dealt; what is left is the base's.
     if math.comb(len(pool), len(head)) <= exact:
         sums = [math.fsum(chosen) for chosen in combinations(pool, len(head))]
         return sum(value <= bound for value in sums) / len(sums)
@@ -183,8 +181,7 @@ def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int
             successors.
 
     Returns:
-        The sum's smallest value, and P(sum >= value) for it and its successors; with more than 4,096 values at most
-        1e-10 too large.
+        The sum's smallest value, and P(sum >= value) for it and its successors.
     """
     import numpy as np
 
@@ -197,8 +194,7 @@ def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int
             part, count = _power(part, count), 1
         for _ in range(count):
             sums = _convolved(sums, part)
-    slack = _FOURIER_ERROR if len(sums) > _LONG else 0.0
-    return low, np.minimum(1.0, np.cumsum(sums[::-1])[::-1] + slack).tolist()
+    return low, np.minimum(1.0, np.cumsum(sums[::-1])[::-1]).tolist()
 
 
 def _power(chances: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -218,11 +214,7 @@ def _convolved(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np
 
     (places,) = two.nonzero()
     if 8 * len(places) > len(two):
-        if min(len(one), len(two)) <= _LONG:
-            return np.convolve(one, two)
-        size = 1 << (len(one) + len(two) - 2).bit_length()
-        product = np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(two, size), size)
-        return np.maximum(product[: len(one) + len(two) - 1], 0.0)
+        return np.convolve(one, two)
     # A few values far apart: to add them up one by one is faster, and as exact.
     result = np.zeros(len(one) + len(two) - 1)
     for place in places.tolist():

@@ -187,9 +187,11 @@ class HistoryWriter:
         self.add_stored(case.case_id, case.fingerprint, rules, runs)
 
     def add_stored(self, case_id: str, fingerprint: str, rules: PassRules, runs: Sequence[StoredRun]) -> None:
-        kept = [run for run in runs if run.outcome != UNKNOWN or run.scores][-self._keep :]
+        kept = [run for run in runs if run.outcome != UNKNOWN or run.scores]
         if not kept:
             return
+        newest = set(sorted({run.record for run in kept})[-self._keep :])
+        kept = [run for run in kept if run.record in newest]
         columns: dict[MetricKey, list[str]] = {}
         for at, run in enumerate(kept):
             for key, score in run.scores.items():

@@ -21,7 +21,8 @@ class Verdict:
 
     value: VerdictValue
     reasons: tuple[Reason, ...]
-    """The weightiest first."""
+    """The weightiest first. A verdict that is `passed` has one only where it doesn't show that the agent works: because
+    nothing is gated, no case passes, or the gate only advises."""
     mode: GateMode = "thresholds"
     """What decided."""
     blocking: tuple[str, ...] = ()
@@ -41,11 +42,11 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     if counts["failed"]:
         reasons.append(Reason(code="failed", message=f"{counts['failed']:,} of {plural(len(cases), 'case')}"))
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
-    without_key = [case for case in unjudged if case.status == "not_run" and _code(case) == WITHOUT_KEY]
+    without_key = [case for case in unjudged if case.status == "not_run" and code_of(case) == WITHOUT_KEY]
     if len(without_key) < len(cases):
         # The gate was told to do without; but when there is nothing else, nobody has looked at the agent at all.
         unjudged = [case for case in unjudged if case not in without_key]
-    causes = Counter((case.status, _code(case)) for case in unjudged)
+    causes = Counter((case.status, code_of(case)) for case in unjudged)
     for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
         what = "could not be judged" if status == "errored" else "not run"
         reasons.append(Reason(code=code, message=f"{plural(count, 'case')} {what} ({code})"))
@@ -57,8 +58,8 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     return Verdict(value="passed", reasons=())
 
 
-def _code(case: CaseReport) -> str:
-    """The cause, told once for all cases that share it: a judge that is down rather than "not evaluated"."""
+def code_of(case: CaseReport) -> str:
+    """Why a case is not `passed`, as a code that cases with one cause share: of judges rather than "not evaluated"."""
     causes = (metric.reason.code for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
     own = case.reason.code if case.reason is not None else case.status
     return next(causes, own) if own == "not-evaluated" else own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum, inf, sqrt
+from math import fsum, sqrt
 
 from agent_eval.core.text import plural
 from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason, Outcome, SuiteTest, Word
@@ -11,12 +11,15 @@ from agent_eval.gate.evidence import PASS, CaseEvidence
 from agent_eval.gate.families import Family, failed, is_red
 from agent_eval.gate.judgement import Judged, drop_of
 from agent_eval.gate.looks import first_look, second_look
-from agent_eval.gate.precision import clustered_mean, detectable_drop, detectable_shift
+from agent_eval.gate.precision import detectable_drop, detectable_shift, mean_interval
 from agent_eval.gate.statistics import exact_p, holm
 from agent_eval.gate.suspect import Suspect
 
 _MOST_NAMES = 5
-_UNPAID = "More confirmation runs would decide, but extra runs or time are used up, or brought no result"
+_UNPAID = (
+    "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job "
+    "again"
+)
 
 
 def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
@@ -63,7 +66,6 @@ _WEIGHT = {
     "suite-worse": 3,
     "thin-base": 4,
     "budget": 5,
-    "days-differ": 6,
 }
 _UNDECIDED = {"thin-base", "budget"}
 
@@ -146,7 +148,8 @@ def _missing_base_runs(family: Family, suspect: Suspect) -> int:
 
 
 def _would_decide(base_runs: int) -> str:
-    return f"{plural(base_runs, 'more run')} of the base would decide"
+    passes = "it passes" if base_runs == 1 else "all of them pass"
+    return f"{plural(base_runs, 'more run')} of the base branch would decide if {passes}"
 
 
 def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
@@ -216,7 +219,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
         confirm = family.confirm_p
         if together and confirm is not None and confirm / family.shares[2] <= judged.level:
-            message = f"The suspicious cases got worse when taken together{of}: {_names(together)}"
+            message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
             add("cases-worse-together", message, together)
         suite = _suite(judged)
         looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
@@ -225,12 +228,6 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         ):
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
             add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
-    if family.days_differ:
-        message = (
-            f"The base's own runs differ from day to day by more than chance{of}; today was held against that spread. "
-            "With `confirm-on-base: always` only runs of one day are compared"
-        )
-        add("days-differ", message, [], blocks=False)
     undecided = [case for case in cases if case.undecided]
     short = [case for case in undecided if case.would_decide == _UNPAID]
     history = [case for case in undecided if case not in short]
@@ -246,7 +243,8 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         add("thin-base", message, history)
     if short:
         message = (
-            f"{plural(len(short), 'suspicious case')} could not be run again often enough: {_names(short)}. {_UNPAID}"
+            f"{plural(len(short), 'suspected regression is', 'suspected regressions are')} undecided: {_names(short)}. "
+            f"{_UNPAID}"
         )
         add("budget", message, short)
     return reasons
@@ -275,13 +273,12 @@ def _suite(judged: Judged) -> SuiteTest:
     look = first_look if family.again_p is None else second_look
     pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
     pairs = [(head, base) for head, base in pairs if head and base]
-    drops = clustered_mean([(fsum(base) / len(base) - fsum(head) / len(head),) for head, base in pairs])
-    known = drops is not None and drops.low > -inf
+    drops = [fsum(base) / len(base) - fsum(head) / len(head) for head, base in pairs]
     return SuiteTest(
         metric=family.metric,
         cases=len(pairs),
-        drop=None if drops is None else drops.mean,
-        interval=(drops.low, drops.high) if drops is not None and known else None,
+        drop=fsum(drops) / len(drops) if drops else None,
+        interval=mean_interval(drops),
         p_value=family.suite_p,
         p_again=family.again_p,
         p_confirm=family.confirm_p,

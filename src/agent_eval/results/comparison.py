@@ -32,6 +32,8 @@ class BaselineReport(WireModel):
     """Where the results of the base come from, or why there are none."""
 
     status: BaselineStatus
+    branch: str = Field(default="", exclude_if=lambda value: not value)
+    """The base branch's name, e.g. `main`; "" where it is unknown."""
     source: BaselineSource | None = None
     """Only when found, as the next ones."""
     commit: str | None = None
@@ -141,6 +143,8 @@ class ComparisonReport(WireModel):
     """Mean tokens of a run of the compared cases, of the agent's model calls."""
     cost: Delta = Field(default_factory=Delta)
     """US dollars for judges and simulated users, of everything."""
+    base_records: int = Field(default=1, ge=0, exclude_if=lambda value: value == 1)
+    """How many runs of the gate on the base branch its scores and its pass rate are means of."""
     drops: list[Move] = Field(default_factory=list)
     """The largest drops of scores that still pass, at most ten."""
     notes: list[str] = Field(default_factory=list)

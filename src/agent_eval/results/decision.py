@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agent_eval.core.wire import WireModel
 from agent_eval.results.status import CaseWord
@@ -55,6 +55,25 @@ class CaseDecisionReport(WireModel):
     """Of the metric `pass`, if the case both passed and failed on the base."""
 
 
+class CaseRunsReport(WireModel):
+    """How many runs of a case passed on each side, of those that were judged."""
+
+    case_id: str
+    head_passed: int = Field(ge=0, le=100_000)
+    head_runs: int = Field(ge=0, le=100_000)
+    """Extra runs included."""
+    base_passed: int = Field(ge=0, le=100_000)
+    base_runs: int = Field(ge=0, le=100_000)
+    """Stored runs, and those of today."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        """It comes from a file."""
+        if self.head_passed > self.head_runs or self.base_passed > self.base_runs:
+            raise ValueError(f"more runs of {self.case_id!r} passed than were made")
+        return self
+
+
 class SuiteTestReport(WireModel):
     """All cases of one metric together."""
 
@@ -63,7 +82,7 @@ class SuiteTestReport(WireModel):
     drop: float | None = None
     """Mean over the cases of how much worse the head is: base minus head, or head minus base if lower is better."""
     interval: tuple[float, float] | None = None
-    """95%, clustered by case."""
+    """95%, of the mean over the cases."""
     p_value: float | None = None
     """Of the screening runs against the base."""
     p_again: float | None = None
@@ -86,6 +105,8 @@ class DecisionReport(WireModel):
     reasons: list[DecisionReasonReport] = Field(default_factory=list)
     cases: list[CaseDecisionReport] = Field(default_factory=list)
     """Those that are not `unchanged`."""
+    runs: list[CaseRunsReport] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """The compared cases of which a run failed on either side, in the head's order."""
     suites: list[SuiteTestReport] = Field(default_factory=list)
     alpha: float
     """How often a pull request that changed nothing may fail."""

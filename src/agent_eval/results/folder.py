@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+DEFAULT = "agent-eval-results"
+"""The directory's usual name."""
 FILES: Mapping[str, str] = {
     "results-file": "results.json",
     "recordings-file": "recordings.jsonl.gz",
@@ -21,6 +24,63 @@ LOGS = "logs"
 """Where the output of the agents' processes goes."""
 BASE = "base"
 """The same for the base's agents."""
+LOCK = ".lock"
+"""Held by the gate that writes to the directory; it says which process that is."""
+
+
+class InUse(Exception):
+    """Another gate writes to the output directory."""
+
+    def __init__(self, output: Path, holder: str) -> None:
+        super().__init__(f"{output} is in use by another agent-eval (process {holder})")
+        self.holder = holder
+
+
+@contextlib.contextmanager
+def held(output: Path) -> Iterator[None]:
+    """Makes the output directory and keeps other gates out of it: two of them would write into one journal.
+
+    Raises:
+        InUse: Another gate is there.
+        OSError: It can't be made or written to.
+    """
+    import fcntl  # not on Windows, where other commands need this module
+
+    _make(output)
+    path = output / LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not path.exists() or path.stat().st_ino != os.fstat(descriptor).st_ino:
+                os.close(descriptor)  # It was another gate's, which has just ended and removed it.
+                continue
+            break
+        except BlockingIOError:
+            holder = os.read(descriptor, 40).decode("utf-8", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise InUse(output, holder) from None
+        except OSError as error:
+            if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
+                os.close(descriptor)
+                raise
+            break  # A network disk without locks.
+    try:
+        os.truncate(descriptor, 0)
+        with contextlib.suppress(OSError):  # The disk is full: another gate won't know our number.
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _make(output: Path) -> None:
+    """Makes the directory; under its usual name it is none of git's business."""
+    output.mkdir(parents=True, exist_ok=True)
+    ignore = output / ".gitignore"
+    if output.name.startswith(DEFAULT) and not ignore.is_symlink() and not ignore.exists():
+        ignore.write_text("*\n", "utf-8")
 
 
 def remove_logs(output: Path) -> None:
@@ -40,7 +100,7 @@ def link_in(output: Path, root: Path) -> Path | None:
     A checkout can hold one, and whoever made it would say where we write, maybe as root, and what we give to the
     workspace's owner.
     """
-    ours = [output / name for name in (*FILES.values(), JOURNAL, LOGS, BASE)]
+    ours = [output / name for name in (*FILES.values(), JOURNAL, LOGS, BASE, LOCK)]
     below = (
         Path(folder, name)
         for top in (output / LOGS, output / BASE)
@@ -81,7 +141,10 @@ def give_to_owner(folder: Path, root: Path) -> None:
     ours += [parent for parent in folder.resolve().parents if parent != base and base in parent.parents]
     for path in ours:
         if path.lstat().st_uid == 0:
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            try:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            except PermissionError:  # Without CAP_CHOWN (a container with --cap-drop) it stays ours.
+                return
 
 
 def _way(folder: Path, root: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """What earlier runs of the base branch gave, case by case: the part of `results.json` that the next gate learns from.
 
-Ten runs of ten thousand cases must not outgrow the report itself, so a case's runs are short texts of one column each:
+Twenty runs of ten thousand cases must not outgrow the report itself, so a case's runs are short texts, one a column:
 
     {"case_id": "evals/home.test.json:lamp_on", "fingerprint": "…", "outcomes": "1101", "records": "0 1 2 3",
      "scores": {"0": "1 1 .5 1"}}
@@ -74,7 +74,7 @@ class HistoryReport(WireModel):
     scoring_version: int
     """Scores of another version are not kept."""
     keep: int
-    """The most runs that are kept of a case."""
+    """The most records that are kept of a case; each may have several runs (`num-runs`)."""
     records: list[HistoryRecord] = Field(default_factory=list)
     """Oldest first; each is the source of at least one run below."""
     metrics: list[HistoryMetric] = Field(default_factory=list)

@@ -87,6 +87,7 @@ def _merged(parts: Sequence[CaseReport], min_pass_rate: float) -> CaseReport:
         fingerprint=first.fingerprint,
         metrics=metrics,
         runs=runs,
+        conversation=next((part.conversation for part in parts if part.conversation is not None), None),
     )
 
 
@@ -199,7 +200,19 @@ def _error_of(runs: Sequence[RunResult]) -> Reason:
 
 
 def _below(metrics: Sequence[MetricReport]) -> str:
-    return "below the threshold: " + ", ".join(metric.name for metric in metrics)
+    """Why the metrics failed. A custom metric decides by itself: fewer may be better, or it contradicts its score."""
+    below = [metric.name for metric in metrics if not _says_so_itself(metric)]
+    own = [
+        f"{metric.name} says FAILED (score {metric.score:g}, threshold {metric.threshold:g})"
+        for metric in metrics
+        if _says_so_itself(metric)
+    ]
+    return "; ".join([f"below the threshold: {', '.join(below)}"] * bool(below) + own)
+
+
+def _says_so_itself(metric: MetricReport) -> bool:
+    """Whether a metric failed although its score is not below the threshold."""
+    return metric.score is not None and metric.threshold is not None and metric.score >= metric.threshold
 
 
 def _why_errored(runs: Sequence[RunResult], metrics: Sequence[MetricReport]) -> Reason:

@@ -1,7 +1,7 @@
 """The one model that every renderer reads, and its wire form `results.json`.
 
-`results.json` stays small: scores, statuses, reasons and, for what did not pass, short excerpts. What the agent did
-lies beside it in `recordings.jsonl.gz`.
+`results.json` stays small: scores, statuses, reasons and, for what did not pass, short excerpts and one conversation.
+All that the agent did is beside it in `recordings.jsonl.gz`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from pydantic import Field, computed_field, model_validator
 
 from agent_eval.core.wire import WireModel
 from agent_eval.results.comparison import BaselineReport, ComparisonReport
+from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.recording import RunError, Usage
+from agent_eval.results.rule_changes import RuleChangesReport
 from agent_eval.results.status import CaseStatus as CaseStatus
 from agent_eval.results.status import GateMode
 from agent_eval.results.status import MetricStatus as MetricStatus
@@ -136,6 +138,9 @@ class CaseReport(_Report):
     """Hash of the eval case: what is asked and expected. Cases with different fingerprints are not compared."""
     metrics: list[MetricReport] = Field(default_factory=list)
     runs: list[RunResult] = Field(default_factory=list)
+    conversation: ConversationReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the agent did in a run that did not pass, cut to size. There for cases that did not pass, as far as the
+    file has room (docs/results.md), and where the agent was asked at all."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -156,6 +161,25 @@ class FileReport(_Report):
     agent: str
     agent_reason: str = ""
     legacy: bool = False
+
+
+class TargetReport(_Report):
+    """A file, a directory or a glob that a run was limited to."""
+
+    path: str
+    """Relative to the root, with forward slashes."""
+    ids: list[str] = Field(default_factory=list)
+    """Eval ids or globs of them; none for all cases."""
+
+
+class SelectionReport(_Report):
+    """What a run was limited to. Cases outside of it are not missing."""
+
+    targets: list[TargetReport] = Field(default_factory=list)
+    """None: the whole repository."""
+    include: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    """Patterns as in a .gitignore."""
 
 
 class ProblemReport(_Report):
@@ -272,7 +296,10 @@ class RunReport(_Report):
     tool_version: str
     verdict: VerdictValue
     reasons: list[Reason] = Field(default_factory=list)
-    """Why the verdict is what it is, the weightiest first."""
+    """Why the verdict is what it is, the weightiest first. One that is `passed` has a reason only where it does not
+    show that the agent works: nothing is gated, no case passes, or the gate only advises."""
+    exit_code: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What the gate ends with; None for results that are no gate's own."""
     started_at: float
     """Unix time in seconds."""
     duration: float
@@ -282,6 +309,10 @@ class RunReport(_Report):
     """Versions and commit: shown, never compared."""
     origin: Origin | None = None
     """What was tested; None when nobody knows."""
+    selection: SelectionReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """None: all eval files of the repository."""
+    options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """Settings that a run on another machine must be given to repeat this one: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)
     cases: list[CaseReport] = Field(default_factory=list)
     """In file order, then case order, whatever finished first."""
@@ -298,6 +329,8 @@ class RunReport(_Report):
     """Runs that were added to see whether a case got worse. `cases` don't count them."""
     base_runs: list[CaseReport] = Field(default_factory=list)
     """The base's runs of today."""
+    rule_changes: RuleChangesReport | None = None
+    """What a pull request changes about the gate; None when there is no base branch to hold it to."""
     problems: list[ProblemReport] = Field(default_factory=list)
     model_usage: list[ModelUsageReport] = Field(default_factory=list)
     """By model, sorted by name; empty when nothing was judged by one."""

@@ -1,0 +1,78 @@
+"""What a verdict that rests on nothing has to say: nothing was scored, nothing is gated, nothing passes. Pure.
+
+Where explicit settings make a gate green that gates nothing, it is green, and says so in place of "Passed".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from agent_eval.core.text import plural
+from agent_eval.evalset.metrics import METRICS
+from agent_eval.gate.answers import is_scored
+from agent_eval.gate.decision import SuiteTest
+from agent_eval.gate.evidence import PASS
+from agent_eval.gate.verdict import code_of
+from agent_eval.results.report import CaseReport, MetricReport, Reason
+from agent_eval.results.status import VerdictValue
+
+NOTHING_SCORED = "nothing-scored"
+"""The code of a run in which no case that gates has a score: it is never `passed`."""
+NOTHING_GATED = "nothing-gated"
+NO_CASE_PASSES = "no-case-passes"
+
+
+def caveat_of(
+    value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], suites: Sequence[SuiteTest]
+) -> Reason | None:
+    """What to say beside a verdict that doesn't show that the agent works.
+
+    Args:
+        value: The verdict.
+        cases: The head's, with the policy applied.
+        blocks: Ids of the cases that may fail the gate.
+        suites: What the statistics tested, where they decide.
+
+    Returns:
+        A reason with one of the codes of this module; None if there is nothing to say.
+    """
+    gating = [case for case in cases if case.case_id in blocks and case.status != "quarantined"]
+    if not cases:
+        return None  # That has a reason of its own.
+    if not any(map(is_scored, gating or cases)):
+        return _nothing_scored(gating or cases)
+    if value != "passed":
+        return None
+    if not gating:
+        return _nothing_gated(cases)
+    by_scores = any(suite.blocking and suite.metric != PASS for suite in suites)
+    if not by_scores and not any(_can_fail(metric) for case in gating for metric in case.metrics):
+        return Reason(code=NOTHING_GATED, message="Nothing was gated: no threshold is above the lowest score")
+    if not any(case.status == "passed" for case in gating):
+        return Reason(code=NO_CASE_PASSES, message=f"Nothing got worse, but 0 of {plural(len(gating), 'case')} pass")
+    return None
+
+
+def _nothing_scored(cases: Sequence[CaseReport]) -> Reason:
+    causes = Counter(map(code_of, cases))
+    listed = ", ".join(f"{count:,} {code}" for code, count in sorted(causes.items(), key=lambda one: (-one[1], one[0])))
+    of = f"none of {len(cases):,} cases was" if len(cases) != 1 else "the only case was not"
+    return Reason(code=NOTHING_SCORED, message=f"Nothing was evaluated: {of} scored ({listed})")
+
+
+def _nothing_gated(cases: Sequence[CaseReport]) -> Reason:
+    held = sum(case.status == "quarantined" for case in cases)
+    informing = len(cases) - held
+    parts = [f"{held:,} quarantined"] * bool(held) + [f"{informing:,} not blocking"] * bool(informing)
+    return Reason(code=NOTHING_GATED, message=f"Nothing was gated: no case may fail the gate ({', '.join(parts)})")
+
+
+def _can_fail(metric: MetricReport) -> bool:
+    """Whether some score of a metric would fail its case. The range of custom metrics is unknown."""
+    if metric.threshold is None or not metric.blocking:
+        return False
+    spec = METRICS.get(metric.name)
+    if spec is None:
+        return True
+    return metric.threshold < spec.high if metric.direction == "lower" else metric.threshold > spec.low

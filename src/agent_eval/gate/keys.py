@@ -1,0 +1,36 @@
+"""Whether a run came to no verdict for want of a model key, where GitHub gives it no secrets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_eval.agents.blame import KEY_HINT
+from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results.report import CaseReport, Reason
+
+NO_SECRETS = "no-secrets"
+"""The code of the reason."""
+_WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-credentials"})
+
+
+def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
+    """The reason for a run that got no secrets and came to no verdict; None if it lacks something else too.
+
+    Args:
+        cases: The head's.
+        is_fork: Whether a fork's pull request started it, and not Dependabot.
+    """
+    unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
+    if not unjudged or not all(map(_lacks_key, unjudged)):
+        return None
+    if is_fork:
+        return Reason(code=NO_SECRETS, message="No model key: pull requests from forks get no secrets")
+    return Reason(code=NO_SECRETS, message="No model key: pull requests by Dependabot get Dependabot's secrets only")
+
+
+def _lacks_key(case: CaseReport) -> bool:
+    errors = [run.error for run in case.runs if run.error is not None]
+    if errors:
+        return all(error.kind in _WITHOUT_KEY or (error.hint or "").startswith(KEY_HINT) for error in errors)
+    missing = [metric.reason for metric in case.metrics if metric.status == "not_evaluated"]
+    return bool(missing) and all(reason is not None and reason.code in _WITHOUT_KEY for reason in missing)

@@ -1,0 +1,345 @@
+"""What a pull request changes about the gate, and the criteria that hold for it. Pure.
+
+For a case that the base branch has, each of the base branch's criteria holds as well as the pull request's own: the
+stricter one decides. A lower threshold is replaced, a removed criterion is put back, and one with other options is
+scored by both definitions. What the code of a custom metric gave on the base branch can't be found out with the pull
+request's code: such a change has to be accepted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+from agent_eval.core.text import plural
+from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile
+from agent_eval.gate.pairing import pair_up
+from agent_eval.gate.policy import AS_HERE, PolicyReader
+from agent_eval.results.report import CaseReport, MetricReport, Reason
+from agent_eval.results.rule_changes import RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
+from agent_eval.runner.fingerprints import case_fingerprint, metric_identity
+
+ABSENT = "not a criterion"
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """The eval files of one side with their criteria."""
+
+    files: Sequence[LoadedFile]
+    code: Callable[[str, str], str] = lambda file, function: ""
+    """A hash of the code of a custom metric, by eval file and function; "" where it is not in the repository."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """One change of one criterion in one config, and the cases that it holds for."""
+
+    kind: RuleChangeKind
+    metric: str
+    config: str | None
+    base: str
+    head: str
+    base_threshold: float
+    head_threshold: float | None
+    """None: there is no such criterion here."""
+    case_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleChanges:
+    """Everything that a pull request changes about the gate."""
+
+    files: tuple[LoadedFile, ...]
+    """The head's cases with the criteria that hold if nothing is accepted. A file of which not all cases have the same
+    criteria is in it several times."""
+    changes: tuple[Changed, ...] = ()
+    removed: tuple[RemovedCases, ...] = ()
+    base_cases: int = 0
+
+
+def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
+    """Compares the rules of both sides.
+
+    Args:
+        head: The pull request's.
+        base: The base branch's, with the same selection of files.
+        default_judge: The judge of criteria that name none.
+    """
+    configs = {file.path: file.config for file in base.files}
+    pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
+    there = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
+    there |= {new.case_id: old.file for new, old in pairing.changed}
+    merger = _Merger(head=head, base=base, default_judge=default_judge)
+    files: list[LoadedFile] = []
+    cases: dict[Changed, list[str]] = {}
+    for file in head.files:
+        origins = [there.get(_id(file, one.case.eval_id)) for one in file.cases]
+        for origin, group in groupby(zip(file.cases, origins, strict=True), key=lambda pair: pair[1]):
+            selected = tuple(case for case, _ in group)
+            config, changes = (
+                (file.config, ()) if origin is None else merger.merged(file.path, file.config, origin, configs[origin])
+            )
+            files.append(dataclasses.replace(file, config=config, cases=selected))
+            for change in changes:
+                cases.setdefault(change, []).extend(_id(file, one.case.eval_id) for one in selected)
+    return RuleChanges(
+        files=tuple(files),
+        changes=tuple(dataclasses.replace(change, case_ids=tuple(ids)) for change, ids in cases.items()),
+        removed=_removed(pairing.removed, base_stubs),
+        base_cases=len(base_stubs),
+    )
+
+
+def _id(file: LoadedFile, eval_id: str) -> str:
+    return f"{file.path}:{eval_id}"
+
+
+def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
+    """Cases as `pair_up` knows them: it matches results, and these are what the results will be of."""
+    return [
+        CaseReport(
+            case_id=_id(file, one.case.eval_id),
+            file=file.path,
+            eval_set_id=file.eval_set.eval_set_id,
+            eval_id=one.case.eval_id,
+            status="not_run",
+            fingerprint=case_fingerprint(one.case, file.config.user_simulator_config),
+        )
+        for file in files
+        for one in file.cases
+    ]
+
+
+def _removed(gone: Iterable[CaseReport], base: Iterable[CaseReport]) -> tuple[RemovedCases, ...]:
+    counts, all_of = Counter(case.file for case in gone), Counter(case.file for case in base)
+    return tuple(RemovedCases(file=file, base=all_of[file], removed=counts[file]) for file in sorted(counts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Merger:
+    head: Side
+    base: Side
+    default_judge: str
+
+    def merged(
+        self, file: str, config: EvalConfig, base_file: str, base: EvalConfig
+    ) -> tuple[EvalConfig, Sequence[Changed]]:
+        """The criteria of both sides for a file, and what differs."""
+        own = {one.metric: one for one in config.criteria}
+        criteria = dict(own)
+        functions = dict(config.custom_metrics)
+        changes: list[Changed] = []
+        for rule in base.criteria:
+            here = own.get(rule.metric)
+            function = _function(base, rule)
+            if function is not None and self.head.code(file, function) != self.base.code(base_file, function):
+                changes.append(_changed("code", rule, here, config, base="its code", head=_code_here(config, here)))
+                continue
+            kind = self._kind(rule, here, function, _function(config, here))
+            if kind is None:
+                continue
+            if kind == "both":
+                assert here is not None
+                name = rule.metric + AS_HERE
+                criteria[rule.metric] = rule
+                criteria[name] = dataclasses.replace(here, label=name)
+                if (own_function := config.custom_metrics.get(here.metric)) is not None:
+                    functions[name] = own_function
+            else:
+                criteria[rule.metric] = rule
+            if function is not None:
+                functions[rule.metric] = base.custom_metrics[rule.metric]
+            elif kind == "both":
+                functions.pop(rule.metric, None)
+            changes.append(_described(rule, here, config, base))
+        if not changes:
+            return config, ()
+        merged = dataclasses.replace(config, criteria=tuple(criteria.values()), custom_metrics=functions)
+        return merged, changes
+
+    def _kind(
+        self, rule: CriterionConfig, here: CriterionConfig | None, function: str | None, own_function: str | None
+    ) -> str | None:
+        """What has to be done so that a rule of the base branch holds: `replace`, `both`, or None for nothing."""
+        if here is None:
+            return "replace"
+        if function != own_function or self._identity(rule) != self._identity(here):
+            return "both"
+        if rule.threshold == here.threshold:
+            return None
+        if function is not None or rule.metric not in METRICS:
+            return "both"  # Whether a higher threshold is stricter is for the metric to say.
+        return "replace" if rule.threshold > here.threshold else None
+
+    def _identity(self, rule: CriterionConfig) -> str:
+        return metric_identity(rule, self.default_judge).fingerprint
+
+
+def _function(config: EvalConfig, rule: CriterionConfig | None) -> str | None:
+    found = config.custom_metrics.get(rule.metric) if rule is not None else None
+    return None if found is None else found["code_config"]["name"]
+
+
+def _code_here(config: EvalConfig, here: CriterionConfig | None) -> str:
+    return ABSENT if here is None else "other code" if _function(config, here) is not None else "another metric"
+
+
+def _changed(
+    kind: RuleChangeKind,
+    rule: CriterionConfig,
+    here: CriterionConfig | None,
+    config: EvalConfig,
+    *,
+    base: str,
+    head: str,
+) -> Changed:
+    return Changed(
+        kind=kind,
+        metric=rule.metric,
+        config=config.source,
+        base=base,
+        head=head,
+        base_threshold=rule.threshold,
+        head_threshold=here.threshold if here is not None else None,
+    )
+
+
+def _described(rule: CriterionConfig, here: CriterionConfig | None, config: EvalConfig, base: EvalConfig) -> Changed:
+    if here is None:
+        return _changed("removed", rule, here, config, base=_number(rule.threshold), head=ABSENT)
+    olds, news = _options(rule, base), _options(here, config)
+    names = [name for name in olds | news if olds.get(name) != news.get(name)]
+    if not names:
+        ours, theirs = _number(rule.threshold), _number(here.threshold)
+        return _changed("threshold", rule, here, config, base=ours, head=theirs)
+    if rule.threshold != here.threshold:
+        olds["threshold"], news["threshold"] = rule.threshold, here.threshold
+        names.insert(0, "threshold")
+    said = [", ".join(f"{name} {_shown(side.get(name))}" for name in names[:_MOST_NAMES]) for side in (olds, news)]
+    return _changed("options", rule, here, config, base=said[0], head=said[1])
+
+
+def _options(rule: CriterionConfig, config: EvalConfig) -> dict[str, Any]:
+    function = _function(config, rule)
+    return {**rule.options, **({"function": function} if function is not None else {})}
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+
+
+def _shown(value: Any) -> str:
+    """A value of an option in a word or two."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bool) or value is None:
+        return {True: "on", False: "off", None: "none"}[value]
+    if isinstance(value, int | float):
+        return _number(value)
+    if isinstance(value, str):
+        return value if len(value) <= 40 else "(a text)"
+    if isinstance(value, Mapping | Sequence):
+        return f"({plural(len(value), 'entry', 'entries')})"
+    return "(set)"
+
+
+def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[CaseReport]) -> list[Reason]:
+    """Why a run must not pass as long as nobody accepts: main's rule can't be applied, and it decides about a case."""
+    known = {case.case_id: policy.of_case(case.file, case.eval_id) for case in cases}
+    reasons = []
+    for change in changes.changes:
+        held = [
+            case_id
+            for case_id in change.case_ids
+            if case_id in known
+            and policy.blocks(known[case_id])
+            and policy.metric(change.metric, known[case_id]).blocking
+        ]
+        if change.kind == "code" and held:
+            message = (
+                f"The code of the custom metric {change.metric} is changed here, so that {plural(len(held), 'case')} "
+                "can't be held to the base branch's rule"
+            )
+            reasons.append(Reason(code="rule-changed", message=message))
+    return reasons
+
+
+def cases_removed(changes: RuleChanges) -> list[Reason]:
+    """The reason for a run to fail that removes cases, where that blocks."""
+    count = sum(one.removed for one in changes.removed)
+    if not count:
+        return []
+    files = [one.file for one in changes.removed]
+    more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
+    message = f"{plural(count, 'case')} of the base branch removed ({', '.join(files[:_MOST_NAMES])}{more})"
+    return [Reason(code="cases-removed", message=message)]
+
+
+def rule_changes_report(
+    found: RuleChanges, cases: Iterable[CaseReport], *, base_ref: str, accepted: str
+) -> RuleChangesReport:
+    """The changes with what they mean for the cases of this run.
+
+    Args:
+        found: What is changed.
+        cases: The head's, as they were judged.
+        base_ref: The base branch's name.
+        accepted: Who or what accepted it; "" if the stricter rules decided.
+    """
+    known = {case.case_id: {metric.name: metric for metric in case.metrics} for case in cases}
+    only_here: dict[str, None] = {}
+    changes = []
+    for change in found.changes:
+        words = [
+            (case_id, _only_here(change, known[case_id], accepted=bool(accepted)))
+            for case_id in change.case_ids
+            if case_id in known
+        ]
+        measured = [word for _, word in words if word is not None]
+        only_here |= dict.fromkeys(case_id for case_id, word in words if word)
+        changes.append(
+            RuleChange(
+                kind=change.kind,
+                metric=change.metric,
+                config=change.config,
+                cases=len(change.case_ids),
+                base=change.base,
+                head=change.head,
+                fails=sum(measured) if measured else None,
+            )
+        )
+    return RuleChangesReport(
+        base_ref=base_ref,
+        decides="head" if accepted else "base",
+        accepted=accepted,
+        changes=changes,
+        only_here=list(only_here),
+        removed=list(found.removed),
+        base_cases=found.base_cases,
+    )
+
+
+def _only_here(change: Changed, metrics: Mapping[str, MetricReport], *, accepted: bool) -> bool | None:
+    """Whether a case fails by the base branch's rule and not by the pull request's; None: nobody can tell."""
+    metric = metrics.get(change.metric)
+    if change.kind == "code" or metric is None or metric.score is None:
+        return None
+    if change.kind == "threshold" and change.metric in METRICS:
+        assert change.head_threshold is not None
+        if metric.threshold not in {change.base_threshold, change.head_threshold}:
+            return False  # The policy has a threshold of its own for it.
+        return change.head_threshold <= metric.score < change.base_threshold
+    if accepted:
+        return None  # Only the pull request's definition was scored.
+    if metric.status != "failed":
+        return False
+    here = metrics.get(change.metric + AS_HERE)
+    return here is None or here.status == "passed"

@@ -1,0 +1,69 @@
+"""What the previous attempt of a pull request held against a case is looked at again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent_eval.gate.attempts import Before, held_against
+from agent_eval.gate.decision import Budget, Decision, Rules
+from agent_eval.gate.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.sequential import next_step
+
+
+def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Decision, int]:
+    """A push in which `odd` does this, first in the screening and then when run again; the others always pass."""
+    base = (1.0,) * 20
+    evidence = {
+        name: CaseEvidence(
+            case_id=name, metrics={PASS: Series(head_screen=(1.0,), base=base, before=before.get(name, ""))}
+        )
+        for name in ("odd", *(f"fine{index}" for index in range(cases - 1)))
+    }
+    values = [float(run) for run in runs]
+    odd = evidence["odd"].metrics[PASS]
+    evidence["odd"] = CaseEvidence(case_id="odd", metrics={PASS: replace(odd, head_screen=(values[0],))})
+    made = 0
+    while not isinstance(step := next_step(list(evidence.values()), Rules(), Budget(can_run_base=True)), Decision):
+        for case_id in {*step.head, *step.base}:
+            series = evidence[case_id].metrics[PASS]
+            count = step.head.get(case_id, 0)
+            more = values[1 + len(series.head_confirm) :][:count] if case_id == "odd" else [1.0] * count
+            series = replace(
+                series,
+                head_confirm=(*series.head_confirm, *more),
+                base_confirm=(*series.base_confirm, *((1.0,) * step.base.get(case_id, 0))),
+            )
+            evidence[case_id] = CaseEvidence(case_id=case_id, metrics={PASS: series})
+            made += count
+    return step, made
+
+
+FAILS_MOSTLY = "0010001001000100"
+
+
+def test_attempts__a_lucky_screening_does_not_turn_a_blocked_case_green() -> None:
+    first, _ = push(FAILS_MOSTLY, {})
+    assert first.outcome == "failed"
+    assert held_against(first.cases) == {"odd": "blocked"}
+
+    lucky = f"1{FAILS_MOSTLY[1:]}"
+    assert push(lucky, {})[0].outcome == "passed", "nobody looked"
+    again, _ = push(lucky, held_against(first.cases))
+    assert again.outcome == "failed"
+    assert [case.case_id for case in again.cases if case.blocking] == ["odd"]
+
+
+def test_attempts__a_push_that_repairs_the_case_passes_and_is_forgotten() -> None:
+    repaired, made = push("1" * 16, {"odd": "blocked"})
+    assert repaired.outcome == "passed"
+    assert 0 < made <= 12
+    assert held_against(repaired.cases) == {}
+
+
+@pytest.mark.parametrize(("before", "outcome"), [("", "passed"), ("suspicious", "passed"), ("blocked", "failed")])
+def test_attempts__a_blocked_case_is_not_picked_out_of_all_once_more(before: Before, outcome: str) -> None:
+    """4 failures of 15 against 20 passes are p = .026: enough for the whole error rate, not for half of it."""
+    decision, _ = push("0101101101101111", {"odd": before})
+    assert decision.outcome == outcome

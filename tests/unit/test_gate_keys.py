@@ -1,0 +1,58 @@
+"""Why a run without secrets came to no verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.agents.blame import KEY_HINT
+from agent_eval.gate.keys import no_secrets
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Reason, RunResult, RunScore
+
+
+def case(status: CaseStatus, *, kind: str = "", hint: str | None = None, metric: str = "") -> CaseReport:
+    error = RunError(kind=kind, owner="provider", message="No.", hint=hint) if kind else None
+    metrics = []
+    if metric:
+        reason = Reason(code=metric, message="No key.")
+        runs = [RunScore(run=0, status="not_evaluated", reason=reason)]
+        metrics = [MetricReport(name="safety_v1", threshold=0.8, status="not_evaluated", reason=reason, runs=runs)]
+    return CaseReport(
+        case_id="a", file="a", eval_set_id="a", eval_id="a", status=status, metrics=metrics,
+        runs=[RunResult(run_id="a#1", run=0, status=status, error=error)],
+    )  # fmt: skip
+
+
+KEYLESS = case("errored", kind="provider-unavailable", hint=f"{KEY_HINT} And so on.")
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [KEYLESS],
+        [case("passed"), KEYLESS, case("not_run", kind="without-key")],
+        [case("errored", kind="simulator-no-credentials")],
+        [case("errored", metric="judge-no-credentials")],
+    ],
+    ids=["agent", "agent and judge", "simulator", "judge"],
+)
+def test_no_secrets__is_the_cause(cases: list[CaseReport]) -> None:
+    fork, dependabot = no_secrets(cases, is_fork=True), no_secrets(cases, is_fork=False)
+    assert fork is not None and fork.message == "No model key: pull requests from forks get no secrets"
+    assert dependabot is not None and "Dependabot" in dependabot.message
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [],
+        [case("passed")],
+        [KEYLESS, case("errored", kind="provider-unavailable", hint="Start the job again.")],
+        [KEYLESS, case("not_run", kind="run-timeout")],
+        [case("errored")],
+        [case("errored", metric="judge-unavailable")],
+    ],
+    ids=["no case", "all passed", "an outage too", "the time was over", "no reason", "the judge was down"],
+)
+def test_no_secrets__is_not_the_cause(cases: list[CaseReport]) -> None:
+    assert no_secrets(cases, is_fork=True) is None

@@ -1,0 +1,113 @@
+"""One matcher of head and base cases, for the comparison and for the statistics; and what a selection leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from report_samples import case, metric, report
+
+from agent_eval.gate.comparison import compare
+from agent_eval.gate.gathering import comparable_cases
+from agent_eval.gate.history import extend, within
+from agent_eval.results.report import CaseReport, RunReport, SelectionReport, TargetReport
+
+
+def asks(file: str, eval_id: str, content: str) -> CaseReport:
+    one = case(eval_id, "passed", metric("response_match_score", 1.0, threshold=0.8), file=file)
+    one.fingerprint = content
+    one.metrics[0].fingerprint = "measures"
+    return one
+
+
+def run(cases: Sequence[CaseReport], selection: SelectionReport | None = None) -> RunReport:
+    return report("passed", list(cases)).model_copy(update={"selection": selection})
+
+
+def selected(*targets: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> SelectionReport:
+    named = [target.partition(":") for target in targets]
+    return SelectionReport(
+        targets=[TargetReport(path=path, ids=ids.split(",") if ids else []) for path, _, ids in named],
+        include=list(include),
+        exclude=list(exclude),
+    )
+
+
+def matched(head: RunReport, base: RunReport) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Renamed cases by the comparison, and by the statistics."""
+    compared = {one.case_id: one.renamed_from for one in compare(head, base).cases if one.change == "renamed"}
+    history = within(extend(None, base), head.selection)
+    known = comparable_cases(head.cases, history)
+    return compared, {case_id: one.base_id for case_id, one in known.items() if one.base_id != case_id}
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "pairs"),
+    [
+        ([("new", "a"), ("new", "b")], [("old", "a"), ("old", "b")], {"new:a": "old:a", "new:b": "old:b"}),
+        ([("new", "a")], [("old", "z")], {"new:a": "old:z"}),
+        ([("new", "a"), ("new", "b")], [("old", "y"), ("old", "z")], {}),
+        ([("new", "a"), ("new", "b")], [("old", "a"), ("old", "z")], {"new:a": "old:a", "new:b": "old:z"}),
+        ([("f", "a"), ("f", "b")], [("f", "a")], {}),
+        ([("f", "b")], [("f", "a"), ("g", "a")], {}),
+    ],
+)
+def test_match__comparison_and_statistics_agree(
+    head: list[tuple[str, str]], base: list[tuple[str, str]], pairs: dict[str, str]
+) -> None:
+    """All of these cases have the same content."""
+    sides = [run([asks(file, eval_id, "same") for file, eval_id in side]) for side in (head, base)]
+    assert matched(*sides) == (pairs, pairs)
+
+
+SUITE = [
+    asks(file, eval_id, f"{file} {eval_id}")
+    for file in ("evals/a.test.json", "evals/deep/b.test.json", "other/c.test.json")
+    for eval_id in ("x", "y")
+]
+
+
+@pytest.mark.parametrize(
+    ("selection", "here"),
+    [
+        (selected("evals/a.test.json"), {"evals/a.test.json:x", "evals/a.test.json:y"}),
+        (selected("evals:x"), {"evals/a.test.json:x", "evals/deep/b.test.json:x"}),
+        (selected("evals/*.test.json:[xz]"), {"evals/a.test.json:x"}),
+        (selected(".", exclude=["deep/", "/other"]), {"evals/a.test.json:x", "evals/a.test.json:y"}),
+        (
+            selected(".", include=["evals/deep/**", "c.*"], exclude=["other"]),
+            {f"evals/deep/b.test.json:{one}" for one in "xy"},
+        ),
+        (selected("other", "other/c.test.json:x"), {"other/c.test.json:x"}),
+    ],
+)
+def test_compare__selection_leaves_the_rest_alone(selection: SelectionReport, here: set[str]) -> None:
+    head = run([one for one in SUITE if one.case_id in here], selection)
+    found = compare(head, run(SUITE))
+    left = len(SUITE) - len(here)
+    what = "1 case" if left == 1 else f"{left} cases"
+    assert (found.cases, found.compared) == ([], len(here))
+    assert found.notes == [f"{what} of the base branch not compared: this run is limited by paths or patterns."]
+    # What is missing inside of the selection is still reported.
+    missing = sorted(here)[0]
+    fewer = run([one for one in head.cases if one.case_id != missing], selection)
+    assert [(one.case_id, one.change) for one in compare(fewer, run(SUITE)).cases] == [(missing, "removed")]
+
+
+def test_match__case_outside_of_the_selection_was_not_renamed() -> None:
+    head = run([asks("new.test.json", "a", "same")], selected("new.test.json"))
+    base = run([asks("old.test.json", "a", "same")])
+    assert matched(head, base) == ({}, {})
+    assert matched(head.model_copy(update={"selection": None}), base)[0] == {"new.test.json:a": "old.test.json:a"}
+
+
+def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:
+    found = compare(run(SUITE), run(SUITE[:2], selected("evals/a.test.json")))
+    assert {(one.change, one.note) for one in found.cases} == {("unjudged", "was not part of the base branch's run")}
+    assert len(found.cases) == 4
+
+
+def test_extend__run_of_a_selection_keeps_the_rest() -> None:
+    history = extend(None, run(SUITE))
+    one = run(SUITE[:1], selected("evals/a.test.json:x")).model_copy(update={"started_at": 1_800_000_000.0})
+    assert {case.case_id for case in extend(history, one).cases} == {case.case_id for case in SUITE}
