@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError, Usage
 from agent_eval.results.report import (
     CaseReport,
@@ -74,6 +75,7 @@ def case(
     reason: Reason | None = None,
     errors: Mapping[int, RunError] | None = None,
     duration: float = 1.25,
+    conversation: ConversationReport | None = None,
 ) -> CaseReport:
     eval_set_id = file.rsplit("/", 1)[-1].split(".")[0]
     return CaseReport(
@@ -100,6 +102,7 @@ def case(
             )
             for run in range(runs)
         ],
+        conversation=conversation,
     )
 
 
@@ -206,6 +209,26 @@ def wrong_room() -> CaseReport:
         ),
         *efficiency(),
         line=48,
+        conversation=ConversationReport(
+            run=0,
+            turns=[
+                TurnReport(turn=0, user="Hello!", answer="Hello! What can I do for you?"),
+                TurnReport(
+                    turn=1,
+                    user="Make the bedroom 21 degrees, please.",
+                    steps=[
+                        StepReport(
+                            call='get_temperature(room="bedroom")', responses=['{"error": "unknown room: bedroom"}']
+                        ),
+                        StepReport(text="The bedroom has no thermostat. I take the kitchen's."),
+                        StepReport(call='set_temperature(room="kitchen", celsius=21)', responses=['{"celsius": 21}']),
+                    ],
+                    answer="I have set the kitchen to 21 °C.",
+                    expected_calls=['get_temperature(room="bedroom")', 'set_temperature(room="bedroom", celsius=21)'],
+                    expected_answer="The bedroom is set to 21 °C.",
+                ),
+            ],
+        ),
     )
 
 
@@ -227,6 +250,7 @@ def crash() -> CaseReport:
                 turn=0,
             )
         },
+        conversation=ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open the garage.")]),
     )
 
 
@@ -384,6 +408,10 @@ EVIL = (
 
 def hostile() -> RunReport:
     turn = TurnEvidence(turn=0, score=0.0, user=EVIL, expected=EVIL, actual=EVIL[::-1], why=[EVIL, "missing: " + EVIL])
+    step = StepReport(agent=EVIL, call=EVIL, responses=[EVIL], text=EVIL)
+    said = TurnReport(
+        turn=0, user=EVIL, steps=[step], answer=EVIL, expected_calls=[EVIL], expected_answer=f"{EVIL} and more"
+    )
     return report(
         "failed",
         [
@@ -393,6 +421,7 @@ def hostile() -> RunReport:
                 metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=EVIL)),
                 metric("custom|`metric`<b>", 0.5, threshold=0.8),
                 file="tests/a|b [x](y) `c`.test.json",
+                conversation=ConversationReport(run=0, turns=[said]),
             ),
             case(
                 "evil_crash",

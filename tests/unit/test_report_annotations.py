@@ -66,7 +66,7 @@ def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> No
     commands = read(annotation_commands(SAMPLES["many"](), limit=10, more="summary.md"))
     assert len(commands) == 10
     assert commands[-1].properties == {"title": "and 158 more errors"}
-    assert commands[-1].message == "Failed: 167 of 500 cases, 333 passed. 158 more errors in summary.md."
+    assert commands[-1].message == "Failed: 167 of 500 cases fail. 158 more errors in summary.md."
 
 
 def test_annotations__exactly_the_limit_needs_no_last_one() -> None:
@@ -82,7 +82,7 @@ def test_annotations__an_impossible_limit() -> None:
 def test_annotations__cases_not_run_share_one() -> None:
     commands = read(annotation_commands(SAMPLES["inconclusive"]()))
     assert [one.name for one in commands] == ["error", "error", "warning"]
-    assert commands[-1].properties == {"title": "3 cases not run"}
+    assert commands[-1].properties == {"title": "3 cases did not run"}
 
 
 def test_annotations__of_invalid_files() -> None:

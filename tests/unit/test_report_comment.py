@@ -16,14 +16,17 @@ from comparison_samples import FOUND, LINKS, SERVER, SITUATIONS, Situation, but,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
-from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, wrong_room
+from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, report, wrong_room
 
+from agent_eval.report import escape, standing
 from agent_eval.report.annotations import annotation_commands
 from agent_eval.report.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
 from agent_eval.report.console import console
+from agent_eval.report.headline import headline
 from agent_eval.report.sections import Links
 from agent_eval.report.summary import summary_markdown
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
 from agent_eval.results.status import GateMode
 
@@ -69,74 +72,185 @@ def test_markdown__renders_to_nothing_but_ours(name: str, text: str) -> None:
     assert page.tags.count("details") == page.tags.count("summary")
 
 
-def test_comment_markdown__first_line_is_the_verdict_with_the_numbers_that_made_it() -> None:
+def test_comment_markdown__first_line_is_the_decision_and_its_cause() -> None:
     assert {name: comment(name).splitlines()[0] for name in SITUATIONS} == {
-        "first-run": "## ✅ Passed: all 8 cases",
-        "fine": "## ✅ Passed: all 8 cases, as on the base",
-        "regression": "## ❌ Failed: 2 of 9 cases, 7 passed; since the base 1 broken and 1 suspicious",
-        "fix": "## ✅ Passed: all 8 cases; since the base 2 fixed",
-        "mixed": "## ❌ Failed: 4 of 10 cases (3 below a threshold, 1 by an error of the agent), 6 passed; "
-        "since the base 2 newly failing and 1 fixed",
-        "errors": "## ⚠️ Inconclusive: 1 of 11 cases could not be judged, 3 not run, 7 passed; none newly failing",
-        "no-baseline": "## ❌ Failed: 1 of 8 cases, 7 passed",
-        "incompatible": "## ❌ Failed: 2 of 8 cases (1 below a threshold, 1 by an error of the agent), 6 passed",
-        "many": "## ❌ Failed: 500 of 1,000 cases, 500 passed; since the base 250 newly failing",
-        "scripts": "## ❌ Failed: 3 of 4 cases, 1 passed; since the base 3 newly failing",
-        "hostile": "## ❌ Failed: 2 of 2 cases; since the base 1 broken",
-        "flaky": "## ✅ Passed: 6 of 8 cases; nothing worse than on the base",
+        "first-run": "## ✅ Passed: all 8 cases pass",
+        "fine": "## ✅ Nothing got worse: 8 of 8 cases pass, as on main",
+        "regression": "## ❌ Blocks the merge: 1 of 9 cases broke, 1 more may have got worse",
+        "fix": "## ✅ 2 cases got better and nothing got worse: 8 of 8 cases pass",
+        "mixed": "## ❌ Blocks the merge: 2 of 10 cases broke, 1 new case fails, 1 more fails as on main; "
+        "1 of main's cases is gone",
+        "errors": "## ⚠️ Can't tell: 1 of 11 cases could not be judged, 3 did not run; start the job again",
+        "no-baseline": "## ❌ Blocks the merge: 1 of 8 cases fails",
+        "incompatible": "## ❌ Blocks the merge: 2 of 8 cases fail (1 crashes)",
+        "many": "## ❌ Blocks the merge: 250 of 1,000 cases broke, 250 more fail as on main",
+        "scripts": "## ❌ Blocks the merge: 3 of 4 cases broke",
+        "hostile": "## ❌ Failed: 1 of 2 cases broke, 1 new case fails; 1 of the base branch's cases is gone",
+        "flaky": "## ✅ Nothing got worse: 6 of 8 cases pass; thermostat_in_bedroom fails now and then as on main; "
+        "good_morning failed at first and not again",
+        "tool-broken": "## ❌ Blocks the merge: 6 of 12 cases broke",
+        "most-broken": "## ❌ Blocks the merge: 40 of 46 cases broke",
+        "import-error": "## ❌ Blocks the merge: the agent can't be imported, so none of 22 cases ran",
+        "provider-down": "## ⚠️ Can't tell: 6 of 12 cases could not be judged; start the job again",
+        "unchanged": "## ✅ Nothing got worse: 8 of 8 cases pass, as on main",
+        "improved": "## ✅ 1 case got better and nothing got worse: 8 of 8 cases pass",
+        "too-few-runs": "## ⚠️ Can't tell: 1 of 8 cases may have got worse (good_morning); allow more extra runs",
+        "loosened": "## ⚠️ Passes only by rules that this pull request loosens: 6 of 12 cases would fail by those of "
+        "main",
+        "removed": "## ✅ Nothing got worse: 6 of 6 cases pass, as on main; 6 of main's cases are gone",
+        "fork-without-key": "## ⚠️ Can't tell: no model key: pull requests from forks get no secrets",
     }
+
+
+def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main() -> None:
+    cases = fine_cases()
+    cases[0].fingerprint = cases[1].fingerprint = "asks something else"
+    made = pull_request("passed", cases, fine_cases())
+
+    assert headline(made, standing.against(made)) == "Nothing got worse: 8 of 8 cases pass; 2 cases were changed here"
+
+
+def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> None:
+    broken = metric("euros", None, threshold=0.5)
+    broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
+    made = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
+
+    assert headline(made, standing.against(made)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
+
+
+def test_headline__a_reason_behind_a_colon_begins_small() -> None:
+    reasons = [Reason(code="nothing-scored", message="Nothing was evaluated: none of 8 cases was scored")]
+    made = pull_request("inconclusive", fine_cases(), fine_cases())
+    made.reasons = reasons
+
+    said = headline(made, standing.against(made))
+
+    assert said.startswith("Can't tell: nothing was evaluated: none of 8 cases was scored")
+
+
+def test_headline__is_the_same_in_every_text() -> None:
+    for name in SITUATIONS:
+        said = headline(situation(name).report, standing.against(situation(name).report))
+        lines = [TEXTS[text](situation(name)).splitlines()[0] for text in ("comment.md", "summary.md")]
+        assert lines[0] == lines[1]
+        assert rendered(lines[0]).text.strip().endswith(escape.one_line(said))
+        assert escape.one_line(said) in " ".join(console(situation(name).report, width=500).split())
+
+
+def test_comment_markdown__says_which_of_several_it_is() -> None:
+    first = comment_markdown(situation("fine").report, key="nightly `@x`").splitlines()[0]
+    assert rendered(first).text.strip() == "✅ Nothing got worse: 8 of 8 cases pass, as on main · nightly @x"
+
+
+def test_comment_markdown__a_reason_that_explains_everything_is_the_headline() -> None:
+    """Whatever an artifact says: it may come from a fork."""
+    reason = Reason(code="run-ended-otherwise", message="The results say passed, but the run ended with failure")
+    one = situation("fine").report.model_copy(update={"verdict": "failed", "reasons": [reason]})
+    assert comment_markdown(one).splitlines()[0] == (
+        "## ❌ Blocks the merge: the results say passed, but the run ended with failure"
+    )
 
 
 def test_comment_markdown__tells_what_failed_before_too() -> None:
     both = pull_request("failed", but(wrong_room()), but(wrong_room()))
     page = rendered(comment_markdown(both, links=LINKS))
-    assert page.text.startswith("❌ Failed: 1 of 8 cases, 7 passed; it failed on the base too")
-    assert "1 case failed on the base too" in page.text
-    assert "Newly failing" not in page.text
+    assert page.text.startswith("❌ Blocks the merge: 1 of 8 cases fails as on main")
+    assert "1 case fails on main too" in page.text
+
+
+def test_comment_markdown__a_tool_that_never_works_again_is_no_chance() -> None:
+    """The statistics stopped when four cases had decided: the other two failed every run, and never on main."""
+    page = rendered(comment("tool-broken"))
+    assert "chance" not in page.text.replace("to tell change from chance", "")
+    assert "suspected" not in page.text
+    assert page.text.count("always fails") == 6
+    assert "0/6" in page.open
+    assert "7/7" in page.open
+
+
+def test_comment_markdown__says_an_answer_that_all_give_once() -> None:
+    page = rendered(comment("tool-broken"))
+    assert page.open.count("Sorry, I could not find out.") == 1
+    assert "expected “The lamp costs 12 euros today.”" in page.open
+    assert "response_match_score 0.96 → 0.46 (needs 0.80), tool_trajectory_avg_score unchanged at 1.00." in page.open
+
+
+def test_comment_markdown__at_most_ten_rows() -> None:
+    page = rendered(comment("most-broken"))
+    assert page.open.count("10/10") == 10
+    assert "and 30 more cases" in page.open
+
+
+@pytest.mark.parametrize("text", ["comment.md", "summary.md", "console.txt", "annotations.txt"])
+def test_import_error__is_explained_once(text: str) -> None:
+    shown = TEXTS[text](situation("import-error"))
+    assert shown.count("can't be imported: ModuleNotFoundError") == 1
+    assert shown.count("Traceback (most recent") == (text != "annotations.txt")
+    assert len(shown.encode()) < (4_096 if text == "comment.md" else 6_000)
+    assert "shop/tools.py:1" in shown or "file=shop/tools.py,line=1" in shown
+
+
+def test_comment_markdown__nothing_changed_is_the_headline_and_one_fold() -> None:
+    page = rendered(comment("unchanged"))
+    headline_and_title = "✅ Nothing got worse: 8 of 8 cases pass, as on main Metrics, cost and time"
+    assert " ".join(page.open.split()) == headline_and_title
+    assert "legacy" not in page.text, "notices of old files are for the summary"
+    assert "means over its last 10 runs" in page.folded
+    assert "old form" in rendered(TEXTS["summary.md"](situation("unchanged"))).text
+
+
+def test_comment_markdown__better_is_what_the_statistics_say() -> None:
+    """The case that passed once after five of ten failures is no improvement."""
+    page = rendered(comment("improved"))
+    assert "Better than on main: thermostat_in_bedroom" in page.open
+    assert "good_morning" not in page.text
 
 
 def test_comment_markdown__says_why_and_what_was_expected() -> None:
     page = rendered(comment("regression"))
-    assert "broken: 0 of 6 now, 10 of 10 on base" in page.text
-    assert "tool_trajectory_avg_score 0.50, needs 1.00, base 1.00" in page.text
-    assert '- set_temperature(room="bedroom", celsius=21)\n+ set_temperature(room="kitchen", celsius=21)' in page.text
-    assert "The answer says that the door is locked" in page.text
-    assert page.text.index("broken: 0 of 6") < page.text.index("suspicious: 3 of 6")
+    assert "always fails: 0 of 7 runs passed, on main 10 of 10 runs" in page.folded
+    assert "tool_trajectory_avg_score 0.50, needs 1.00, on main 1.00" in page.folded
+    assert '→ set_temperature(room="kitchen", celsius=21)\n← {"celsius": 21}' in page.folded
+    assert 'set_temperature: room is "kitchen", expected "bedroom" (call 2)' in page.open
+    assert "The answer says that the door is locked" in page.open
+    assert page.open.index("thermostat_in_bedroom") < page.open.index("front_door")
+    assert "suspected: accuracy: no" in page.open
     assert f"{LINKS.source_url}/tests/home_automation/basics.evalset.json#L48" in page.links
 
 
-def test_comment_markdown__p_values_are_behind_a_click() -> None:
+def test_comment_markdown__statistics_are_behind_a_click_and_in_sentences() -> None:
     page = rendered(comment("regression"))
-    assert "p = 0.00012, p after Holm = 0.00036" in page.folded
+    assert "chance alone does this to 0.012% of unchanged cases (p = 0.00012, Holm-adjusted p = 0.00036)" in page.folded
     assert "p = " not in page.open
-    assert "would have been seen 4 times out of 5" in page.folded
-    assert "10 more runs of the head would decide" in page.folded
+    assert "All 9 cases: 11 points fewer passes than on main." in page.folded
+    assert "Drops of the whole suite below about 14 points can go unseen." in page.folded
 
 
 def test_comment_markdown__lists_apart_what_is_not_the_same_case() -> None:
     page = rendered(comment("mixed"))
-    assert "Other cases than on the base: 1 new, 1 changed, 1 gone, 1 renamed" in page.text
+    assert "Other cases than on main: 1 new, 1 changed, 1 removed, 1 renamed" in page.text
     assert "lights.test.json:lamp_on → tests/home_automation/lights.test.json:lamp_is_on" in page.folded
-    assert "thermostat_up: response_match_score 0.83 (base 0.91)" in page.folded
+    assert "thermostat_up: response_match_score 0.83 (on main 0.91)" in page.folded
     assert "Fixed: good_morning" in page.open
-    assert "Cases that pass: over the 8 of 10 that can be compared" in page.open
-    assert page.open.index("This pull request changes agent-eval.toml") < page.open.index("Cases that pass")
+    assert "Cases that pass: over 8 of 10 cases" in page.folded
+    assert page.open.index("This pull request changes agent-eval.toml") < page.open.index("KeyError: 'garage'")
 
 
 def test_comment_markdown__errors_stand_apart_from_failures() -> None:
     page = rendered(comment("errors"))
-    assert "Could not be judged" in page.open
-    assert "weather_question · provider-unavailable in turn 2: 503 UNAVAILABLE: The model is overloaded." in page.open
+    assert "weather_question: 503 UNAVAILABLE: The model is overloaded. (provider-unavailable)" in page.open
+    assert "not compared" not in page.text, "that is no news"
     assert "3 cases: the run's deadline was over" in page.open
     assert "failing" not in page.open.split("\n", 1)[1]
+    assert "Cases that pass: over 7 of 11 cases" in page.folded
 
 
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [
         ("none-yet", "Nothing to compare with yet. Because."),
-        ("fetch-failed", "Not compared with the base: its results could not be had. Because."),
-        ("incompatible", "Not compared with the base: its results are not comparable. Because."),
+        ("fetch-failed", "Not compared with the base branch: its results could not be retrieved. Because."),
+        ("incompatible", "Not compared with the base branch: its results are not comparable. Because."),
     ],
 )
 def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus, sentence: str) -> None:
@@ -146,9 +260,7 @@ def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus,
 
 def test_comment_markdown__says_where_the_baseline_is_from() -> None:
     page = rendered(comment("fine"))
-    assert "The base's results are those of main at b45e0ff (its run, recorded 2026-09-20)." in page.open.replace(
-        "\u200b", ""
-    )
+    assert "The base's results are those of main at b45e0ff (its run, recorded 2026-09-20)." in page.folded
     assert f"{SERVER}/example/repo/actions/runs/1234000" in page.links
 
 
@@ -156,9 +268,9 @@ def test_comment_markdown__says_where_the_baseline_is_from() -> None:
     ("message", "told"),
     [
         ("Those of b.json on main at 1111111, recorded for b45e0ff.", "recorded for b45e0ff (its run)."),
-        ("The agent of main at b45e0ff was run again.", "main at b45e0ff (its run) was run again."),
+        ("The agent of main at b45e0ff was run again.", "main at b45e0ff was run again (its run)."),
         ("Nobody names it.", "Nobody names it (commit b45e0ff, its run)."),
-        ("![x at b45e0ff](y) @z ` at b45e0ff", "![x at b45e0ff (its run)](y) @z ` at b45e0ff"),
+        ("![x at b45e0ff](y) @z ` at b45e0ff", "![x at b45e0ff](y) @z ` at b45e0ff (its run)."),
         ("", "(commit b45e0ff, its run)."),
     ],
 )
@@ -166,7 +278,7 @@ def test_comment_markdown__names_the_commit_of_the_baseline_once(message: str, t
     baseline = FOUND.model_copy(update={"message": message, "recorded_at": None})
     one = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
     page = nothing_of_theirs(comment_markdown(one, links=LINKS), f"{SERVER}/example/repo/")
-    assert told in page.open.replace("\u200b", "")
+    assert told in page.folded.replace("\u200b", "")
     assert page.links.count(f"{SERVER}/example/repo/commit/{FOUND.commit}") == 1
 
 
@@ -178,7 +290,7 @@ def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
     )
     one = pull_request("passed", fine_cases(), baseline=BaselineReport(status="fetch-failed", message=message))
     for text in (comment_markdown(one, warnings=[message]), summary_markdown(one, warnings=[message])):
-        assert rendered(text).open.replace("\u200b", "").count(message) == 2
+        assert rendered(text).open.replace("\u200b", "").count(message.replace("`", "")) == 2
 
 
 @pytest.mark.parametrize(
@@ -208,7 +320,7 @@ def test_links__an_address_of_another_server_is_no_link(url: str) -> None:
 def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limit: int) -> None:
     text = comment(name, limit=limit)
     assert utf16_length(text) <= limit
-    assert text.startswith("## ❌ Failed: ")
+    assert text.startswith("## ❌ ")
     nothing_of_theirs(text, f"{SERVER}/example/repo/")
 
 
@@ -216,9 +328,9 @@ def test_comment_markdown__500_failing_cases_fit_and_the_newest_failures_come_fi
     text = comment("many")
     page = rendered(text)
     assert 20_000 < utf16_length(text) <= LIMIT
-    assert page.text.count("needs 1.00, base 1.00") >= 20
+    assert page.text.count("needs 1.00, on main 1.00") >= 20
     assert "case_001" in page.open
-    assert "250 cases failed on the base too" in page.open
+    assert "250 cases fail on main too" in page.open
     assert "case_003" not in page.open
 
 
@@ -277,10 +389,10 @@ def test_annotation_commands__newly_failing_cases_say_so_and_come_first() -> Non
     lines = annotation_commands(situation("mixed").report)
     titles = [line.split("title=")[1].split("::")[0] for line in lines]
     assert titles == [
-        "thermostat_in_bedroom failed%2C passed on the base",
-        "garage_door crashed%2C passed on the base",
+        "thermostat_in_bedroom failed%2C passed on main",
+        "garage_door crashed%2C passed on main",
         "fan_off failed (a new case)",
-        "front_door failed%2C as on the base",
+        "front_door failed%2C as on main",
         "turn-without-reference",
     ]
 
@@ -294,11 +406,11 @@ def test_annotation_commands__what_failed_before_is_as_loud_as_the_gate_takes_it
 
 def test_console__tells_deltas_and_what_was_fixed() -> None:
     text = console(situation("mixed").report, width=140)
-    assert "thermostat_in_bedroom · passed on the base" in text
-    assert "tool_trajectory_avg_score 0.50, needs 1.00, base 1.00" in text
+    assert "thermostat_in_bedroom · passed on main" in text
+    assert "tool_trajectory_avg_score 0.50, needs 1.00, on main 1.00" in text
     assert "8 cases compared: 2 newly failing, 1 fixed, 1 still failing, 4 passing as before" in text
     assert "✓ fixed: good_morning" in text
-    assert text.rstrip().endswith("since the base 2 newly failing and 1 fixed (12 s)")
+    assert text.rstrip().endswith("1 of main's cases is gone (12 s)")
 
 
 def test_comment_markdown__invalid_tells_the_problems() -> None:

@@ -32,19 +32,30 @@ def test_console__keeps_its_width_and_does_nothing(name: str, width: int) -> Non
 
 def test_console__the_verdict_is_the_last_line() -> None:
     lasts = {name: console(sample(), width=200).splitlines()[-1] for name, sample in SAMPLES.items()}
-    assert lasts["passed"] == "Passed: all 4 cases (12 s)"
-    assert lasts["failed"] == (
-        "Failed: 3 of 6 cases (2 below a threshold, 1 by an error of the agent), 3 passed (3 runs each, 12 s)"
+    assert lasts["passed"] == "Passed: all 4 cases pass (12 s)"
+    assert lasts["failed"] == "Failed: 3 of 6 cases fail (1 crashes) (3 runs each, 12 s)"
+    assert lasts["inconclusive"] == (
+        "Inconclusive: 2 of 6 cases could not be judged, 3 did not run; start the job again (12 s)"
     )
-    assert lasts["inconclusive"] == "Inconclusive: 2 of 6 cases could not be judged, 3 not run, 1 passed (12 s)"
     assert lasts["invalid"].startswith("Invalid: 2 errors in the eval files or the configuration; nothing was run")
 
 
-def test_console__expected_stands_beside_actual() -> None:
-    (line,) = [line for line in console(failed(), width=120).splitlines() if 'room="kitchen", celsius' in line]
-    assert re.fullmatch(
-        r' +│ set_temperature\(room="bedroom", celsius=21\) +│ set_temperature\(room="kitchen", celsius=21\) +│', line
-    )
+def test_console__shows_what_the_agent_did_turn_by_turn() -> None:
+    lines = [line.strip() for line in console(failed(), width=120).splitlines()]
+    start = lines.index("turn 2")
+    assert lines[start + 1 : start + 11] == [
+        "user     Make the bedroom 21 degrees, please.",
+        'call     get_temperature(room="bedroom")',
+        'returned {"error": "unknown room: bedroom"}',
+        "says     The bedroom has no thermostat. I take the kitchen's.",
+        'call     set_temperature(room="kitchen", celsius=21)',
+        'returned {"celsius": 21}',
+        'expected get_temperature(room="bedroom")',
+        'expected set_temperature(room="bedroom", celsius=21)',
+        "answer   I have set the kitchen to 21 °C.",
+        "expected The bedroom is set to 21 °C.",
+    ]
+    assert lines[start + 11].split() == ["✗", "tool_trajectory_avg_score", "0.00"]
 
 
 def test_console__colour_only_when_asked_for() -> None:
@@ -56,10 +67,10 @@ def test_console__colour_only_when_asked_for() -> None:
 
 def test_console__a_few_failures_in_full_then_reasons_then_names_then_a_count() -> None:
     text = console(SAMPLES["many"](), width=100, files={"summary": "out/summary.md"})
-    assert text.count("╭") == 10, "two metrics of five cases"
+    assert text.count("  turn 2\n") == 5
     assert "and 82 more cases that did not pass" in text
     assert "Expected beside actual for all of them: out/summary.md" in text
-    assert len(text.splitlines()) < 270
+    assert len(text.splitlines()) < 300
 
 
 def test_console__a_dozen_failures_stay_readable() -> None:
@@ -67,7 +78,7 @@ def test_console__a_dozen_failures_stay_readable() -> None:
     text = console(report("failed", cases[:12]), width=100)
     shown = [one.eval_id for one in cases[:12]]
     assert all(name in text for name in shown)
-    assert len(text.splitlines()) < 170
+    assert len(text.splitlines()) < 200
 
 
 @settings(max_examples=100, deadline=None)

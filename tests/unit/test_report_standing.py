@@ -80,6 +80,6 @@ def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
     words = standing.against(report).words
 
     assert [words[one.case_id].details for one in report.cases] == [
-        ("pass: worse (p = 0.0001)",),
-        ("pass: worse (p < 0.0001)",),
+        ("chance alone does this to 0.01% of unchanged cases (p = 0.0001)",),
+        ("chance alone does this to less than 0.01% of unchanged cases (p < 0.0001)",),
     ]

@@ -27,13 +27,13 @@ def test_summary_markdown__renders_to_nothing_but_ours(name: str) -> None:
 def test_summary_markdown__first_line_is_the_verdict() -> None:
     firsts = {name: summary_markdown(sample()).splitlines()[0] for name, sample in SAMPLES.items()}
     assert firsts == {
-        "passed": "## ✅ Passed: all 4 cases",
-        "failed": "## ❌ Failed: 3 of 6 cases (2 below a threshold, 1 by an error of the agent), 3 passed",
-        "inconclusive": "## ⚠️ Inconclusive: 2 of 6 cases could not be judged, 3 not run, 1 passed",
+        "passed": "## ✅ Passed: all 4 cases pass",
+        "failed": "## ❌ Failed: 3 of 6 cases fail (1 crashes)",
+        "inconclusive": "## ⚠️ Inconclusive: 2 of 6 cases could not be judged, 3 did not run; start the job again",
         "invalid": "## ⛔ Invalid: 2 errors in the eval files or the configuration; nothing was run",
-        "hostile": "## ❌ Failed: 2 of 3 cases (1 below a threshold, 1 by an error of the agent), 1 not run",
-        "wide": "## ❌ Failed: 2 of 2 cases",
-        "many": "## ❌ Failed: 167 of 500 cases, 333 passed",
+        "hostile": "## ❌ Failed: 2 of 3 cases fail (1 crashes), 1 did not run",
+        "wide": "## ❌ Failed: 2 of 2 cases fail",
+        "many": "## ❌ Failed: 167 of 500 cases fail",
     }
 
 
@@ -42,14 +42,16 @@ def test_summary_markdown__says_why_and_where() -> None:
     assert f"{SOURCE}/{HOME}#L48" in page.links
     assert "tool_trajectory_avg_score 0.50, needs 1.00" in page.text
     assert 'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)' in page.text
-    assert '- set_temperature(room="bedroom", celsius=21)\n+ set_temperature(room="kitchen", celsius=21)' in page.text
+    assert '→ get_temperature(room="bedroom")\n← {"error": "unknown room: bedroom"}' in page.text
+    assert "unknown room: bedroom" in page.open, "open for the first failed case"
+    assert "Expected: The bedroom is set to 21 °C." in page.text
     assert "KeyError: 'garage'" in page.text
     assert f"agent-eval run {HOME}:thermostat_in_bedroom,two_devices,garage_door" in page.text
 
 
 def test_summary_markdown__errors_stand_apart_from_failures() -> None:
     text = summary_markdown(SAMPLES["inconclusive"]())
-    assert text.index("### Could not be judged") < text.index("`weather_question`") < text.index("### Not run")
+    assert text.index("`weather_question`") < text.index("503 UNAVAILABLE") < text.index("### Not run")
     assert "### Failed" not in text
     assert "3 cases: the run's deadline (3,600 s) was over (`later_0`, `later_1`, `later_2`)" in text
 
@@ -112,7 +114,7 @@ def test_summary_markdown__keeps_to_its_limit_and_breaks_nothing(limit: int) -> 
 def test_summary_markdown__says_that_it_was_shortened() -> None:
     whole, short = (summary_markdown(SAMPLES["many"](), limit=limit) for limit in (1_000_000, 20_000))
     assert "shortened" not in whole
-    assert whole.count("<details>") == 51
+    assert whole.count("<details") == 51
     assert "This summary was shortened to fit." in short
     assert "more cases that did not pass" in short
 

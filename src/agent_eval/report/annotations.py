@@ -7,15 +7,17 @@ actions/toolkit (`docs/problem-matchers.md`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report import deltas, standing
-from agent_eval.report.digest import has_crashed, not_run_groups
+from agent_eval.report import standing
+from agent_eval.report.causes import Cause, causes
+from agent_eval.report.digest import case_name, has_crashed, not_run_groups
 from agent_eval.report.escape import one_line, visible
 from agent_eval.report.findings import why
+from agent_eval.report.headline import headline
 from agent_eval.report.standing import Against
 from agent_eval.results.report import CaseReport, ProblemReport, RunReport
 
@@ -26,6 +28,8 @@ LONGEST_MESSAGE = 4_000
 LONGEST_TITLE = 255
 _LINES = 8
 """Lines of an explanation: an annotation stands between the lines of a diff."""
+
+_MOST_NAMES = 20
 
 Kind = Literal["error", "warning", "notice"]
 
@@ -63,7 +67,7 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
-            message = f"{deltas.headline(report, standing.against(report))}. {plural(left, f'more {kind}')} in {more}."
+            message = f"{headline(report, standing.against(report))}. {plural(left, f'more {kind}')} in {more}."
             commands.append(
                 _command(_Annotation(kind=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
             )
@@ -78,47 +82,63 @@ def notice_command(title: str, message: str) -> str:
 def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
     known = standing.against(report)
     groups = standing.groups(report, known)
-    for case in groups.worse:
-        kind: Kind = "warning" if case.status == "passed" else "error"
-        yield _case_annotation(case, kind, _worse(case, known), known)
-    for case in groups.failed:
-        yield _case_annotation(case, "error", _failed(case) + _new(case, known), known)
     # What was there before blocks nothing where the gate says so, and is no news anyhow.
     old: Kind = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    for case in groups.still:
-        yield _case_annotation(case, old, f"{_failed(case)}, as on the base", known)
-    for case in groups.flaky:
-        yield _case_annotation(case, old, f"{_failed(case)}, which is flaky and no worse than on the base", known)
-    for case in groups.errored:
-        yield _case_annotation(case, "error", "could not be judged", known)
-    for reason, cases in groups.unjudged:
-        yield _Annotation(kind="error", title=f"{plural(len(cases), 'case')} could not be judged", message=reason)
-    for case in groups.quarantined:
-        yield _case_annotation(case, "warning", "is quarantined", known)
+    sorted_out: list[tuple[Sequence[CaseReport], Kind, str]] = [
+        (groups.worse, "error", ""),
+        (groups.failed, "error", ""),
+        (groups.still, old, f"as on {known.branch}"),
+        (groups.flaky, old, f"no more often than on {known.branch}"),
+        (groups.errored, "error", "could not be judged"),
+        (groups.quarantined, "warning", "is quarantined"),
+    ]
+    for cases, kind, what in sorted_out:
+        shared = [cause for cause in causes(report, cases) if len(cause.cases) > 1]
+        for cause in shared:
+            yield _cause_annotation(cause, kind)
+        together = {case.case_id for cause in shared for case in cause.cases}
+        for case in cases:
+            if case.case_id not in together:
+                yield _case_annotation(
+                    case, "warning" if case.status == "passed" else kind, _what(case, what, known), known
+                )
     for reason, cases in not_run_groups(report):
-        yield _Annotation(kind="warning", title=f"{plural(len(cases), 'case')} not run", message=reason)
+        yield _Annotation(kind="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 
 
-def _failed(case: CaseReport) -> str:
-    return "crashed" if has_crashed(case) else "failed"
-
-
-def _worse(case: CaseReport, known: Against) -> str:
+def _what(case: CaseReport, what: str, known: Against) -> str:
+    """What to say of a case behind its name."""
+    if case.status in {"errored", "quarantined"}:
+        return what
+    failed = "crashed" if has_crashed(case) else "failed"
     word, _ = standing.tag(case, known)
-    if word in {"broken", "worse", "suspicious"}:
-        return "looks worse than on the base" if word == "suspicious" else f"is {word} since the base"
-    return f"{_failed(case)}, {word}"
+    if what:
+        return f"{failed}, {what}"
+    if word in {"a new case", "a changed case"}:
+        return f"{failed} ({word})"
+    return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
 
 
-def _new(case: CaseReport, known: Against) -> str:
-    word, _ = standing.tag(case, known)
-    return {"new": " (a new case)", "the case has changed": " (a changed case)"}.get(word, "")
+def _cause_annotation(cause: Cause, kind: Kind) -> _Annotation:
+    """What went wrong in several cases, once: where it happened, else at the first of them."""
+    first = cause.cases[0]
+    names = ", ".join(one_line(case_name(case)) for case in cause.cases[:_MOST_NAMES])
+    left = len(cause.cases) - _MOST_NAMES
+    lines = [cause.message, cause.hint, names + (f" and {left:,} more" if left > 0 else "")]
+    file, line = (cause.file, cause.line) if cause.file else (first.file, first.line)
+    return _Annotation(
+        kind=kind,
+        title=f"{plural(len(cause.cases), 'case')}: {one_line(cause.kind)}",
+        message="\n".join(one_line(line) for line in lines if line),
+        file=file,
+        line=line,
+    )
 
 
 def _case_annotation(case: CaseReport, kind: Kind, what: str, known: Against) -> _Annotation:
-    name = shorten(one_line(case.eval_id), LONGEST_TITLE - 60)
+    name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
     _, evidence = standing.tag(case, known)
-    base = standing.base_scores(known.changes.get(case.case_id))
+    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
     lines = [evidence, *(line + standing.on_base(line, base) for line in why(case, _LINES))]
     message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(kind=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)

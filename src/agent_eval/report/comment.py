@@ -1,4 +1,4 @@
-"""The comment on a pull request: in ten seconds what got worse and why, the rest behind a click.
+"""The comment on a pull request: the decision and its cause in ten seconds, the rest behind a click.
 
 Everything in the report is escaped, addresses included, for it may be the report of a fork. The marker by which the
 comment is found again is added by `github.comments`.
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.report import deltas, escape, sections, standing
-from agent_eval.report.digest import not_run_groups, other_reasons, run_note
-from agent_eval.report.markdown import MARKS, Detail, environment, fitting, problem_views, reproduce
+from agent_eval.report import escape, sections, standing
+from agent_eval.report.causes import causes, has_cause
+from agent_eval.report.digest import not_run_groups, run_note
+from agent_eval.report.headline import emblem, headline, other_reasons, proposes
+from agent_eval.report.markdown import MARKS, Detail, Reproduction, environment, fitting, problem_views, reproduce
 from agent_eval.report.sections import Links
 from agent_eval.report.standing import Against
 from agent_eval.results.report import RunReport
@@ -34,9 +36,6 @@ DETAILS: Sequence[Detail] = (
 )
 """From everything that a comment should hold to next to nothing."""
 
-_OPEN = 3
-"""Cases whose reasons stand open: more would push the rest off the screen."""
-
 
 def comment_markdown(
     report: RunReport,
@@ -45,16 +44,18 @@ def comment_markdown(
     links: Links | None = None,
     known: Against | None = None,
     limit: int = LIMIT,
+    key: str = "",
 ) -> str:
-    """The comment, its first line the verdict in one sentence.
+    """The comment, its first line the decision and its cause.
 
     Args:
-        report: What to tell.
+        report: What to show.
         warnings: What the reader must know before everything else, e.g. that the pull request changes the gate's own
             rules. Plain sentences.
         links: Where the text may lead.
-        known: What is known about the base; by default what the report says itself.
+        known: What is known about the base branch; by default what the report says itself.
         limit: Characters that the text may have, counted in UTF-16 units.
+        key: The setting `comment-key`, which says which of several comments this is; "" for the only one.
 
     Raises:
         ValueError: If `limit` is less than SMALLEST_LIMIT.
@@ -63,16 +64,20 @@ def comment_markdown(
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
     known = standing.against(report) if known is None else known
     links = Links() if links is None else links
+    said = headline(report, known)
+    sign = emblem(report)
+    if key:
+        said = f"{said} · {shorten(key, 60)}"
     template = environment().get_template("comment.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        return template.render(_context(report, known, detail, links, warnings, shortened=shortened))
+        context = _context(report, known, detail, links, warnings, shortened=shortened)
+        return template.render({**context, "headline": said, "emblem": sign})
 
     text = fitting(render, DETAILS, lambda text: utf16_length(text) <= limit)
     if text is not None:
         return text
-    said = shorten(deltas.headline(report, known), 120)
-    return f"## {MARKS[report.verdict]} {escape.text(said)}\n"
+    return f"## {MARKS[sign]} {escape.prose(shorten(said, 120))}\n"
 
 
 def utf16_length(text: str) -> int:
@@ -84,53 +89,59 @@ def _context(
     report: RunReport, known: Against, detail: Detail, links: Links, warnings: Sequence[str], *, shortened: bool
 ) -> dict[str, Any]:
     groups = standing.groups(report, known)
-    # Errors have their own share of the room: an outage must not hide behind failures.
-    share = max(detail.explained // 3, min(detail.explained, 2))
-    worse, failed = groups.worse[: detail.explained], groups.failed[: detail.explained]
-    errored = groups.errored[:share]
-    more = [*groups.worse[len(worse) :], *groups.failed[len(failed) :], *groups.errored[len(errored) :]]
-    problems, more_problems = problem_views(report.problems, detail, links.source_url)
-    unjudged = [case for _, cases in groups.unjudged for case in cases]
-    unhappy = [*groups.worse, *groups.failed, *groups.errored, *unjudged, *groups.still]
+    # What has a cause is explained with it; the table is for what scored too low.
+    failing = [*groups.worse, *groups.failed]
+    table = [case for case in failing if not has_cause(case)]
+    broken = [case for case in failing if has_cause(case)]
+    found = [*causes(report, broken), *causes(report, groups.errored)]
+    details = table[: detail.explained]
+    more = table[max(len(details), min(sections.MOST_ROWS, detail.listed)) :]
+    severe = [problem for problem in report.problems if problem.severity != "notice"]
+    problems, more_problems = problem_views(severe, detail, links.source_url)
+    against = sections.base_view(report, known, detail, links)
+    still, flaky, quarantined = groups.still, groups.flaky, groups.quarantined
+    quiet = not any(
+        [
+            *(failing, groups.errored, groups.better, still, flaky, quarantined, severe, warnings, against["changes"]),
+            not_run_groups(report),
+            report.verdict != "passed",
+            against["base"] is not None and not against["base"]["found"],
+        ]
+    )
     return {
         "report": report,
-        "headline": deltas.headline(report, known),
+        "proposes": proposes(report),
         "warnings": [detail.tell(warning) for warning in warnings[: max(detail.listed, 3)]],
-        "reasons": [detail.tell(reason) for reason in other_reasons(report)] if detail.listed else [],
+        "rules": sections.rules_view(report, detail, links),
+        "reasons": [detail.tell(reason) for reason in other_reasons(report, known)] if detail.listed else [],
+        "causes": sections.causes_view(found, detail, links),
+        "table": sections.table_view(report, table, known, detail, links),
+        "moves": sections.moves_view(report, known, detail) if table else [],
         "numbers": sections.numbers_view(report, known, detail),
-        "spending": deltas.spending(report, known.comparison),
-        "worse_title": _worse_title(groups, known),
-        "failed_title": "Failed" if known.comparison is None else "Failing, with nothing on the base to compare with",
-        "open": _OPEN,
-        "worse": sections.explained(worse, known, detail, links, opened=detail.detailed),
-        "failed": sections.explained(failed, known, detail, links, opened=detail.detailed - len(worse)),
-        "unjudged_together": sections.by_reason(groups.unjudged, detail),
-        "errored": sections.explained(errored, known, detail, links, opened=min(detail.detailed, 3)),
+        "details": [
+            *sections.explained(details, known, detail, links, opened=detail.detailed),
+            *sections.before_errors(found, known, detail, links, opened=detail.detailed - len(details)),
+        ],
         "more": sections.listed(more, known, detail, links) if more else None,
-        "better_title": "Better than on the base" if known.decided else "Fixed",
+        "better_title": f"Better than on {known.branch}" if known.decided else "Fixed",
         "better": sections.named(groups.better, detail) if groups.better else None,
-        "still": sections.listed(groups.still, known, detail, links) if groups.still else None,
-        "flaky": sections.listed(groups.flaky, known, detail, links) if groups.flaky else None,
-        "quarantined": sections.listed(groups.quarantined, known, detail, links) if groups.quarantined else None,
+        "still": sections.listed(still, known, detail, links) if still else None,
+        "flaky": sections.listed(flaky, known, detail, links) if flaky else None,
+        "quarantined": sections.listed(quarantined, known, detail, links) if quarantined else None,
         "not_run": sections.by_reason(not_run_groups(report), detail),
         "problems": problems,
         "more_problems": more_problems,
         "notices": [detail.tell(notice) for notice in report.notices[: min(detail.listed, 10)]],
-        "against": sections.base_view(report, known, detail, links),
-        "reproduce": reproduce(unhappy) if detail.explained else "",
+        "against": against,
+        "fold_title": "Metrics, cost and time",
+        "quiet": quiet,
+        "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
         "run": _run_link(links),
         "artifacts": [detail.cut(name) for name in links.artifacts[:5]],
         "commit": links.commit(_tested(report)),
         "note": run_note(report),
-        "cut": detail.cut,
         "shortened": shortened,
     }
-
-
-def _worse_title(groups: standing.Groups, known: Against) -> str:
-    changes = [known.changes.get(case.case_id) for case in groups.worse]
-    newly = all(one is not None and one.change == "newly_failing" for one in changes)
-    return "Newly failing" if newly and not known.decided else "Worse than on the base"
 
 
 def _run_link(links: Links) -> Any:

@@ -1,4 +1,4 @@
-"""What has changed since the base, for a terminal."""
+"""What has changed since the base branch, for a terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
-from agent_eval.report.digest import place
+from agent_eval.report.digest import case_name, place
 from agent_eval.report.findings import why
+from agent_eval.report.headline import headline
 from agent_eval.report.standing import Against
 from agent_eval.report.styling import mark, printed, styled
 from agent_eval.results.report import CaseReport, RunReport
@@ -33,11 +34,10 @@ def comparison_text(report: RunReport, *, width: int = 100, color: bool = False)
 
 def _blocks(report: RunReport, known: Against) -> Iterator[RenderableType]:
     groups = standing.groups(report, known)
-    yield from _group("Newly failing", groups.worse, known, reasons=3)
-    yield from _group("Failing, with nothing on the base to compare with", groups.failed, known, reasons=1)
-    yield from _group("Failed on the base too", groups.still, known, reasons=1)
-    unjudged = [case for _, cases in groups.unjudged for case in cases]
-    yield from _group("Could not be judged", [*groups.errored, *unjudged], known, reasons=1)
+    yield from _group("Regressions" if known.decided else "Newly failing", groups.worse, known, reasons=3)
+    yield from _group(f"Failing, with nothing on {known.branch} to compare with", groups.failed, known, reasons=1)
+    yield from _group(f"Failing on {known.branch} too", groups.still, known, reasons=1)
+    yield from _group("Could not be judged", groups.errored, known, reasons=1)
     if known.comparison is not None:
         for title, names in deltas.other_changes(known.comparison):
             yield styled((title, "bold"))
@@ -48,10 +48,10 @@ def _blocks(report: RunReport, known: Against) -> Iterator[RenderableType]:
             yield ""
     yield from against_lines(report, known)
     if known.comparison is not None and report.cases:
-        yield delta_table(deltas.rows(report, known.comparison))
-    if spent := deltas.spending(report, known.comparison):
+        yield delta_table(deltas.rows(report, known.comparison), known.branch)
+    if spent := deltas.spending(report, known.comparison, known.branch):
         yield styled(" ", (spent, ""))
-    yield styled((deltas.headline(report, known), "bold"))
+    yield styled((headline(report, known), "bold"))
 
 
 def _group(title: str, cases: Sequence[CaseReport], known: Against, *, reasons: int) -> Iterator[RenderableType]:
@@ -59,8 +59,8 @@ def _group(title: str, cases: Sequence[CaseReport], known: Against, *, reasons: 
         return
     yield styled((title, "bold"))
     for case in cases[:_MOST_LISTED]:
-        yield styled(" ", mark(case), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "cyan"))
-        base = standing.base_scores(known.changes.get(case.case_id))
+        yield styled(" ", mark(case), (case_name(case), "bold"), "  ", (place(case.file, case.line), "cyan"))
+        base = standing.base_scores(known.changes.get(case.case_id), known.branch)
         for line in why(case, reasons):
             yield styled("     ", (shorten(line, 200) + standing.on_base(line, base), ""))
     if len(cases) > _MOST_LISTED:
@@ -69,7 +69,7 @@ def _group(title: str, cases: Sequence[CaseReport], known: Against, *, reasons: 
 
 
 def against_lines(report: RunReport, known: Against) -> Iterator[RenderableType]:
-    """What has changed since the base, beside the cases that failed."""
+    """What has changed since the base branch, beside the cases that failed."""
     if known.baseline is not None:
         told = known.baseline.message if known.baseline.status == "found" else deltas.no_base(known.baseline)
         yield styled(" ", (shorten(told, 600), "dim"))
@@ -79,21 +79,21 @@ def against_lines(report: RunReport, known: Against) -> Iterator[RenderableType]
         yield styled(" ", (deltas.summary_of(known.comparison), ""))
     better = standing.groups(report, known).better
     if better:
-        names = ", ".join(case.eval_id for case in better[:10]) + (" …" if len(better) > 10 else "")
+        names = ", ".join(case_name(case) for case in better[:10]) + (" …" if len(better) > 10 else "")
         yield styled(" ", ("✓ ", "green"), (f"{'better' if known.decided else 'fixed'}: {names}", ""))
     for note in known.comparison.notes[:10]:
         yield styled(" ", (note, "yellow"))
 
 
-def delta_table(rows: Sequence[deltas.DeltaRow]) -> Table:
-    """Numbers now and on the base."""
+def delta_table(rows: Sequence[deltas.DeltaRow], branch: str) -> Table:
+    """Numbers now and on the base branch."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
     table.add_column("metric", overflow="fold")
-    for name in ("now", "base", "change", "needs", "failed", "not evaluated"):
-        table.add_column(name, justify="right")
+    for name in ("now", branch, "change", "needs", "failed", "not evaluated"):
+        table.add_column(styled((name, "")), justify="right")
     for row in rows:
         table.add_row(
             styled((row.name or "cases that pass", "" if row.gates else "dim")),

@@ -1,4 +1,4 @@
-"""The result on a terminal or in a CI log: what failed first, expected beside actual, why, and the verdict last."""
+"""The result on a terminal or in a CI log: first what failed, turn by turn, and why; the verdict last."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report import deltas, standing
+from agent_eval.report.causes import Cause, causes
 from agent_eval.report.comparison_text import against_lines, delta_table
-from agent_eval.report.digest import has_crashed, metric_rows, not_run_groups, other_reasons, place, run_note
+from agent_eval.report.conversation import LABELS, CaseView, Kind, TurnView, case_view, rows
+from agent_eval.report.digest import case_name, has_crashed, metric_rows, not_run_groups, place, run_note
 from agent_eval.report.escape import EMPTY, visible
-from agent_eval.report.findings import Finding, Turn, findings, why
-from agent_eval.report.numbers import score_text
+from agent_eval.report.findings import Finding, findings, why
+from agent_eval.report.headline import headline, other_reasons
 from agent_eval.report.overview import overview
 from agent_eval.report.standing import Against
 from agent_eval.report.styling import mark, plain, printed, styled
@@ -30,9 +32,17 @@ _REASONS = 3
 _MOST_LISTED = 60
 _MOST_TURNS = 3
 _MOST_LINES = 14
-"""Lines of one cell: beyond that a diff in the summary reads better."""
+"""Lines of one text: beyond that the summary, or `agent-eval show`, reads better."""
 _LONGEST_LOG = 20
+_ALL = 1_000_000_000
 
+_ROW_STYLE: Mapping[Kind, str] = {
+    "user": "italic",
+    "expected call": "green",
+    "expected answer": "green",
+    "said": "dim",
+    "detail": "dim",
+}
 _VERDICT_STYLE: Mapping[str, str] = {
     "passed": "bold green",
     "failed": "bold red",
@@ -63,10 +73,14 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     known = standing.against(report)
     groups = standing.groups(report, known)
     yield from _by_reason("not run", not_run_groups(report))
-    yield from _by_reason("could not be judged", groups.unjudged)
-    unhappy = [
+    everybody = [
         *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
     ]  # fmt: skip
+    shared = [cause for cause in causes(report, everybody) if len(cause.cases) > 1]
+    for cause in shared:
+        yield from _cause(cause)
+    together = {case.case_id for cause in shared for case in cause.cases}
+    unhappy = [case for case in everybody if case.case_id not in together]
     listed = _MOST_DETAILED + _MOST_EXPLAINED
     for case in unhappy[:_MOST_DETAILED]:
         yield from _case(case, known)
@@ -82,7 +96,7 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
 
 
 def _case_line(case: CaseReport) -> Text:
-    return styled(" ", mark(case), (case.eval_id, "bold"), "  ", (place(case.file, case.line), "dim"))
+    return styled(" ", mark(case), (case_name(case), "bold"), "  ", (place(case.file, case.line), "dim"))
 
 
 def _short_case(case: CaseReport) -> Iterator[RenderableType]:
@@ -105,11 +119,34 @@ def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> I
 
 def _by_reason(what: str, groups: Iterable[tuple[str, Sequence[CaseReport]]]) -> Iterator[RenderableType]:
     for reason, cases in groups:
-        names = ", ".join(case.eval_id for case in cases[:5]) + (" …" if len(cases) > 5 else "")
+        names = ", ".join(case_name(case) for case in cases[:5]) + (" …" if len(cases) > 5 else "")
         yield styled(
             " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} {what}: ", ""), (reason, ""), (f" ({names})", "dim")
         )
         yield ""
+
+
+_MOST_NAMES = 10
+
+
+def _cause(cause: Cause) -> Iterator[RenderableType]:
+    """What went wrong in several cases, once."""
+    from rich.padding import Padding
+    from rich.rule import Rule
+
+    sign, style = mark(cause.cases[0])
+    title = styled((f"{sign}{plural(len(cause.cases), 'case')} ", style), (cause.kind, "bold"))
+    yield Rule(title, align="left", style=style.split()[-1], characters="─")
+    where = f" at {place(cause.file, cause.line)}" if cause.file else ""
+    yield Padding(styled((cause.message, "bold"), (where, "cyan")), (0, 0, 0, 2))
+    if cause.hint:
+        yield Padding(_bullet(styled((cause.hint, ""))), (0, 0, 0, 4))
+    names = ", ".join(case_name(case) for case in cause.cases[:_MOST_NAMES])
+    left = len(cause.cases) - _MOST_NAMES
+    yield Padding(styled((names + (f" and {left:,} more" if left > 0 else ""), "")), (0, 0, 0, 2))
+    if cause.log:
+        yield Padding(_log(cause.log), (0, 0, 0, 2))
+    yield ""
 
 
 def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
@@ -120,7 +157,7 @@ def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
     since, evidence = standing.tag(case, known)
     title = styled(
         (f"{sign}{word} ", style),
-        (case.eval_id, "bold"),
+        (case_name(case), "bold"),
         (f" · {since}" if since else "", style),
         "  ",
         (place(case.file, case.line), "cyan"),
@@ -128,13 +165,16 @@ def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
     if evidence:
         yield styled("  ", (evidence, ""))
-    base = standing.base_scores(known.changes.get(case.case_id))
-    for finding in findings(case):
-        yield from _finding(finding, standing.on_base(finding.summary, base), total_runs=len(case.runs))
+    view = case_view(case, turns=_MOST_TURNS)
+    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
+    for finding in findings(case) if view is None else view.findings:
+        yield from _finding(finding, standing.on_base(finding.summary, base))
+    if view is not None:
+        yield from _turns(view)
     yield ""
 
 
-def _finding(finding: Finding, on_base: str, *, total_runs: int) -> Iterator[RenderableType]:
+def _finding(finding: Finding, on_base: str) -> Iterator[RenderableType]:
     from rich.padding import Padding
 
     yield Padding(styled((finding.summary, "bold"), (on_base, "")), (0, 0, 0, 2))
@@ -142,12 +182,32 @@ def _finding(finding: Finding, on_base: str, *, total_runs: int) -> Iterator[Ren
         yield Padding(_bullet(styled((line, ""))), (0, 0, 0, 4))
     if len(finding.lines) > _MOST_LINES:
         yield Padding(styled((f"· and {len(finding.lines) - _MOST_LINES} more", "dim")), (0, 0, 0, 4))
-    for turn in finding.turns[:_MOST_TURNS]:
-        yield Padding(_beside(turn, total_runs=total_runs), (0, 0, 0, 2))
-    if len(finding.turns) > _MOST_TURNS:
-        yield Padding(styled((f"and {plural(len(finding.turns) - _MOST_TURNS, 'more turn')}", "dim")), (0, 0, 0, 4))
     if finding.log:
-        yield Padding(_log(finding.log), (0, 0, 0, 2))
+        yield Padding(_log(_end(finding.log)), (0, 0, 0, 2))
+
+
+def _turns(view: CaseView) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+
+    for turn in view.turns:
+        yield Padding(styled((view.title(turn), "bold")), (0, 0, 0, 2))
+        yield Padding(turn_table(turn), (0, 0, 0, 4))
+    if view.turns_left_out:
+        yield Padding(styled((f"and {plural(view.turns_left_out, 'more turn')}", "dim")), (0, 0, 0, 4))
+
+
+def turn_table(turn: TurnView, *, whole: bool = False) -> Table:
+    """A turn line by line: what each line is, and its text, which wraps below itself; `whole` leaves nothing out."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    some = rows(turn, text=_ALL, code=_ALL, steps=_ALL, details=_ALL) if whole else rows(turn, text=1_000, code=500)
+    for row in some:
+        style = "red" if row.wrong else _ROW_STYLE.get(row.kind, "")
+        grid.add_row(LABELS[row.kind], plain(row.text, style) if whole else _cell(row.text, style))
+    return grid
 
 
 def _bullet(line: Text, bullet: str = "·") -> Table:
@@ -161,23 +221,6 @@ def _bullet(line: Text, bullet: str = "·") -> Table:
     return grid
 
 
-def _beside(turn: Turn, *, total_runs: int) -> Table:
-    """Expected beside actual."""
-    from rich import box
-    from rich.table import Table
-
-    shown = turn.evidence
-    which = f"turn {shown.turn + 1}" + (f", run {turn.run + 1}" if total_runs > 1 else "")
-    score = "" if shown.score is None else f" · {score_text(shown.score)}"
-    said = " · user: " if shown.user else ""
-    title = styled((f"{which}{score}", "bold"), said, (shorten(shown.user, 300), "italic"))
-    table = Table(box=box.ROUNDED, expand=True, border_style="dim", title=title, title_justify="left", title_style="")
-    table.add_column("expected", ratio=1, overflow="fold", header_style="dim")
-    table.add_column("actual", ratio=1, overflow="fold", header_style="dim")
-    table.add_row(_cell(shown.expected, "green"), _cell(shown.actual, "red"))
-    return table
-
-
 def _cell(value: str, style: str) -> Text:
     lines = visible(shorten(value, 2_000)).strip("\n").split("\n")
     if len(lines) > _MOST_LINES:
@@ -185,18 +228,26 @@ def _cell(value: str, style: str) -> Text:
     return plain("\n".join(lines) or EMPTY, style)
 
 
+def run_error_log(log: str) -> Table:
+    """A traceback or a log as a whole, in a frame."""
+    return _log(visible(log).strip("\n"))
+
+
+def _end(log: str) -> str:
+    """The end of a traceback says what happened."""
+    lines = visible(shorten(log, 8_000)).strip("\n").split("\n")
+    if len(lines) > _LONGEST_LOG:
+        lines = [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]]
+    return "\n".join(lines)
+
+
 def _log(log: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    lines = visible(shorten(log, 8_000)).strip("\n").split("\n")
     table = Table(box=box.ROUNDED, expand=True, border_style="dim", show_header=False)
     table.add_column(overflow="fold")
-    # The end of a traceback says what happened.
-    shown = (
-        [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]] if len(lines) > _LONGEST_LOG else lines
-    )
-    table.add_row(plain("\n".join(shown), "dim"))
+    table.add_row(plain(log, "dim"))
     return table
 
 
@@ -227,7 +278,7 @@ def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
 
     rows = metric_rows(report)
     if rows and known.comparison is not None:
-        yield delta_table(deltas.rows(report, known.comparison))
+        yield delta_table(deltas.rows(report, known.comparison), known.branch)
         return
     if not rows:
         return
@@ -253,7 +304,7 @@ def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
 def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
         yield styled(" ", (notice, "dim"))
-    for reason in other_reasons(report):
+    for reason in other_reasons(report, known):
         yield styled(" ", (reason, ""))
     if files:
         width = max(len(name) for name in files)
@@ -261,4 +312,4 @@ def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iter
             line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
             line.no_wrap, line.overflow = True, "ignore"  # A path in two pieces opens nothing.
             yield line
-    yield styled((deltas.headline(report, known), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+    yield styled((headline(report, known), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

@@ -1,11 +1,10 @@
-"""What the texts tell about the base branch, before it is dressed: the sentence, the table, what was spent.
+"""What the texts say about the base branch, before it is formatted: the table, what was spent.
 
 Plain text, as in `digest`; the renderers escape it for their medium.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,40 +22,9 @@ from agent_eval.report.numbers import (
     relative_text,
     score_text,
 )
-from agent_eval.report.standing import Against, count
-from agent_eval.report.words import BETTER, WORSE
+from agent_eval.report.standing import count
 from agent_eval.results.comparison import BaselineReport, Change, ComparisonReport, MetricComparison
 from agent_eval.results.report import RunReport
-
-
-def headline(report: RunReport, known: Against) -> str:
-    """The verdict in one sentence, with the numbers that made it, those against the base included."""
-    said = digest.headline(report)
-    comparison = known.comparison
-    if comparison is None or report.verdict == "invalid" or not comparison.compared:
-        return said
-    counts = count(comparison)
-    if known.decided:
-        words = Counter(known.words[case.case_id].word for case in report.cases if case.case_id in known.words)
-        parts = [f"{words[word]:,} {word}" for word in (*WORSE, *BETTER) if words[word]]
-        none = "nothing worse than on the base"
-    else:
-        told: Mapping[Change, str] = {"newly_failing": "newly failing", "fixed": "fixed"}
-        parts = [f"{counts[change]:,} {what}" for change, what in told.items() if counts[change]]
-        none = "none newly failing"
-    if parts:
-        return f"{said}; since the base {listing(parts)}"
-    still = counts["still_failing"]
-    if still and still == report.totals.failed:
-        return f"{said}; {'it' if still == 1 else 'they'} failed on the base too"
-    if report.totals.passed == report.totals.cases == comparison.unchanged:
-        return f"{said}, as on the base"
-    return f"{said}; {none}"
-
-
-def listing(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +62,6 @@ def rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
 def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
     rate, totals = comparison.pass_rate, report.totals
     counts = count(comparison)
-    judged = totals.passed + totals.failed
     compared = comparison.unchanged + counts["newly_failing"] + counts["fixed"] + counts["still_failing"]
     change = points_text(rate.delta)
     decimals = int("." in change)  # So that the three add up.
@@ -104,7 +71,7 @@ def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
         base=percent_text(rate.base, decimals=decimals),
         change=change,
         failed=totals.failed,
-        note=f"over the {compared:,} of {judged:,} that can be compared" if compared < judged and rate.base is not None
+        note=f"over {compared:,} of {plural(totals.cases, 'case')}" if compared < totals.cases and rate.base is not None
         else "",
     )  # fmt: skip
 
@@ -143,23 +110,23 @@ def _row(row: digest.MetricRow, known: MetricComparison | None) -> DeltaRow:
     )
 
 
-def spending(report: RunReport, comparison: ComparisonReport | None) -> str:
-    """Seconds, tokens and dollars in one line, beside those of the base; "" when nothing ran."""
-    return ", ".join(_spending(report, comparison))
+def spending(report: RunReport, comparison: ComparisonReport | None, branch: str) -> str:
+    """Seconds, tokens and dollars in one line, beside those of the base branch; "" when nothing ran."""
+    return ", ".join(_spending(report, comparison, f"on {branch}"))
 
 
-def _spending(report: RunReport, comparison: ComparisonReport | None) -> Iterator[str]:
+def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: str) -> Iterator[str]:
     good = [run for case in report.cases for run in case.runs if run.error is None]
     if not good:
         return
     if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
-        head, base = comparison.duration.head, comparison.duration.base
-        yield f"{duration_text(head)} a run{_beside(head, base, duration_text(base))}"
+        here, there = duration_text(comparison.duration.head), duration_text(comparison.duration.base)
+        yield f"{here} a run ({on_base} {there})"
     else:
         yield f"{duration_text(sum(run.duration for run in good) / len(good))} a run"
     if comparison is not None and comparison.tokens.head is not None and comparison.tokens.base is not None:
-        head, base = comparison.tokens.head, comparison.tokens.base
-        yield f"{count_text(round(head))} tokens{_beside(head, base, count_text(round(base)))}"
+        here, there = count_text(round(comparison.tokens.head)), count_text(round(comparison.tokens.base))
+        yield f"{here} tokens ({on_base} {there})"
     else:
         known = [run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None]
         if known:
@@ -170,12 +137,12 @@ def _spending(report: RunReport, comparison: ComparisonReport | None) -> Iterato
         known_costs = [cost for cost in costs if cost is not None]
         now = cost_text(sum(known_costs)) if len(known_costs) == len(costs) else "an unknown sum"
         old = comparison.cost.base if comparison is not None else None
-        beside = "" if old is None else f" (base {cost_text(old)})"
+        beside = "" if old is None else f" ({on_base} {cost_text(old)})"
         yield f"{now}{beside} for judges and simulated users"
 
 
-def _beside(head: float, base: float, shown: str) -> str:
-    return f" (base {shown}, {relative_text(head, base) or NO_SCORE})"
+LISTED_APART = frozenset({"errored", "not_run", "quarantined"})
+"""Statuses of cases that every text lists with the reason: that they are not compared either is no news."""
 
 
 def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
@@ -184,27 +151,29 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
     renamed = []
     for case in comparison.cases:
         if case.renamed_from is not None:
-            renamed.append(f"{case.renamed_from} → {case.case_id}")
+            renamed.append(f"{case.renamed_from} → {digest.case_path(case)}")
         elif case.change in {"added", "removed", "changed"}:
-            found.setdefault(case.change, []).append(case.case_id)
-        elif case.change == "unjudged":
-            found.setdefault(case.change, []).append(f"{case.case_id}: {case.note}" if case.note else case.case_id)
+            found.setdefault(case.change, []).append(digest.case_path(case))
+        elif case.change == "unjudged" and case.head not in LISTED_APART:
+            found.setdefault(case.change, []).append(
+                f"{digest.case_path(case)}: {case.note}" if case.note else digest.case_path(case)
+            )
     titles: Mapping[Change, str] = {
         "added": "New",
-        "changed": "Changed, so that their scores can't be compared",
-        "removed": "Gone",
-        "unjudged": "Without a result on both sides that can be compared",
+        "changed": "Changed: their scores can't be compared",
+        "removed": "Removed",
+        "unjudged": "Without a result on both sides",
     }
     listed = [(title, found[change]) for change, title in titles.items() if change in found]
-    return [*listed, *([("The same case under another name", renamed)] if renamed else [])]
+    return [*listed, *([("Renamed", renamed)] if renamed else [])]
 
 
 def no_base(baseline: BaselineReport) -> str:
     """Why there is nothing to compare with, in one sentence."""
     lead = {
         "none-yet": "Nothing to compare with yet",
-        "fetch-failed": "Not compared with the base: its results could not be had",
-        "incompatible": "Not compared with the base: its results are not comparable",
+        "fetch-failed": "Not compared with the base branch: its results could not be retrieved",
+        "incompatible": "Not compared with the base branch: its results are not comparable",
     }[baseline.status]
     return f"{lead}. {baseline.message}"
 
@@ -223,3 +192,39 @@ def summary_of(comparison: ComparisonReport) -> str:
     rest = [f"{counts[change]:,} {change}" for change in ("changed", "added", "removed") if counts[change]]
     told = ", ".join(parts) or "nothing in common"
     return f"{plural(comparison.compared, 'case')} compared: {told}" + (f"; {', '.join(rest)}" if rest else "")
+
+
+_LEAST_MOVE = 0.005
+"""Of a mean score, to be worth a sentence."""
+_MOST_MOVES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A gating metric in the sentence about what moved."""
+
+    name: str
+    now: str
+    base: str
+    needs: str
+    moved: bool
+
+
+def moves(report: RunReport, comparison: ComparisonReport) -> list[Move]:
+    """The gating metrics that got worse, then those that did not move; nothing where none got worse."""
+    known = {metric.name: metric for metric in comparison.metrics}
+    lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
+    worse, same = [], []
+    for row in rows(report, comparison):
+        if row.name is None or not row.gates or row.name not in known:
+            continue
+        delta = known[row.name].score.delta
+        if delta is None:
+            continue
+        drop = delta if row.name in lower else -delta
+        one = Move(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
+        if one.moved:
+            worse.append(one)
+        elif abs(delta) < _LEAST_MOVE:
+            same.append(one)
+    return [*worse[:_MOST_MOVES], *same[:_MOST_MOVES]] if worse else []

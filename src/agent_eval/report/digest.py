@@ -1,4 +1,4 @@
-"""What every text tells of a run, before it is dressed: the verdict in one sentence, a row for each metric, groups.
+"""What every text says of a run, before it is formatted: a row for each metric, groups of cases.
 
 Everything here is plain text as it was found; the renderers escape it for their medium.
 """
@@ -6,19 +6,13 @@ Everything here is plain text as it was found; the renderers escape it for their
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.report.numbers import duration_text, measurement_text, score_text, threshold_text
+from agent_eval.results.comparison import CaseComparison
 from agent_eval.results.report import CaseReport, MetricReport, RunReport
-
-VERDICT_WORD: Mapping[str, str] = {
-    "passed": "Passed",
-    "failed": "Failed",
-    "inconclusive": "Inconclusive",
-    "invalid": "Invalid",
-}
 
 _LINE = 300
 """Characters of one line of an explanation."""
@@ -71,48 +65,6 @@ def has_crashed(case: CaseReport) -> bool:
     """Whether code of the pull request broke down in a run of the case: the agent, or a metric that comes with it."""
     errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
     return any(error is not None and error.owner == "agent" for error in errors)
-
-
-def headline(report: RunReport) -> str:
-    """The verdict in one sentence, with the numbers that made it."""
-    totals = report.totals
-    if report.verdict == "invalid":
-        errors = sum(problem.severity == "error" for problem in report.problems)
-        found = plural(errors, "error") + " in the eval files or the configuration" if errors else _first_reason(report)
-        return f"Invalid: {found}; nothing was run"
-    rest = []
-    if report.verdict == "failed":
-        crashed = sum(has_crashed(case) for case in with_status(report, "failed"))
-        below = totals.failed - crashed
-        causes = [f"{below} below a threshold"] * bool(below) + [f"{crashed} by an error of the agent"] * bool(crashed)
-        count = f"{totals.failed:,} of {plural(totals.cases, 'case')}"
-        rest = [count + (f" ({', '.join(causes)})" if crashed else "")] if totals.failed else [_first_reason(report)]
-    elif report.verdict == "passed":
-        if totals.passed == totals.cases:
-            rest = [f"all {plural(totals.cases, 'case')}" if totals.cases != 1 else "the only case"]
-        else:
-            rest = [f"{totals.passed:,} of {plural(totals.cases, 'case')}"]
-    if totals.errored:
-        unjudged = f"{totals.errored:,}" if rest else f"{totals.errored:,} of {plural(totals.cases, 'case')}"
-        rest.append(f"{unjudged} could not be judged")
-    if totals.not_run:
-        rest.append(f"{totals.not_run:,} not run")
-    if totals.quarantined:
-        rest.append(f"{totals.quarantined:,} quarantined")
-    if report.verdict != "passed" and totals.passed:
-        rest.append(f"{totals.passed:,} passed")
-    return f"{VERDICT_WORD[report.verdict]}: {', '.join(rest) if rest else _first_reason(report)}"
-
-
-def _first_reason(report: RunReport) -> str:
-    return first_line(report.reasons[0].message) if report.reasons else "no reason was recorded"
-
-
-def other_reasons(report: RunReport) -> list[str]:
-    """What the gate gave as reasons and the headline doesn't say, a line each."""
-    said = headline(report)
-    lines = [first_line(reason.message, _LINE) for reason in report.reasons[:5]]
-    return [line for line in lines if line and line not in said]
 
 
 def run_note(report: RunReport) -> str:
@@ -169,32 +121,19 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
+def case_name(case: CaseReport | CaseComparison) -> str:
+    """What to call a case. The id of a file of the oldest format is its path, which is said elsewhere."""
+    return case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
+
+
+def case_path(case: CaseComparison) -> str:
+    """The file and the name, e.g. `evals/home.evalset.json:lamp_on`."""
+    return case.file if case.eval_id == case.file else case.case_id
+
+
 def place(file: str | None, line: int | None) -> str:
     """`file:line`, as far as it is known."""
     return ":".join(str(part) for part in (file, line) if part is not None)
-
-
-def judges_cause(case: CaseReport) -> str | None:
-    """Why no judge could be asked about a case, as a code; None where that is not all that kept it from a verdict."""
-    if case.status != "errored" or any(run.error is not None for run in case.runs):
-        return None
-    codes = [metric.reason.code if metric.reason else "" for metric in case.metrics if metric.status == "not_evaluated"]
-    ours = [code for code in codes if code == "budget" or code.startswith("judge-")]
-    return ours[0] if ours and len(ours) == len(codes) else None
-
-
-def unjudged_groups(cases: Iterable[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
-    """Two cases or more that no judge could be asked about, by the cause, which is told once: that of the first."""
-    found: dict[str, list[CaseReport]] = {}
-    for case in cases:
-        if (code := judges_cause(case)) is not None:
-            found.setdefault(code, []).append(case)
-    return [(_judges_words(group[0]), group) for group in found.values() if len(group) > 1]
-
-
-def _judges_words(case: CaseReport) -> str:
-    told = (metric.reason.message for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
-    return first_line(next(told), _LINE)
 
 
 def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:

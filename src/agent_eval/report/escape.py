@@ -4,6 +4,7 @@ Each function names the place that its result is for; a result put somewhere els
 
 * `visible`: any plain text (terminal, XML, JSON, and the first step of all the others);
 * `text`: prose in Markdown, on one line, also in a table cell or a heading;
+* `prose`: the same, where what stands between backticks is shown as code;
 * `code`: one line of code in Markdown, also in a table cell or a heading;
 * `html_code`: one line of code inside an HTML block such as `<summary>`, where Markdown is not read;
 * `html_text`: prose inside an HTML block;
@@ -14,7 +15,9 @@ The Markdown ones return `Markup`, so that the templates can tell what is alread
 
 GitHub makes links out of mentions, issue numbers, commit ids and bare addresses after Markdown is rendered, so a
 backslash doesn't stop it. A zero-width space inside the token does (the same means that Dependabot and Renovate use).
-It makes no links inside code.
+It makes no links inside code, so a commit id, which people copy, is shown as code.
+
+Text in a script that is written from right to left is isolated: numbers and punctuation beside it keep their place.
 """
 
 from __future__ import annotations
@@ -114,7 +117,7 @@ def _defused(match: re.Match[str]) -> str:
     if kind in {"scheme", "www", "mention", "tracker", "emoji"}:
         return token + _BREAK
     if kind == "commit":  # Seven hexadecimal digits in a row are enough for a link.
-        return _BREAK.join(token[at : at + 6] for at in range(0, len(token), 6))
+        return f"<code>{token}</code>"
     if kind == "issue":
         return "\\#" + _BREAK
     if kind == "dollar":
@@ -130,9 +133,44 @@ def _defused(match: re.Match[str]) -> str:
     return "\\" + token
 
 
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+
+
+_BEGIN, _END = '<span dir="auto">', "</span>"
+
+
+def _isolated(escaped: str) -> str:
+    """Escaped text in which words from right to left don't move what stands beside them."""
+    if not _RIGHT_TO_LEFT.search(escaped):
+        return escaped
+    words = re.split(r"(\s+)", escaped)
+    shown: list[str] = []
+    for at in range(0, len(words), 2):
+        gap = words[at - 1] if at else ""
+        if not _RIGHT_TO_LEFT.search(words[at]):
+            shown += [gap, words[at]]
+        elif shown and shown[-1] == _END:  # Words in a row are read together, or they would stand in the wrong order.
+            shown[-1:] = [gap, words[at], _END]
+        else:
+            shown += [gap, _BEGIN, words[at], _END]
+    return "".join(shown)
+
+
 def text(value: str) -> Markup:
     """Prose for Markdown, on one line: reads as it was written, and is nothing but text."""
-    return Markup(_SPECIAL.sub(_defused, one_line(value)))  # noqa: S704 - escaped for Markdown
+    return Markup(_isolated(_SPECIAL.sub(_defused, one_line(value))))  # noqa: S704 - escaped for Markdown
+
+
+_CODE = re.compile(r"(?<!`)`([^`]{1,500})`(?!`)")
+
+
+def prose(value: str) -> Markup:
+    """The same, with what stands between single backticks as code: our own messages quote settings that way."""
+    parts = _CODE.split(one_line(value))
+    return Markup("").join(
+        code(part) if number % 2 else Markup(_isolated(_SPECIAL.sub(_defused, part)))  # noqa: S704 - escaped
+        for number, part in enumerate(parts)
+    )
 
 
 _TICKS = 80
@@ -148,6 +186,10 @@ def code(value: str) -> Markup:
     shown = one_line(value)
     if not shown:
         return Markup(f"*{EMPTY}*")  # noqa: S704 - a constant
+    return Markup(_isolated_code(_code_span(shown)))  # noqa: S704 - escaped for Markdown
+
+
+def _code_span(shown: str) -> Markup:
     if "|" in shown or _longest_run(shown) >= _TICKS:
         # Renderers disagree about a backslash before a pipe in a table; entities leave no doubt.
         return Markup(f"<code>{_SPECIAL.sub(_defused_in_code, shown)}</code>")  # noqa: S704 - escaped
@@ -159,7 +201,7 @@ def code(value: str) -> Markup:
 def _defused_in_code(match: re.Match[str]) -> str:
     if match.lastgroup in {"mark", "under", "html", "dollar"}:
         return f"&#{ord(match.group())};"
-    return _defused(match)
+    return match.group() if match.lastgroup == "commit" else _defused(match)
 
 
 def html_code(value: str) -> Markup:
@@ -167,12 +209,25 @@ def html_code(value: str) -> Markup:
     shown = one_line(value)
     if not shown:
         return Markup(f"<em>{EMPTY}</em>")  # noqa: S704 - a constant
-    return Markup(f"<code>{html.escape(shown)}</code>")  # noqa: S704 - escaped for HTML
+    return Markup(_isolated_code(f"<code>{html.escape(shown)}</code>"))  # noqa: S704 - escaped for HTML
+
+
+def _isolated_code(escaped: str) -> str:
+    return f"{_BEGIN}{escaped}{_END}" if _RIGHT_TO_LEFT.search(escaped) else escaped
 
 
 def html_text(value: str) -> Markup:
     """Prose inside an HTML block, on one line: nothing but text, and no link to anybody."""
-    return Markup(_SPECIAL.sub(_defused_in_html, one_line(value)))  # noqa: S704 - escaped for HTML
+    return Markup(_isolated(_SPECIAL.sub(_defused_in_html, one_line(value))))  # noqa: S704 - escaped for HTML
+
+
+def html_prose(value: str) -> Markup:
+    """The same, with what stands between single backticks as code."""
+    parts = _CODE.split(one_line(value))
+    return Markup("").join(
+        html_code(part) if number % 2 else Markup(_isolated(_SPECIAL.sub(_defused_in_html, part)))  # noqa: S704
+        for number, part in enumerate(parts)
+    )
 
 
 def _defused_in_html(match: re.Match[str]) -> str:
@@ -180,7 +235,7 @@ def _defused_in_html(match: re.Match[str]) -> str:
         return "&#35;" + _BREAK
     if match.lastgroup == "start":
         return match.group()
-    return _defused_in_code(match)
+    return _defused(match) if match.lastgroup in {"commit", "dollar"} else _defused_in_code(match)
 
 
 def _longest_run(value: str, char: str = "`") -> int:

@@ -38,6 +38,8 @@ class Finding:
     """Details, each on one line."""
     telling: tuple[str, ...] = ()
     """Of those, what to say when there is no room for all: the differences rather than the counts."""
+    notes: tuple[str, ...] = ()
+    """Of those, what is not about one turn."""
     turns: tuple[Turn, ...] = ()
     """Turns that lowered the score, of the first run that has any."""
     log: str = ""
@@ -96,11 +98,13 @@ def _error_findings(case: CaseReport) -> Iterator[Finding]:
             subject=error.kind,
             summary=f"{error.kind}{where}: {first_line(error.message, _LINE)}",
             lines=tuple(lines),
-            log=_log(error),
+            notes=tuple(lines),
+            log=log_of(error),
         )
 
 
-def _log(error: RunError | None) -> str:
+def log_of(error: RunError | None) -> str:
+    """The traceback of an error and the end of the agent's log; "" where there is neither."""
     told = (error.traceback, error.log_tail) if error is not None else ()
     return "\n\n".join(text.strip("\n") for text in told if text and text.strip())
 
@@ -121,12 +125,13 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             continue
         turns = _turns(metric)
         judged = any("judge" in run.details for run in metric.runs)
-        lines, telling = [], []
+        lines, telling, runs = [], [], []
         broken = next((run.error for run in metric.runs if run.error is not None), None)
         if broken is not None and broken.hint:
             lines.append(first_line(broken.hint, _LINE))
         if metric.reason is not None and metric.status == "failed":
             lines.append(first_line(metric.reason.message, _LINE))
+        notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
             said = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
@@ -134,14 +139,15 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             # A finding opens with a count, if there is anything more to say than that. A judge's doesn't.
             telling.extend(said if judged else said[1:] or said)
         if len(metric.runs) > 1:
-            lines.append("runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20]))
+            runs = ["runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20])]
         yield Finding(
             subject=metric.name,
             summary=_metric_summary(metric, bad),
-            lines=tuple(lines),
+            lines=(*lines, *runs),
+            notes=(*notes, *runs),
             telling=tuple(telling),
             turns=turns,
-            log=_log(broken),
+            log=log_of(broken),
         )
 
 
@@ -165,3 +171,49 @@ def _turns(metric: MetricReport) -> tuple[Turn, ...]:
         return ()
     worst = min(runs, key=lambda run: float("inf") if run.score is None else run.score)
     return tuple(Turn(run=worst.run, evidence=evidence) for evidence in worst.evidence)
+
+
+_SIDE = 90
+"""Characters of an expected or an actual answer in one line."""
+
+
+def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
+    """The one line that says most about why a case did not pass.
+
+    Args:
+        case: The case.
+        without_answer: Leave out the answer, since the text says it once for several cases.
+    """
+    found = findings(case)
+    if not found:
+        return ""
+    first = found[0]
+    if first.log or not first.turns:
+        return next(iter(first.telling), first.summary)
+    turn = first.turns[0].evidence
+    which = f"turn {turn.turn + 1}: " if turn.turn else ""
+    if not compares_answers(first.subject):
+        return next(iter(first.telling or first.lines), first.summary).removeprefix("turn 1: ")
+    expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
+    return f"{which}expected {expected}" + ("" if without_answer else f", got {actual}")
+
+
+def compares_answers(metric: str) -> bool:
+    """Whether what a metric expects and gets are the texts of answers (ADK's names)."""
+    return "response_match" in metric or metric == "response_evaluation_score"
+
+
+def _quoted(value: str) -> str:
+    text = " ".join(value.split())
+    return f"“{shorten(text, _SIDE)}”" if text else "no text"
+
+
+def common_answers(cases: Sequence[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
+    """Answers that two cases or more gave where something else was expected; the most common first."""
+    found: dict[str, list[CaseReport]] = {}
+    for case in cases:
+        for finding in findings(case)[:1]:
+            if finding.turns and compares_answers(finding.subject):
+                found.setdefault(finding.turns[0].evidence.actual, []).append(case)
+    groups = [(answer, members) for answer, members in found.items() if len(members) > 1]
+    return sorted(groups, key=lambda group: -len(group[1]))[:3]

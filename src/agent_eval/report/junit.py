@@ -1,7 +1,8 @@
 """The result as JUnit XML, for Jenkins, GitLab and everything else that reads test reports.
 
 A suite is a file and a test case is an eval case. A `failure` is an answer that was not good enough, an `error` an
-answer that could not be judged (the agent crashed, its provider was down); cases that were not run are `skipped`.
+answer that could not be judged (the agent crashed, its provider was down). Cases that were not run are `skipped`, and
+so are those that did not pass and do not block, with what went wrong in their `system-out`.
 
 Attributes are those of Jenkins' own schema and no others: it knows no `file` and no `line` of a test case, so the place
 stands at the beginning of the texts. Times have milliseconds, as the schema's pattern demands.
@@ -11,15 +12,19 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report.difference import changes
-from agent_eval.report.digest import has_crashed, headline, place
+from agent_eval.report import standing
+from agent_eval.report.conversation import LABELS, TurnView, case_view, rows
+from agent_eval.report.digest import has_crashed, place
 from agent_eval.report.escape import one_line, visible
 from agent_eval.report.findings import findings, why
+from agent_eval.report.headline import headline
 from agent_eval.report.numbers import measurement_text, score_text, threshold_text
+from agent_eval.report.standing import Against
 from agent_eval.results.report import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
@@ -47,7 +52,8 @@ def junit_xml(report: RunReport) -> str:
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
     about = {one.file: one for one in report.files}
-    suites = [_file_suite(report, file, cases, about.get(file)) for file, cases in by_file.items()]
+    known = standing.against(report)
+    suites = [_file_suite(report, file, cases, about.get(file), known) for file, cases in by_file.items()]
     if report.verdict == "invalid":
         errors = [problem for problem in report.problems if problem.severity == "error"]
         suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
@@ -96,7 +102,9 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
     )
 
 
-def _file_suite(report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None) -> Any:
+def _file_suite(
+    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, known: Against
+) -> Any:
     properties = {}
     if about is not None:
         properties = {
@@ -104,32 +112,56 @@ def _file_suite(report: RunReport, file: str, cases: Sequence[CaseReport], about
             "config": about.config or "google-adk's defaults",
             **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
         }
-    return _suite(report, file, [_test_case(case) for case in cases], properties)
+    if excused := [case.eval_id for case in cases if _excused(case, report)]:
+        properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
+    return _suite(report, file, [_test_case(case, report, known) for case in cases], properties)
 
 
-def _test_case(case: CaseReport) -> Any:
+def _test_case(case: CaseReport, report: RunReport, known: Against) -> Any:
     from junit_xml import TestCase
 
+    excused = _excused(case, report)
+    told = case.status == "quarantined" or excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
         _class_name(case.file),
         elapsed_sec=max(case.duration, 0),
-        stdout=_bounded(_scores(case)),
+        # What is skipped has no text of its own: what went wrong is told beside the scores.
+        stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if told else _scores(case)),
     )
+    word, evidence = standing.tag(case, known)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
     message = shorten(one_line("; ".join(why(case, 2))) or case.status, _LONGEST_MESSAGE)
     kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
-    if case.status == "errored" or (case.status == "failed" and has_crashed(case)):
+    if excused:
+        since = ", ".join(part for part in (word, evidence) if part) or "it does not decide"
+        test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
+    elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):
         test.add_error_info(message, _bounded(_explanation(case)), kind)
     elif case.status == "failed":
         test.add_failure_info(message, _bounded(_explanation(case)), kind)
+    elif case.status == "passed" and case.case_id in report.blocking:
+        worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
+        test.add_failure_info(shorten(one_line(worse), _LONGEST_MESSAGE), _bounded(_explanation(case)), "regression")
     elif case.status != "passed":
         reason = one_line(case.reason.message) if case.reason else ""
         test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
     return test
 
 
-def _bounded(lines: Iterator[str]) -> str:
+def _excused(case: CaseReport, report: RunReport) -> bool:
+    """Whether a case did not pass and yet the gate does not hold it against the run, e.g. one that is red on main too.
+
+    Jenkins turns a build unstable by a single failure. Where nothing was decided by case (an inconclusive run, or one
+    that fails for another reason) what is red stays red.
+    """
+    if case.status not in {"failed", "errored"} or case.case_id in report.blocking:
+        return False
+    others_block = report.verdict == "failed" and bool(report.blocking)
+    return report.verdict == "passed" or (others_block and case.status == "failed")
+
+
+def _bounded(lines: Iterable[str]) -> str:
     return shorten(visible("\n".join(lines)), _LONGEST_TEXT)
 
 
@@ -150,20 +182,27 @@ def _score(metric: MetricReport) -> str:
 
 def _explanation(case: CaseReport) -> Iterator[str]:
     yield place(case.file, case.line)
-    for finding in findings(case):
+    view = case_view(case)
+    for finding in findings(case) if view is None else view.findings:
         yield ""
         yield finding.summary
         yield from (f"  {line}" for line in finding.lines)
-        for turn in finding.turns:
-            shown = turn.evidence
-            yield f"  turn {shown.turn + 1}" + (f" of run {turn.run + 1}" if len(case.runs) > 1 else "")
-            if shown.user:
-                yield f"    user: {shorten(one_line(shown.user), _LONGEST_MESSAGE)}"
-            yield "    - expected, + actual:"
-            difference = changes(visible(shown.expected), visible(shown.actual), limit=_LONGEST_SIDE)
-            yield from (f"    {line}" for line in difference.splitlines())
         if finding.log:
             yield shorten(finding.log, _LONGEST_SIDE * 2)
+    for turn in view.turns if view is not None else ():
+        yield ""
+        yield view.title(turn) if view is not None else ""
+        yield from _turn(turn)
+    if view is not None and view.turns_left_out:
+        yield f"and {plural(view.turns_left_out, 'more turn')}"
+
+
+def _turn(turn: TurnView) -> Iterator[str]:
+    """A turn as text: what each paragraph is stands before it, its other lines are indented."""
+    for row in rows(turn, text=_LONGEST_SIDE):
+        first, *others = visible(row.text).strip("\n").split("\n")
+        yield f"  {LABELS[row.kind]:<8} {first}"
+        yield from (f"           {line}" for line in others)
 
 
 def _problem_suite(report: RunReport, file: str | None, problems: Sequence[ProblemReport]) -> Any:
@@ -178,4 +217,4 @@ def _problem_suite(report: RunReport, file: str | None, problems: Sequence[Probl
         text = _bounded(detail for detail in details if detail)
         test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
         cases.append(test)
-    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report)})
+    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, standing.against(report))})

@@ -15,8 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from agent_eval.core.text import plural, shorten
-from agent_eval.report import digest, escape, numbers, standing
-from agent_eval.report.difference import changes
+from agent_eval.report import conversation, digest, escape, numbers, standing
 from agent_eval.report.findings import Finding, findings, why
 from agent_eval.results.report import CaseReport, ProblemReport
 
@@ -112,8 +111,10 @@ def environment() -> Environment:
     made.filters |= {
         "code": escape.code,
         "html_code": escape.html_code,
-        "html_text": escape.html_text,
+        "html_text": escape.html_prose,
+        "link": escape.link,
         "fence": escape.fence,
+        "quoted": _quoted,
         "duration": numbers.duration_text,
         "threshold": numbers.threshold_text,
         "plural": plural,
@@ -126,19 +127,31 @@ def _safe(value: Any) -> Any:
     """What a template prints: prose unless it says that it is something else."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return escape.text(value)
+    return escape.prose(value)
 
 
 def place(file: str | None, line: int | None, source_url: str | None) -> Markup:
     """`file:line`, as a link where it is known what to link to."""
     where = escape.code(digest.place(None if file is None else shorten(file, LONGEST_PATH), line))
+    url = source_address(file, line, source_url)
+    return where if url is None else escape.link(where, url)
+
+
+def linked_name(case: CaseReport, detail: Detail, source_url: str | None) -> Markup:
+    """A case's name, as a link to its place where that is known."""
+    url = source_address(case.file, case.line, source_url)
+    name = escape.code(detail.cut(digest.case_name(case)))
+    return name if url is None else escape.link(name, url)
+
+
+def source_address(file: str | None, line: int | None, source_url: str | None) -> str | None:
+    """Where a line of a file can be browsed; None where that is unknown, or the path is an odd one."""
     if file is None or source_url is None or len(file) > LONGEST_PATH:
-        return where
+        return None
     path = escape.visible(file)
     if {"", ".", ".."} & set(path.split("/")):  # Browsers resolve them: such a link leads out of the repository.
-        return where
-    anchor = "" if line is None else f"#L{line}"
-    return escape.link(where, f"{source_url.rstrip('/')}/{quote(path)}{anchor}")
+        return None
+    return f"{source_url.rstrip('/')}/{quote(path)}{'' if line is None else f'#L{line}'}"
 
 
 def case_view(
@@ -153,50 +166,83 @@ def case_view(
         opened: Whether to show what was expected and what happened.
         told: What is known beside.
     """
-    found = findings(case)
-    tells_more = any(finding.turns or finding.log for finding in found)
+    view = conversation.case_view(case, turns=detail.turns) if opened and detail.side else None
+    found = findings(case) if view is None else view.findings
+    tells_more = view is not None or any(finding.log for finding in found)
     known = told or Told()
+    base = known.base or {}
     return {
-        "name": shorten(case.eval_id, detail.name) if len(case.eval_id) > detail.name else case.eval_id,
+        "name": detail.cut(digest.case_name(case)),
+        "link": linked_name(case, detail, source_url),
         "place": place(case.file, case.line, source_url),
         "mark": case.status,
         "crashed": case.status == "failed" and digest.has_crashed(case),
         "tag": known.tag,
         "evidence": detail.cut(known.evidence),
-        "why": [shorten(line, detail.name) + standing.on_base(line, known.base or {}) for line in why(case)],
-        "findings": [_finding(finding, case, detail) for finding in found] if opened and tells_more else [],
-        "label": "Traceback and log" if all(finding.log for finding in found) else "Expected (-) and actual (+)",
+        "why": [shorten(line, detail.name) + standing.on_base(line, base) for line in why(case)],
+        "findings": [_finding(finding, detail, base) for finding in found] if opened and tells_more else [],
+        "turns": [] if view is None else [_turn(view, turn, detail) for turn in view.turns],
+        "more_turns": 0 if view is None else view.turns_left_out,
+        "label": "Traceback and log" if view is None else "What the agent did, turn by turn",
     }
 
 
-def _finding(finding: Finding, case: CaseReport, detail: Detail) -> dict[str, Any]:
-    several = len(case.runs) > 1
-    # The end of a traceback says what happened, so the beginning goes first.
-    log = escape.visible(finding.log[-detail.log * 2 :]).strip("\n") if detail.log else ""
+def _finding(finding: Finding, detail: Detail, base: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "summary": finding.summary,
-        "lines": finding.lines[:20],
-        "turns": [
-            {
-                "title": f"turn {turn.evidence.turn + 1}" + (f" of run {turn.run + 1}" if several else ""),
-                "score": "" if turn.evidence.score is None else numbers.score_text(turn.evidence.score),
-                "user": shorten(turn.evidence.user, min(detail.side, 500)) if turn.evidence.user else "",
-                "changes": changes(
-                    _visible(turn.evidence.expected, detail.side),
-                    _visible(turn.evidence.actual, detail.side),
-                    limit=detail.side,
-                ),
-            }
-            for turn in finding.turns[: detail.turns]
-        ],
-        "more_turns": max(len(finding.turns) - detail.turns, 0),
-        "log": log if len(log) <= detail.log else "…" + log[len(log) - detail.log :],
+        "summary": shorten(finding.summary, detail.name) + standing.on_base(finding.summary, base),
+        "lines": [detail.cut(line) for line in finding.lines[:20]],
+        "log": log_text(finding.log, detail),
     }
+
+
+_ARROWS: Mapping[str, str] = {"call": "→ ", "response": "← ", "expected call": ""}
+_HEADS: Mapping[str, str] = {
+    "user": "User",
+    "said": "On the way",
+    "expected call": "Expected calls",
+    "answer": "Answer",
+    "expected answer": "Expected",
+    "actual": "Actual",
+}
+
+
+def _turn(view: conversation.CaseView, turn: conversation.TurnView, detail: Detail) -> dict[str, Any]:
+    """A turn as blocks in reading order: consecutive calls and responses are one block of code."""
+    blocks: list[dict[str, Any]] = []
+    shown = conversation.rows(
+        turn, text=detail.side, code=min(detail.side, 1_000), steps=20 if detail.turns > 2 else 6, details=5
+    )
+    for row in shown:
+        text = _visible(row.text, max(detail.side, 60))
+        head = _HEADS.get(row.kind, "")
+        if row.kind in conversation.CODE:
+            if not blocks or blocks[-1]["kind"] != "code" or blocks[-1]["head"] != head:
+                blocks.append({"kind": "code", "head": head, "text": [], "details": []})
+            blocks[-1]["text"].append(_ARROWS[row.kind] + text)
+        elif row.kind == "detail":
+            blocks[-1]["details"].append(text)
+        else:
+            blocks.append(
+                {"kind": "verdict" if row.kind == "verdict" else "prose", "head": head, "text": [text], "details": []}
+            )
+    return {"title": view.title(turn), "blocks": blocks}
+
+
+def _quoted(value: str, head: str) -> Markup:
+    """Prose of any number of lines as a blockquote: GitHub wraps it, where it would cut off a block of code."""
+    lines = Markup("<br>").join(_safe(line) for line in value.strip().split("\n"))
+    return Markup(f"> **{head}:** {lines}")  # noqa: S704 - a word of ours, and what is escaped
 
 
 def _visible(value: str, limit: int) -> str:
     """The visible text, cut before it costs anything: names of invisible characters make it longer."""
     return shorten(escape.visible(shorten(value, limit)), limit)
+
+
+def log_text(log: str, detail: Detail) -> str:
+    """The end of a traceback or a log: it says what happened, so what is left out is the beginning."""
+    shown = escape.visible(log[-detail.log * 2 :]).strip("\n") if detail.log else ""
+    return shown if len(shown) <= detail.log else "…" + shown[len(shown) - detail.log :]
 
 
 def problem_views(
@@ -218,23 +264,64 @@ def problem_views(
     return shown, max(len(ordered) - detail.listed, 0)
 
 
-def reproduce(cases: Sequence[CaseReport]) -> str:
-    """The command that runs the first few of these cases again."""
-    selectors = list(_selectors(cases))
-    return "agent-eval run " + " ".join(selectors) if selectors else ""
+_MOST_SELECTORS = 20
+_LONGEST_COMMAND = 2_000
 
 
-def _selectors(cases: Sequence[CaseReport], most: int = 5) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """How to run cases again."""
+
+    command: str = ""
+    """For a POSIX shell; "" where no case can be named."""
+    left_out: int = 0
+    """Cases that the command does not run, because they can't be named or are too many."""
+
+
+def reproduce(cases: Sequence[CaseReport], options: Mapping[str, str] | None = None) -> Reproduction:
+    """The command that runs these cases again.
+
+    Args:
+        cases: The cases.
+        options: The report's `options`: flags that the run itself had.
+    """
     import shlex
 
     by_file: dict[str, list[str]] = {}
-    for case in cases[:most]:
+    for case in cases:
         by_file.setdefault(case.file, []).append(case.eval_id)
+    selectors: list[str] = []
+    told = 0
     for file, ids in by_file.items():
-        if not 0 < len(file) <= LONGEST_PATH or escape.one_line(file) != file:
+        selector = _selector(file, ids)
+        if selector is None or len(selectors) == _MOST_SELECTORS or sum(map(len, selectors)) > _LONGEST_COMMAND:
             continue
-        # What begins with a dash would be taken for a flag, such as one that names a command to run.
-        path = f"./{file}" if file.startswith("-") else file
-        # An id with a comma, or very long, can't be selected by name.
-        named = [one for one in ids if "," not in one and len(one) <= 100 and escape.one_line(one) == one]
-        yield shlex.quote(f"{path}:{','.join(named)}" if len(named) == len(ids) else path)
+        selectors.append(shlex.quote(selector))
+        told += len(ids)
+    command = " ".join(["agent-eval run", *_flags(options or {}), *selectors]) if told else ""
+    return Reproduction(command=command, left_out=len(cases) - told)
+
+
+REPEATED = ("agent", "config", "agent-python")
+"""Settings that a run on another machine must be given too."""
+
+
+def _flags(options: Mapping[str, str]) -> Iterator[str]:
+    import shlex
+
+    for name in REPEATED:
+        value = options.get(name, "")
+        if value and not value.startswith("-") and len(value) <= LONGEST_PATH and escape.one_line(value) == value:
+            yield f"--{name} {shlex.quote(value)}"
+
+
+def _selector(file: str, ids: Sequence[str]) -> str | None:
+    """What names these cases of a file on the command line."""
+    if not 0 < len(file) <= LONGEST_PATH or escape.one_line(file) != file:
+        return None
+    # What begins with a dash would be taken for a flag, such as one that names a command to run.
+    path = f"./{file}" if file.startswith("-") else file
+    # An id with a comma, or very long, can't be selected by name; very many are better run with the whole file.
+    named = [one for one in ids if "," not in one and len(one) <= 100 and escape.one_line(one) == one]
+    whole = len(named) < len(ids) or len(ids) > _MOST_SELECTORS or ids == [file]
+    return path if whole else f"{path}:{','.join(named)}"

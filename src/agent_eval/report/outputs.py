@@ -80,11 +80,11 @@ def _count(report: RunReport, change: Change) -> str:
 
 
 def _regressions(report: RunReport) -> str:
-    """What the statistics have confirmed; a suspicious case isn't among it."""
+    """Regressions as every text names them; suspected ones are not among them."""
     if report.comparison is None or report.decision is None:
         return _count(report, "newly_failing")
     words = standing.against(report).words
-    return str(sum(words[case.case_id].word in {"broken", "worse"} for case in report.cases if case.case_id in words))
+    return str(sum(words[case.case_id].kind == "regression" for case in report.cases if case.case_id in words))
 
 
 def _metrics(report: RunReport) -> str:

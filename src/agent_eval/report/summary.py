@@ -7,11 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.core.text import shorten
-from agent_eval.report import deltas, digest, escape, sections, standing
-from agent_eval.report.markdown import MARKS, Detail, environment, fitting, problem_views, reproduce
+from agent_eval.report import digest, escape, sections, standing
+from agent_eval.report.causes import causes, has_cause
+from agent_eval.report.headline import emblem, headline, other_reasons, proposes
+from agent_eval.report.markdown import MARKS, Detail, Reproduction, environment, fitting, problem_views, reproduce
 from agent_eval.report.sections import Links
 from agent_eval.report.standing import Against
-from agent_eval.results.report import RunReport
+from agent_eval.results.report import CaseReport, RunReport
 
 LIMIT = 1_000_000
 """Bytes. GitHub refuses a step's summary of more than 1 MiB (documentation of workflow commands)."""
@@ -30,6 +32,9 @@ DETAILS: Sequence[Detail] = (
 )
 """From everything to next to nothing."""
 
+_MOST_ROWS = 50
+"""Cases in the table of what broke; a case beyond it is among those that are explained or named."""
+
 
 def summary_markdown(
     report: RunReport,
@@ -40,10 +45,10 @@ def summary_markdown(
     warnings: Sequence[str] = (),
     links: Links | None = None,
 ) -> str:
-    """The result as Markdown, its first line the verdict in one sentence.
+    """The result as Markdown, its first line the decision and its cause.
 
     Args:
-        report: What to tell.
+        report: What to show.
         limit: Bytes in UTF-8 that the text may have.
         source_url: Where the tested commit can be browsed, such as `https://github.com/o/r/blob/SHA`; cases then
             link to their lines.
@@ -66,7 +71,7 @@ def summary_markdown(
     text = fitting(render, DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
     if text is not None:
         return text
-    return f"## {MARKS[report.verdict]} {escape.text(shorten(deltas.headline(report, known), 120))}\n"
+    return f"## {MARKS[emblem(report)]} {escape.prose(shorten(headline(report, known), 120))}\n"
 
 
 def _links(source_url: str | None) -> Links:
@@ -87,18 +92,31 @@ def _context(
     shortened: bool,
 ) -> dict[str, Any]:
     groups = standing.groups(report, known)
+    failing = [*groups.worse, *groups.failed]
+    if known.comparison is None:
+        failing += groups.quarantined
+    broken = [case for case in [*failing, *groups.still, *groups.flaky] if has_cause(case)]
+    table = [case for case in failing if not has_cause(case)]
+    compared = known.comparison is not None
+    worse, failed, flaky, still = (
+        [case for case in cases if not has_cause(case)]
+        for cases in (groups.worse, groups.failed, groups.flaky, groups.still)
+    )
+    suspected = [case for case in worse if standing.is_suspected(case, known)]
     blocks = [
-        ("Newly failing" if not known.decided else "Worse than on the base", groups.worse),
         (
-            "Failed" if known.comparison is None else "Failing, with nothing on the base to compare with",
-            [*groups.failed, *([] if known.comparison is not None else groups.quarantined)],
+            "Regressions" if known.decided else "Newly failing",
+            [case for case in worse if not standing.is_suspected(case, known)],
         ),
-        ("Flaky, no worse than on the base", groups.flaky),
-        ("Failed on the base too", groups.still),
-        ("In quarantine", groups.quarantined if known.comparison is not None else []),
+        ("Suspected regressions", suspected),
+        (f"Failing, with nothing on {known.branch} to compare with" if compared else "Failed", failed),
+        (f"Failed in some runs, no more often than on {known.branch}", flaky),
+        (f"Failing on {known.branch} too", still),
+        ("In quarantine", groups.quarantined),
     ]
     left = detail.explained
-    explained, named = [], []
+    explained: list[tuple[str, list[dict[str, Any]]]] = []
+    named: list[CaseReport] = []
     opened = detail.detailed
     for title, cases in blocks:
         shown = cases[:left]
@@ -106,25 +124,28 @@ def _context(
             explained.append((title, sections.explained(shown, known, detail, links, opened=opened)))
         named += cases[len(shown) :]
         left, opened = left - len(shown), max(opened - len(shown), 0)
-    unhappy = [case for _, cases in blocks for case in cases]
-    unjudged_together = [case for _, cases in groups.unjudged for case in cases]
-    unjudged = groups.errored[: detail.explained]
-    named += groups.errored[len(unjudged) :]
+    unhappy = [*failing, *groups.errored]
+    found = [*causes(report, broken), *causes(report, groups.errored)]
+    if before := sections.before_errors(found, known, detail, links, opened=opened):
+        explained.append(("What the agent did before the error", before))
     problems, more_problems = problem_views(report.problems, detail, links.source_url)
     return {
         "report": report,
-        "headline": deltas.headline(report, known),
+        "proposes": proposes(report),
+        "headline": headline(report, known),
+        "emblem": emblem(report),
         "note": digest.run_note(report),
         "warnings": [detail.tell(warning) for warning in warnings[: max(detail.listed, 3)]],
-        "reasons": [detail.tell(reason) for reason in digest.other_reasons(report)] if detail.listed else [],
+        "rules": sections.rules_view(report, detail, links),
+        "reasons": [detail.tell(reason) for reason in other_reasons(report, known)] if detail.listed else [],
+        "causes": sections.causes_view(found, detail, links),
+        "table": sections.table_view(report, table, known, detail, links, most=_MOST_ROWS),
+        "moves": sections.moves_view(report, known, detail) if table else [],
         "numbers": sections.numbers_view(report, known, detail),
-        "spending": deltas.spending(report, known.comparison) if known.comparison is not None else "",
         "blocks": explained,
-        "unjudged_together": sections.by_reason(groups.unjudged, detail),
-        "unjudged": sections.explained(unjudged, known, detail, links, opened=detail.detailed),
         "named": sections.explained(named[: detail.listed], known, detail, links, opened=0),
         "unnamed": max(len(named) - detail.listed, 0),
-        "better_title": "Better than on the base" if known.decided else "Fixed",
+        "better_title": f"Better than on {known.branch}" if known.decided else "Fixed",
         "better": sections.named(groups.better, detail) if groups.better else None,
         "not_run": sections.by_reason(digest.not_run_groups(report), detail),
         "problems": problems,
@@ -134,7 +155,7 @@ def _context(
         "files": report.files[: min(detail.listed, 200)],
         "more_files": max(len(report.files) - min(detail.listed, 200), 0),
         "cut": detail.cut,
-        "reproduce": reproduce([*unhappy, *groups.errored, *unjudged_together]) if detail.explained else "",
+        "reproduce": reproduce(unhappy, report.options) if detail.explained else Reproduction(),
         "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
         "written": dict(list(files.items())[: min(detail.listed, 10)]),
         "shortened": shortened,

@@ -27,6 +27,7 @@ OPERATIONS = {
     "/user": ["get"],
     f"{_REPO}/issues/{{issue_number}}/comments": ["get", "post"],
     f"{_REPO}/issues/comments/{{comment_id}}": ["patch"],
+    f"{_REPO}/issues/{{issue_number}}/events": ["get"],
     f"{_REPO}/pulls": ["get"],
     f"{_REPO}/pulls/{{pull_number}}": ["get"],
     f"{_REPO}/actions/runs/{{run_id}}": ["get"],

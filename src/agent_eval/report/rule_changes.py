@@ -1,0 +1,91 @@
+"""What a pull request changes about the gate, as the texts show it. Plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent_eval.core.text import plural, shorten
+from agent_eval.github.labels import ACCEPT_RULES
+from agent_eval.results.report import RunReport
+from agent_eval.results.rule_changes import RuleChange, RuleChangesReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleRow:
+    """One row of the table."""
+
+    what: str
+    file: str | None
+    base: str
+    head: str
+    effect: str
+    """What the base branch's rule means for the cases."""
+    fails: bool = False
+    """Whether cases fail by it."""
+
+
+def base_name(found: RuleChangesReport) -> str:
+    """What to call the base branch."""
+    return shorten(found.base_ref, 60) or "the base branch"
+
+
+def rule_rows(report: RunReport) -> list[RuleRow]:
+    """What is changed: criteria, then eval files with removed cases."""
+    found = report.rule_changes
+    return [] if found is None else list(_rows(found))
+
+
+def _rows(found: RuleChangesReport) -> Iterator[RuleRow]:
+    for change in found.changes:
+        yield RuleRow(
+            what=f"{_WHAT[change.kind]} {change.metric} ({plural(change.cases, 'case')})",
+            file=change.config,
+            base=change.base,
+            head=change.head,
+            effect=_effect(change, found),
+            fails=bool(change.fails),
+        )
+    for gone in found.removed:
+        left = str(gone.base - gone.removed)
+        yield RuleRow(what="cases removed", file=gone.file, base=str(gone.base), head=left, effect="no longer run")
+
+
+_WHAT = {
+    "threshold": "threshold of",
+    "removed": "criterion removed:",
+    "options": "options of",
+    "code": "code of the custom metric",
+}
+
+
+def _effect(change: RuleChange, found: RuleChangesReport) -> str:
+    if change.kind == "code" and found.decides == "base":
+        return "can't be scored by it: needs to be accepted"
+    if change.fails is None:
+        return "not scored by it"
+    if not change.fails:
+        return "no case fails"
+    verb = "would fail" if found.decides == "head" else "fails" if change.fails == 1 else "fail"
+    return f"{plural(change.fails, 'case')} {verb}"
+
+
+def rule_sentences(report: RunReport) -> list[str]:
+    """What the table does not say, a sentence each; empty where nothing is changed."""
+    found = report.rule_changes
+    if found is None:
+        return []
+    base = base_name(found)
+    if found.unread:
+        return [f"The criteria of this pull request decide, since those of {base} can't be read: {found.unread}"]
+    said = []
+    if found.changes and found.decides == "base":
+        accept = "To use those of this checkout, set `rule-changes` to `report`."
+        if report.origin is not None and report.origin.pull_request is not None:
+            accept = (
+                f"To accept the rules of this pull request, set the label `{ACCEPT_RULES}` and start this job again."
+            )
+        said = [f"For cases that {base} has, the stricter rule decides. {accept}"]
+    elif found.changes:
+        said = [f"The rules of this pull request decide: {found.accepted}."]
+    return [*said, *([found.not_accepted] if found.not_accepted else [])]

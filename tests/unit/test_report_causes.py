@@ -1,0 +1,113 @@
+"""One cause is one block, whatever number of cases it befell."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_samples import NOT_IMPORTED, SITUATIONS, of_shop
+from report_samples import RESPONSE, case, crash, good, metric, outage, report, wrong_room
+
+from agent_eval.report.causes import causes, has_cause
+from agent_eval.report.comment import comment_markdown
+from agent_eval.report.summary import summary_markdown
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, Reason
+
+
+def broke(name: str, message: str, *, kind: str = "agent-exception", hint: str = "", traceback: str = "") -> CaseReport:
+    error = RunError(kind=kind, owner="agent", message=message, hint=hint, traceback=traceback or None)
+    return case(name, "failed", errors={0: error})
+
+
+def groups(*cases: CaseReport) -> list[list[str]]:
+    return [[one.eval_id for one in cause.cases] for cause in causes(report("failed", list(cases)), cases)]
+
+
+def test_causes__the_same_error_in_many_cases_is_one() -> None:
+    made = SITUATIONS["import-error"]().report
+    [cause] = causes(made, made.cases)
+    assert (cause.kind, cause.owner, len(cause.cases)) == ("agent-import", "agent", 22)
+    assert (cause.file, cause.line) == ("shop/tools.py", 1), "the innermost line of the agent's own"
+    assert cause.log.count("Traceback") == 1
+
+
+def test_causes__numbers_and_identifiers_make_no_other_cause() -> None:
+    assert groups(
+        broke("a", "429 after 4 attempts in 12.5 s (request 0f3c99aa71)"),
+        broke("b", "429 after 5 attempts in 9.1 s (request bb01aa9912)"),
+        broke("c", "the tool is missing"),
+    ) == [["a", "b"], ["c"]]
+
+
+def test_causes__another_kind_or_hint_or_line_is_another_cause() -> None:
+    trace = 'Traceback (most recent call last):\n  File "home_automation/tools.py", line {}, in f\nKeyError: x\n'
+    assert groups(
+        broke("a", "KeyError: x", traceback=trace.format(3)),
+        broke("b", "KeyError: x", traceback=trace.format(9)),
+        broke("c", "KeyError: x", kind="agent-crash"),
+        broke("d", "KeyError: x", hint="Look there."),
+    ) == [["a"], ["b"], ["c"], ["d"]]
+
+
+def test_causes__agents_are_kept_apart() -> None:
+    files = [case(f"c{n}", "failed", file=f"evals/{n}.test.json", errors={0: NOT_IMPORTED}) for n in range(4)]
+    made = of_shop(report("failed", files))
+    made.files[0].agent = "bank"
+    assert [(cause.agent, len(cause.cases)) for cause in causes(made, made.cases)] == [("shop", 3), ("bank", 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/github/workspace/agents/shop/tools.py", "agents/shop/tools.py"),
+        ("agents/shop/tools.py", "agents/shop/tools.py"),
+        ("/usr/lib/python3/site-packages/agents/shop/x.py", None),
+        ("/usr/lib/python3/json.py", None),
+        ("<frozen importlib>", None),
+        ("../agents/shop/tools.py", None),
+    ],
+)
+def test_causes__a_line_of_the_agent_is_named_where_the_path_shows_it(path: str, place: str | None) -> None:
+    made = report("failed", [broke("a", "x", traceback=f'  File "{path}", line 7, in f\n')])
+    made.files[0].agent = "agents/shop"
+    [cause] = causes(made, made.cases)
+    assert cause.file == place
+
+
+def unjudged(name: str, code: str, why: str, *, metrics: int = 1) -> CaseReport:
+    reason = Reason(code=code, message=why)
+    judged = [metric(f"m{at}", None, threshold=0.5, reason=reason) for at in range(metrics)]
+    return case(name, "errored", *judged, metric(RESPONSE, 0.9, threshold=0.5))
+
+
+def test_causes__a_judges_trouble_is_one_for_all_its_criteria_and_agents() -> None:
+    found = groups(
+        unjudged("a", "judge-unavailable", "it is down (attempt 4)", metrics=2),
+        unjudged("b", "judge-unavailable", "it is down (attempt 5)"),
+        unjudged("c", "budget", "20 calls are used up"),
+        unjudged("d", "no-verdict", "the reply is empty"),
+        outage(),
+    )
+    assert found == [["a", "b"], ["c"], ["d"], ["weather_question"]]
+
+
+def test_has_cause__scores_that_are_too_low_are_no_error() -> None:
+    assert has_cause(crash())
+    assert has_cause(outage())
+    assert not has_cause(wrong_room())
+    assert not has_cause(good("x"))
+    both = wrong_room()
+    both.runs[0].error = NOT_IMPORTED
+    assert not has_cause(both), "its scores say more: it is in the table"
+
+
+def test_causes__what_the_agent_did_before_the_error_is_shown_for_one_of_its_cases() -> None:
+    steps = [StepReport(call='open_door(name="garage")', responses=['{"doors": []}'])]
+    cases = [
+        broke(name, "KeyError: 'garage'", traceback="Traceback (most recent call last):\nKeyError") for name in "abc"
+    ]
+    for one in cases:
+        one.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open it.", steps=steps)])
+    for text in (comment_markdown(report("failed", cases)), summary_markdown(report("failed", cases))):
+        assert text.count('{"doors": []}') == 1
+        assert text.count("Traceback (most recent") == 1

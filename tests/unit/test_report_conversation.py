@@ -1,0 +1,155 @@
+"""A case turn by turn, as every renderer shows it."""
+
+from __future__ import annotations
+
+from report_samples import RESPONSE, TRAJECTORY, case, metric
+
+from agent_eval.report.conversation import CaseView, case_view, rows
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, TurnEvidence
+
+RUBRIC = "rubric_based_final_response_quality_v1"
+
+
+def said(turn: int = 0, **facts: object) -> TurnReport:
+    return TurnReport.model_validate(
+        {
+            "turn": turn,
+            "user": "Lamp off.",
+            "steps": [StepReport(call='find_devices(room="bedroom")', responses=['{"devices": []}'])],
+            "answer": "No such lamp.",
+            **facts,
+        }
+    )
+
+
+def evidence(turn: int = 0, *, expected: str = "", why: tuple[str, ...] = ("bad",)) -> TurnEvidence:
+    return TurnEvidence(turn=turn, score=0.25, expected=expected, actual="No such lamp.", why=list(why))
+
+
+def failed(conversation: ConversationReport | None, *evidences: TurnEvidence, name: str = RESPONSE) -> CaseReport:
+    made = case("lamp", "failed", metric(name, 0.25, threshold=0.8, evidence={0: list(evidences)}))
+    made.conversation = conversation
+    return made
+
+
+def shown(view: CaseView | None, **limits: int) -> list[list[tuple[str, str]]]:
+    assert view is not None
+    return [[(row.kind, row.text) for row in rows(turn, **limits)] for turn in view.turns]
+
+
+def test_rows__what_happened_comes_before_what_the_criteria_say() -> None:
+    turn = said(expected_calls=["find_devices()", "set_status()"], expected_answer="The lamp is off.")
+    made = failed(
+        ConversationReport(run=0, turns=[turn]),
+        evidence(expected="The lamp is off.", why=("1 of 4 words", "missing words: off")),
+    )
+
+    assert shown(case_view(made)) == [
+        [
+            ("user", "Lamp off."),
+            ("call", 'find_devices(room="bedroom")'),
+            ("response", '{"devices": []}'),
+            ("expected call", "find_devices()"),
+            ("expected call", "set_status()"),
+            ("answer", "No such lamp."),
+            ("expected answer", "The lamp is off."),
+            ("verdict", "response_match_score 0.25"),
+            ("detail", "1 of 4 words"),
+            ("detail", "missing words: off"),
+        ]
+    ]
+
+
+def test_case_view__calls_are_there_whichever_criterion_failed() -> None:
+    """A trajectory that passes says nothing about what was called; the conversation does."""
+    made = failed(ConversationReport(run=0, turns=[said()]), evidence())
+    made.metrics.append(metric(TRAJECTORY, 1.0, threshold=0.2))
+
+    [turn] = shown(case_view(made))
+
+    assert ("call", 'find_devices(room="bedroom")') in turn
+    assert ("response", '{"devices": []}') in turn
+
+
+def test_case_view__the_findings_do_not_repeat_what_the_turns_say() -> None:
+    view = case_view(failed(ConversationReport(run=0, turns=[said()]), evidence(why=("1 of 4 words",))))
+
+    assert view is not None
+    assert [(one.summary, one.lines) for one in view.findings] == [("response_match_score 0.25, needs 0.80", ())]
+
+
+def test_case_view__a_rubric_says_what_it_demands() -> None:
+    demand = "polite: The answer is polite."
+    made = failed(ConversationReport(run=0, turns=[said()]), evidence(expected=demand), name=RUBRIC)
+
+    [turn] = shown(case_view(made))
+
+    assert turn[-3:] == [("verdict", f"{RUBRIC} 0.25"), ("expected answer", demand), ("detail", "bad")]
+
+
+def test_case_view__turns_that_say_why_come_before_the_others() -> None:
+    turns = [said(number, user=f"user {number}") for number in range(6)]
+    view = case_view(failed(ConversationReport(run=0, turns=turns, turns_left_out=2), evidence(4)), turns=2)
+
+    assert view is not None
+    assert [turn.number for turn in view.turns] == [1, 5]
+    assert view.turns_left_out == 6
+    assert view.title(view.turns[1]) == "turn 5"
+
+
+def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> None:
+    made = case(
+        "lamp", "failed", metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence(why=("far off",))]}), runs=2
+    )
+    made.conversation = ConversationReport(run=0, turns=[said()])
+    view = case_view(made)
+
+    assert view is not None
+    assert view.title(view.turns[0]) == "turn 1 of run 1"
+    assert "turn 1: far off" in view.findings[0].lines
+    assert view.turns[0].remarks == ()
+
+
+def test_case_view__the_turn_that_broke_says_so() -> None:
+    error = RunError(kind="agent-exception", owner="agent", message="KeyError: 'lamp'", turn=0, traceback="Trace")
+    made = case("lamp", "failed", errors={0: error})
+    made.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Lamp off.")])
+    view = case_view(made)
+
+    assert shown(view) == [[("user", "Lamp off."), ("verdict", "agent-exception")]]
+    assert view is not None
+    assert view.findings[0].log == "Trace"
+
+
+def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() -> None:
+    made = failed(None, evidence(expected="The lamp is off.", why=("1 of 4 words",)))
+
+    assert shown(case_view(made)) == [
+        [
+            ("verdict", "response_match_score 0.25"),
+            ("expected answer", "The lamp is off."),
+            ("actual", "No such lamp."),
+            ("detail", "1 of 4 words"),
+        ]
+    ]
+
+
+def test_case_view__nothing_is_known_of_an_agent_that_was_not_asked() -> None:
+    error = RunError(kind="agent-import", owner="agent", message="No module named 'x'")
+
+    assert case_view(case("lamp", "failed", errors={0: error})) is None
+
+
+def test_rows__forged_results_are_cut_to_size() -> None:
+    steps = [StepReport(call="c" * 10_000, responses=["r" * 10_000]) for _ in range(1_000)]
+    turn = said(user="u" * 100_000, steps=steps, answer="a" * 100_000, expected_calls=["e" * 10_000] * 1_000)
+    many = evidence(why=tuple("w" * 10_000 for _ in range(1_000)))
+    view = case_view(failed(ConversationReport(run=0, turns=[turn]), many))
+
+    [found] = shown(view, text=500, code=200, steps=3, details=2)
+
+    assert len(found) == 1 + 3 * 2 + 1 + 3 + 1 + 1 + 3
+    assert ("said", "[… and 997 more steps]") in found
+    assert max(len(text) for _, text in found) <= 500

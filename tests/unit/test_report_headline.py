@@ -1,0 +1,102 @@
+"""The first line of every text: the decision and its cause."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_samples import SITUATIONS, but, fine_cases, pull_request
+from report_samples import case, crash, good, outage, report, wrong_room
+
+from agent_eval.report import standing
+from agent_eval.report.headline import emblem, headline, other_reasons
+from agent_eval.results.decision import DecisionReasonReport, DecisionReport
+from agent_eval.results.report import Origin, Reason, RunReport
+
+
+def said(one: RunReport) -> str:
+    return headline(one, standing.against(one))
+
+
+def test_headline__one_case() -> None:
+    assert said(report("passed", [good("x")])) == "Passed: the only case passes"
+
+
+def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
+    assert said(report("inconclusive", [outage(), good("x")])) == (
+        "Inconclusive: 1 of 2 cases could not be judged; start the job again"
+    )
+    stopped = report("inconclusive", [case("x", "not_run"), good("y")])
+    assert said(stopped) == "Inconclusive: 1 of 2 cases did not run; start the job again"
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [("run-timeout", "; raise run-timeout"), ("fail-fast", ""), ("stopped", "; start the job again")],
+)
+def test_headline__says_what_to_do_about_it(code: str, remedy: str) -> None:
+    late = case("x", "not_run", reason=Reason(code=code, message="x"))
+    assert said(report("inconclusive", [late, good("y")])) == f"Inconclusive: 1 of 2 cases did not run{remedy}"
+
+
+def test_headline__failed_with_everything() -> None:
+    one = report("failed", [wrong_room(), outage(), case("x", "not_run"), case("y", "quarantined"), good("z")])
+    assert said(one) == "Failed: 1 of 5 cases fails, 1 could not be judged, 1 did not run, 1 quarantined"
+
+
+def test_headline__a_reason_stands_in_where_no_number_explains() -> None:
+    reason = Reason(code="no-cases", message="nothing was gated\nmore")
+    assert said(report("failed", [], reasons=[reason])) == "Failed: nothing was gated"
+    assert said(report("invalid", [], reasons=[reason])) == "Invalid: nothing was gated; nothing was run"
+    assert said(report("inconclusive", [])) == "Inconclusive: no reason was recorded"
+    assert said(report("passed", [wrong_room()], reasons=[reason])) == "nothing was gated", "green, and nothing shown"
+
+
+@pytest.mark.parametrize(("number", "event"), [(7, "pull_request"), (None, "merge_group")])
+def test_headline__speaks_of_the_merge_where_there_is_one(number: int | None, event: str) -> None:
+    one = report("failed", [wrong_room(), good("x")])
+    one.origin = Origin(pull_request=number, event=event)
+    assert said(one) == "Blocks the merge: 1 of 2 cases fails"
+    one.origin = Origin(event="push")
+    assert said(one) == "Failed: 1 of 2 cases fails"
+
+
+def test_headline__an_agent_that_never_ran_is_the_cause() -> None:
+    one = SITUATIONS["import-error"]().report
+    assert said(one) == "Blocks the merge: the agent can't be imported, so none of 22 cases ran"
+    other = good("x", file="evals/other.test.json")
+    mixed = one.model_copy(update={"cases": [*one.cases, other]})
+    assert said(mixed) == "Blocks the merge: the agent can't be imported, so 22 of 23 cases did not run"
+
+
+def test_headline__cases_that_are_worse_only_together() -> None:
+    head = but(wrong_room())
+    word = {"case_id": head[3].case_id, "metric": "pass", "word": "suspicious", "evidence": ""}
+    reason = DecisionReasonReport(code="cases-worse-together", message="x")
+    decision = DecisionReport.model_validate({"outcome": "failed", "alpha": 0.05, "cases": [word], "reasons": [reason]})
+    one = pull_request("failed", head, fine_cases(), decision=decision)
+    assert said(one) == "Blocks the merge: 1 of 8 cases got worse, taken together"
+
+
+def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:
+    reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because gate is advisory")
+    one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
+    one.gate = "advisory"
+    assert said(one) == "Would block the merge: 1 of 8 cases broke; exit 0 because `gate` is `advisory`"
+    assert emblem(one) == "warning"
+
+
+def test_headline__green_by_a_setting_says_so() -> None:
+    one = report("inconclusive", [outage()])
+    one.exit_code = 0
+    assert said(one) == (
+        "Nothing was evaluated: the only case could not be judged; exit 0 because `on-inconclusive` is `pass`"
+    )
+
+
+def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
+    reasons = [
+        Reason(code="failed", message="1 of 1 case"),
+        Reason(code="case-worse", message="1 case is worse: " + "a long list " * 40),
+        Reason(code="x", message="min-pass-rate is 0.9"),
+    ]
+    one = report("failed", [wrong_room(), crash()], reasons=reasons)
+    assert other_reasons(one, standing.against(one)) == ["min-pass-rate is 0.9"]

@@ -1,0 +1,78 @@
+"""The words of the statistics, as people read them: they follow the plain numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_eval.report.words import Kind, case_words, suite_lines
+from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
+from agent_eval.results.status import CaseWord
+
+
+def kind_of(
+    word: CaseWord, head: tuple[int, int], base: tuple[int, int], outcome: str = "failed", p_value: float | None = None
+) -> tuple[Kind, str]:
+    case = CaseDecisionReport(case_id="a", metric="pass", word=word, evidence="", p_value=p_value)
+    runs = CaseRunsReport(case_id="a", head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1])
+    decision = DecisionReport.model_validate(
+        {"outcome": outcome, "alpha": 0.05, "cases": [case.model_dump()], "runs": [runs.model_dump()]}
+    )
+    found = case_words(decision, "main")["a"]
+    return found.kind, found.label
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "outcome", "kind", "label"),
+    [
+        ((0, 6), (10, 10), "failed", "regression", "always fails"),
+        ((0, 6), (7, 7), "passed", "regression", "always fails"),
+        ((0, 1), (10, 10), "failed", "regression", "always fails"),
+        ((0, 1), (10, 10), "inconclusive", "suspected regression", "always fails, suspected regression"),
+        ((1, 9), (10, 10), "failed", "regression", "sometimes fails"),
+        ((4, 6), (9, 10), "failed", "suspected regression", "sometimes fails, suspected regression"),
+        ((1, 9), (10, 10), "passed", "suspected regression", "sometimes fails, suspected regression"),
+        ((0, 2), (1, 3), "failed", "suspected regression", "always fails, suspected regression"),
+    ],
+)
+def test_case_words__what_everybody_can_see_is_no_suspicion(
+    head: tuple[int, int], base: tuple[int, int], outcome: str, kind: Kind, label: str
+) -> None:
+    assert kind_of("suspicious", head, base, outcome) == (kind, label)
+
+
+def test_case_words__the_cases_own_test_counts() -> None:
+    assert kind_of("suspicious", (2, 6), (8, 10), p_value=0.2)[0] == "suspected regression"
+    assert kind_of("suspicious", (2, 6), (8, 10), p_value=0.04)[0] == "regression"
+
+
+def test_case_words__a_case_that_never_failed_on_main_is_not_flaky_there() -> None:
+    assert kind_of("flaky as before", (6, 7), (10, 10))[0] == "passed again"
+    assert kind_of("flaky as before", (6, 7), (8, 10))[0] == "flaky"
+
+
+def test_case_words__numbers_from_a_strangers_file_cost_nothing() -> None:
+    assert kind_of("suspicious", (1, 100_000), (100_000, 100_000))[0] == "suspected regression"
+    with pytest.raises(ValueError, match="100000"):
+        kind_of("suspicious", (1, 10**9), (1, 1))
+    with pytest.raises(ValueError, match="more runs of 'a' passed than were made"):
+        kind_of("suspicious", (5, 4), (1, 1))
+
+
+def test_suite_lines__are_sentences_for_people_without_statistics() -> None:
+    suite = SuiteTestReport(
+        metric="pass", cases=9, drop=0.111, p_value=0.061, p_confirm=0.0004, p_adjusted=0.0008,
+        minimum_detectable_drop=0.14,
+    )  # fmt: skip
+    lower = SuiteTestReport(metric="token_usage_v1", cases=2, drop=120.0, p_value=1.0, direction="lower")
+    nothing = SuiteTestReport(metric="x", cases=0)
+    decision = DecisionReport(outcome="failed", alpha=0.05, suites=[suite, lower, nothing], extra_runs=1)
+    assert suite_lines(decision, "main") == [
+        "All 9 cases: 11 points fewer passes than on main. A difference like that happens by chance in 6.1% of "
+        "unchanged pull requests (p = 0.061). What the cases that were run again did happens by chance in 0.04% of "
+        "unchanged pull requests (p = 0.0004). All of it together: 0.08%; the gate fails at 5% or less. Drops of the "
+        "whole suite below about 14 points can go unseen.",
+        "token_usage_v1 over all 2 cases: 120.00 higher than on main. A difference like that happens by chance in 100% "
+        "of unchanged pull requests (p = 1).",
+        "x over all 0 cases: nothing to compare.",
+        "1 extra run was made to tell change from chance.",
+    ]

@@ -1,0 +1,260 @@
+"""`agent-eval show` as people start it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_samples import EVIL, RESPONSE, case, metric, report
+from rich.cells import cell_len
+from test_runner_conversations import FIND, LAMP, NO_DEVICES, actual, called, eval_case, expected, recording
+
+from agent_eval.cli import main
+from agent_eval.evalset.loading import load_suite
+from agent_eval.report.case_text import RunView, case_text
+from agent_eval.report.results_json import results_json
+from agent_eval.results.conversation import ConversationReport, TurnReport
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
+from agent_eval.runner.conversations import attach_conversations
+from agent_eval.runner.fingerprints import case_fingerprint
+from agent_eval.runner.journal import write_recordings
+
+FILE = "tests/a.test.json"
+RUBRIC = "rubric_based_final_response_quality_v1"
+LONG = {"devices": [], "note": "n" * 5_000}
+BOOM = RunError(kind="agent-exception", owner="agent", message="boom", turn=0)
+Show = Callable[..., tuple[int, str, str]]
+
+
+def lamp() -> CaseReport:
+    """Run 1 passed, run 2 failed and a judge was of two minds, run 3 broke."""
+    evidence = TurnEvidence(turn=0, score=0.25, expected="The lamp is off.", actual="No lamp.", why=["1 of 4 words"])
+    votes = [
+        {"sample": 0, "verdict": "yes", "rationale": "It says so."},
+        {"sample": 1, "verdict": "no", "rationale": "It is rude."},
+        {"sample": 2, "verdict": "yes", "rationale": "Good enough."},
+    ]
+    judged = {
+        "judge": {"model": "gemini-2.5-flash"},
+        "judgements": [{"turn": 0, "subject": "polite", "verdict": "yes", "close": True, "votes": votes}],
+    }
+    made = case(
+        "lamp",
+        "failed",
+        metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence]}),
+        metric(RUBRIC, 1.0, 1.0, threshold=0.5, details=judged),
+        file=FILE,
+        runs=3,
+        errors={
+            2: RunError(kind="agent-exception", owner="agent", message="boom", turn=0, traceback="Traceback: boom")
+        },
+    )
+    made.metrics[1].judge = "gemini-2.5-flash"
+    made.runs[0].status = "passed"
+    return made
+
+
+def recordings() -> list[Recording]:
+    calls = called("find_devices", LONG, room="bedroom")
+    return [
+        recording(actual("Lamp off.", "The lamp is off.", *called("find_devices", NO_DEVICES))),
+        recording(actual("Lamp off.", "No lamp.", *calls), run=1),
+        recording(run=2, error=BOOM),
+        recording(actual("Fan on.", "Done."), eval_id="fan"),
+    ]
+
+
+def results() -> RunReport:
+    fan = case("fan", "passed", metric(RESPONSE, 1.0, threshold=0.8), file=FILE, line=9)
+    made = report("failed", [lamp(), fan], num_runs=3)
+    by_id = {one.run_id: one for one in recordings()}
+    attach_conversations(
+        made, {f"{FILE}:lamp": eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP))}, by_id.get
+    )
+    return made
+
+
+def write(folder: Path, made: RunReport, lines: list[Recording] | None = None) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "results.json").write_text(results_json(made), encoding="utf-8")
+    dumped = [one.model_dump_json(exclude_none=True).encode() + b"\n" for one in recordings() if lines is None]
+    write_recordings(folder / "recordings.jsonl.gz", dumped)
+
+
+@pytest.fixture
+def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Show:
+    """Runs the command in a directory with results."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "agent-eval-results", results())
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(["show", *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def joined(text: str) -> str:
+    """The text without the line breaks of the terminal."""
+    return re.sub(r"\s+", "", text)
+
+
+def test_show__the_case_that_failed_with_its_first_failed_run(show: Show) -> None:
+    code, out, _ = show()
+    lines = [line.strip() for line in out.splitlines()]
+
+    assert code == 0
+    assert "✓ run 1 passed, 1.2 s" in lines
+    assert any(line.startswith("✗ run 2 failed, 1.2 s") and line.endswith("(shown below)") for line in lines)
+    assert any(line.startswith("✗ run 3 failed: agent-exception") for line in lines)
+    start = lines.index("turn 1 of run 2")
+    assert lines[start + 1 : start + 3] == ["user     Lamp off.", 'call     find_devices(room="bedroom")']
+    assert joined(json.dumps(LONG)) in joined(out), "the whole response"
+    assert "expected The lamp is off." in lines
+    assert "fan" not in out
+
+
+def test_show__votes_of_a_criterion_that_passed(show: Show) -> None:
+    out = show("lamp")[1]
+
+    assert f"{RUBRIC} 1.00, needs 0.50, judged by gemini-2.5-flash" in out
+    assert "turn 1 · polite: yes (2:1, close)" in out
+    assert "2 no: It is rude." in out
+
+
+def test_show__another_run(show: Show) -> None:
+    assert "answer   The lamp is off." in show("lamp", "--run", "1")[1]
+    broken = show("lamp", "--run", "3")[1]
+    assert "agent-exception in turn 1" in broken
+    assert "Traceback: boom" in broken
+
+
+@pytest.mark.parametrize("word", ["fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", "tests/a.test.json:fan,none"])
+def test_show__cases_are_named_as_for_a_run(show: Show, word: str) -> None:
+    code, out, _ = show(word)
+    assert code == 0
+    assert "passed fan" in out
+    assert "lamp" not in out
+
+
+@pytest.mark.parametrize("word", [FILE, "tests", "tests/", "*"])
+def test_show__a_file_or_a_directory_names_its_cases(show: Show, word: str) -> None:
+    out = show(word)[1]
+    assert "passed fan" in out
+    assert "failed lamp" in out
+
+
+@pytest.mark.parametrize("path", ["elsewhere", "elsewhere/results.json"])
+def test_show__results_are_a_directory_or_a_file(show: Show, tmp_path: Path, path: str) -> None:
+    (tmp_path / "agent-eval-results").rename(tmp_path / "elsewhere")
+    assert "failed lamp" in show(path, "lamp")[1]
+    assert "passed fan" in show(path, "fan")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["lam"], "has no case 'lam'. Did you mean 'lamp'?"),
+        (["nothing-like-it"], "has no case 'nothing-like-it'. It has 2 cases: lamp, fan"),
+        (["lamp", "--run", "4"], "tests/a.test.json:lamp has no run 4. Its runs: 1, 2, 3."),
+    ],
+)
+def test_show__what_is_not_there_is_an_error(show: Show, words: list[str], told: str) -> None:
+    code, out, err = show(*words)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+def test_show__no_results_says_how_to_get_some(show: Show, tmp_path: Path) -> None:
+    (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
+    code, _, err = show()
+    assert code == 2
+    assert "agent-eval-results/results.json does not exist. Run `agent-eval run` first" in err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no gzip",
+        gzip.compress(b"{}\n"),
+        gzip.compress(b'{"run_id": []}\n'),
+        gzip.compress(b"[[[" * 9)[:-4],
+        gzip.compress(b"[" * 9_999),
+    ],
+    ids=["no gzip", "no recording", "a list", "cut off", "nested deeply"],  # gzip writes the time into its bytes
+)
+def test_show__damaged_recordings_are_an_error(show: Show, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").write_bytes(content)
+    code, _, err = show()
+    assert code == 2
+    assert "recordings.jsonl.gz can't be read (line 1)" in err
+    assert "Traceback" not in err
+
+
+def test_show__without_recordings_what_results_json_keeps(show: Show, tmp_path: Path) -> None:
+    (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").unlink()
+    out = show()[1]
+    assert "Cut to size" in out
+    assert 'find_devices(room="bedroom")' in out
+    assert "more characters…]" in out
+
+
+def test_show__nothing_failed(show: Show, tmp_path: Path) -> None:
+    made = results()
+    made.cases = made.cases[1:]
+    write(tmp_path / "agent-eval-results", made)
+    code, out, _ = show()
+    assert code == 0
+    assert "1 case passed. Name the cases to show." in out
+
+
+def test_show__expectations_in_full_come_from_an_eval_file_that_has_not_changed(show: Show, tmp_path: Path) -> None:
+    reference = "The lamp is off. " + "And so on. " * 400
+    turn = {"user_content": {"parts": [{"text": "Lamp off."}]}, "final_response": {"parts": [{"text": reference}]}}
+    (tmp_path / "tests").mkdir()
+    file = tmp_path / FILE
+    file.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [{"eval_id": "lamp", "conversation": [turn]}]}))
+    [loaded] = load_suite(tmp_path, [FILE]).files
+    made = results()
+    made.cases[0].fingerprint = case_fingerprint(loaded.cases[0].case, None)
+    write(tmp_path / "agent-eval-results", made)
+    assert joined(reference) in joined(show()[1])
+
+    file.write_text(file.read_text().replace("And so on", "Not what was run"))
+    out = show()[1]
+    assert "Not what was run" not in out
+    assert "expected The lamp is off." in out
+
+
+def text(made: CaseReport, conversation: ConversationReport | None = None, width: int = 100) -> str:
+    view = RunView(case=made, runs=made.runs, shown=made.runs[0], conversation=conversation, is_whole=True)
+    return case_text(view, width=width)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
+    votes = [{"sample": 0, "verdict": EVIL, "rationale": EVIL}, "odd", {"sample": "x"}]
+    details: dict[str, Any] = {"judgements": [{"turn": "x", "subject": EVIL, "verdict": EVIL, "votes": votes}, 7]}
+    evil = RunError(kind=EVIL, owner="agent", message=EVIL, hint=EVIL, traceback=EVIL, log_tail=EVIL, turn=0)
+    made = case(EVIL, "failed", metric(EVIL, 0.0, threshold=1.0, details=details), file=EVIL, errors={0: evil})
+    wide = "寝室のランプを消してください。" * 10
+
+    shown = text(made, ConversationReport(run=0, turns=[TurnReport(turn=0, user=wide + EVIL, answer=EVIL)]), width)
+
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert not re.search(r"^\s*::[a-z]|##\[", shown, re.MULTILINE | re.IGNORECASE)
+    assert max(map(cell_len, shown.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    "details", [{"judgements": 7}, {"judgements": [{"votes": 1, "turn": True}]}, {"judgements_left_out": []}]
+)
+def test_case_text__odd_details_break_nothing(details: dict[str, Any]) -> None:
+    assert RESPONSE in text(case("lamp", "failed", metric(RESPONSE, 0.0, threshold=1.0, details=details)))
