@@ -25,7 +25,7 @@ from rich.text import Text
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
 
-from comparison_samples import mixed, regression  # noqa: E402 - found through the path above
+from comparison_samples import mixed, tool_broken  # noqa: E402 - found through the path above
 from report_samples import failed  # noqa: E402
 
 from agent_eval.report.comment import comment_markdown  # noqa: E402
@@ -57,8 +57,8 @@ def coloured(match: re.Match[str]) -> str:
 
 def pages() -> dict[str, tuple[str, int]]:
     """Markdown and height in pixels, by the name of the picture."""
-    told = {"comment-regression": regression(), "comment-mixed": mixed()}
-    heights = {"comment-regression": 1130, "comment-mixed": 1480}
+    told = {"comment-regression": tool_broken(), "comment-mixed": mixed()}
+    heights = {"comment-regression": 620, "comment-mixed": 900}
     return {
         "summary": (summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main"), 940),
         **{
@@ -69,11 +69,10 @@ def pages() -> dict[str, tuple[str, int]]:
 
 
 def page(markdown: str) -> str:
-    """The text as a page, the first details opened."""
+    """The text as a page."""
     body = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
     body = re.sub(r'<pre lang="diff"><code>(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
     body = re.sub(r'<pre><code class="language-diff">(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
-    body = body.replace("<details>", "<details open>", 1)
     return f"<!doctype html><meta charset=utf-8><title>{html.escape('agent-eval')}</title><style>{STYLE}</style>{body}"
 
 

@@ -65,8 +65,9 @@ class Answer:
 class Fault:
     """What goes wrong instead of an answer."""
 
-    kind: int | Literal["reset", "hang", "garbage"]
-    """An HTTP status; the connection dropped; no answer ever; an answer that is no JSON."""
+    kind: int | Literal["reset", "hang", "garbage", "cut", "cut-json"]
+    """An HTTP status; the connection dropped; no answer ever; an answer that is no JSON; the connection dropped in the
+    middle of the body; half a body whose length is right."""
     message: str = "scripted fault"
     retry_after: int | None = None
     """Seconds, sent as `Retry-After`."""

@@ -134,6 +134,12 @@ class _Connection(asyncio.Protocol):
             return self._transport.abort()
         elif answer.kind == "garbage":
             self._send(200, b"<html>not what you asked for</html>", "application/json")
+        elif answer.kind == "cut":
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+            self._transport.write(head + b'{"candidates": [')
+            return self._transport.close()
+        elif answer.kind == "cut-json":
+            self._send(200, b'{"candidates": [{"content": {"parts": [{"te', "application/json")
         elif isinstance(answer.kind, int):
             self._send_error(answer.kind, answer.message, answer.retry_after, answer.retry_info)
         return self._serve_next()
@@ -204,7 +210,7 @@ class FakeGemini:
         self.address = address
         self.port = port
         self._script = script
-        self._faults = deque(faults)
+        self.faults = deque(faults)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -245,9 +251,13 @@ class FakeGemini:
         self.received.append(request)
         return request
 
+    def fail(self, *faults: Fault) -> None:
+        """Hands these out to the next requests."""
+        self.faults.extend(faults)
+
     def answer(self, request: GenerateRequest) -> Answer | Fault:
         """What the request gets: the next fault, or what the script says."""
-        return self._faults.popleft() if self._faults else self._script(request)
+        return self.faults.popleft() if self.faults else self._script(request)
 
     def serve_forever(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serves until interrupted; `ready` is called once `port` is known."""

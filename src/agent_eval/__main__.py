@@ -7,7 +7,9 @@ import os
 import sys
 from typing import NoReturn
 
-from agent_eval.cli import main
+from agent_eval.cli import main, open_missing_streams
+
+_STARTING_AGENTS = frozenset({"run", "action"})
 
 
 def run() -> NoReturn:
@@ -16,7 +18,13 @@ def run() -> NoReturn:
     At once: everything is written and closed by then, and what Python does at its end, freeing a thousand modules one
     by one, takes 0.1 s that a developer would wait for.
     """
-    code = main()
+    open_missing_streams()
+    if _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) or os.name != "posix":
+        code = main()
+    else:
+        from agent_eval.agents.supervisor import supervised
+
+        code = supervised(main)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.git import GitError
 from agent_eval.baseline.outcome import BaselineOutcome, Found
 from agent_eval.baseline.rerun import BaseCheckout, NotOnBase
+from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
     from agent_eval.base_side import BaseSide
     from agent_eval.baseline.chain import Resolver
-    from agent_eval.gate.decision import Decision, Runs
+    from agent_eval.gate.attempts import Before
+    from agent_eval.gate.decision import ConfirmOnBase, Decision, Runs
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.gathering import Gathered
     from agent_eval.results.comparison import BaselineReport
@@ -26,12 +28,6 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
     from agent_eval.situation import Situation
     from agent_eval.workbench import Workbench
-
-_LEAST_EXTRA = 100
-"""Extra runs that even a small suite may use: fewer decide nothing."""
-_SUITES = 3
-"""Times the whole suite that extra runs may come to. Few pull requests use that many (docs/statistics.md, "runs paid");
-with one suite's worth a quarter of small drops ended undecided."""
 
 
 async def find_base(settings: Settings, situation: Situation, side: BaseSide | None) -> BaselineOutcome | None:
@@ -112,6 +108,8 @@ class Confirmation:
     history: HistoryReport
     same_day: bool = False
     """Whether `history` was made beside the head's runs (`baseline: rerun`)."""
+    before: Mapping[str, Before] = field(default_factory=dict)
+    """By case id what the pull request's previous attempt held against a case."""
     repeatable: bool = True
     """False where answers were recorded: they can't be recorded again."""
     head: list[CaseReport] = field(default_factory=list)
@@ -128,32 +126,42 @@ class Confirmation:
         from agent_eval.gate.gathering import gather
         from agent_eval.gate.sequential import next_step
 
-        allowed = self._allowed()
+        # On one day all of the base is run today.
+        confirm_on_base = "always" if self.same_day else self.bench.settings.confirm_on_base
         while True:
             known = gather(
                 self.report.cases,
                 self.history,
                 self.bench.settings.policy,
                 num_runs=self.report.num_runs,
-                # On one day all of the base is run today.
-                confirm_on_base="always" if self.same_day else self.bench.settings.confirm_on_base,
+                min_pass_rate=self.bench.settings.min_pass_rate,
+                confirm_on_base=confirm_on_base,
                 confirmations=self.head,
                 base_confirmations=self.base,
                 same_day=self.same_day,
+                before=self.before,
             )
-            left = 0 if self._stuck else max(allowed - self._spent, 0)
+            left = 0 if self._stuck else max(self._allowed(known, confirm_on_base) - self._spent, 0)
             budget = Budget(extra_runs=left, can_run_base=self.side is not None)
-            step = next_step(known.evidence, known.rules, budget)
+            # What was recorded fails as often as it is asked: it is held to its thresholds as it is.
+            step = next_step(known.evidence, known.rules, budget, known.retrials if self.repeatable else ())
             if isinstance(step, Decision):
                 return step, known
             await self._make(step, {case_id: one.base_id for case_id, one in known.comparable.items()})
 
-    def _allowed(self) -> int:
+    def _allowed(self, known: Gathered, confirm_on_base: ConfirmOnBase) -> int:
+        from agent_eval.gate.decision import usual_extra_runs
+
         if not self.repeatable:
             return 0
         if self.bench.settings.max_extra_runs is not None:
             return self.bench.settings.max_extra_runs
-        return max(_SUITES * len(self.report.cases) * self.report.num_runs, _LEAST_EXTRA)
+        return usual_extra_runs(
+            len(self.report.cases),
+            self.report.num_runs,
+            metrics=known.rules.blocking_metrics,
+            confirm_on_base=confirm_on_base if self.side is not None else "never",
+        )
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.results.merge import merge
@@ -228,6 +236,7 @@ def told_decision(
     from agent_eval.gate.evidence import PASS
     from agent_eval.results.decision import (
         CaseDecisionReport,
+        CaseRunsReport,
         DecisionReasonReport,
         DecisionReport,
         SuiteTestReport,
@@ -255,6 +264,17 @@ def told_decision(
             )
             for case in told
         ],
+        runs=[
+            CaseRunsReport(
+                case_id=case_id,
+                head_passed=round(sum(head)),
+                head_runs=len(head),
+                base_passed=round(sum(base)),
+                base_runs=len(base),
+            )
+            for case_id, head, base in _sides(gathered)
+            if not all(head) or not all(base)
+        ],
         suites=[
             SuiteTestReport(**{name: getattr(suite, name) for name in SuiteTestReport.model_fields})
             for suite in decision.suites
@@ -262,6 +282,19 @@ def told_decision(
         alpha=alpha,
         extra_runs=decision.extra_runs,
     )
+
+
+def _sides(gathered: Gathered | None) -> Iterator[tuple[str, tuple[float, ...], tuple[float, ...]]]:
+    """Each compared case's judged runs on head and base, 1.0 for a pass."""
+    from agent_eval.gate.evidence import PASS
+
+    for case in gathered.evidence if gathered is not None else ():
+        series = case.metrics[PASS]
+        yield (
+            case.case_id,
+            (*series.head_screen, *series.head_confirm),
+            (*series.base, *series.base_screen, *series.base_confirm),
+        )
 
 
 def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
@@ -282,6 +315,27 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
                 high=one.high,
                 since=one.since.commit if one.since is not None else "",
             )
+    return found
+
+
+def _before(situation: Situation, log: Callable[[str], None]) -> dict[str, Before]:
+    """What the pull request's previous attempt held against its cases. Without it this attempt stands alone."""
+    from agent_eval.baseline.earlier_attempt import earlier_attempt
+    from agent_eval.gate.attempts import held_against
+    from agent_eval.github.errors import GitHubError
+
+    pull_request, github = situation.activity.pull_request, situation.github
+    if pull_request is None or github is None or not github.has_token or situation.wanted is None:
+        return {}
+    try:
+        report = earlier_attempt(github, situation.origin, pull_request, situation.wanted.artifact)
+    except GitHubError as error:
+        log(f"agent-eval: The results of the previous attempt are unavailable: {error.message}")
+        return {}
+    found = held_against(report.decision.cases) if report is not None and report.decision is not None else {}
+    if found and report is not None:
+        where = report.origin.run_url if report.origin is not None else None
+        log(f"agent-eval: {plural(len(found), 'case')} of the previous attempt ({where}) will be looked at again")
     return found
 
 
@@ -309,24 +363,28 @@ async def compare_with_base(
         What the verdict needs; None without a usable baseline.
     """
     from agent_eval.baseline.compatibility import with_head
+    from agent_eval.gate.answers import agents_by_file
     from agent_eval.gate.comparison import compare
     from agent_eval.gate.drift import drift, drift_notices
     from agent_eval.gate.evaluation import Compared
-    from agent_eval.gate.history import extend
+    from agent_eval.gate.history import extend, within
+    from agent_eval.gate.pairing import pair_up
 
     settings, situation = bench.settings, bench.clients.situation
-    history = history_of(outcome, settings.history)
     if situation.activity.kind == "record":
+        history = history_of(outcome, settings.history)
         report.history = extend(history, report, settings.history)
         report.notices += drift_notices(drift(report.history))
         return None
     if outcome is not None:
         outcome = with_head(outcome, report)
+    history = history_of(outcome, settings.history)
     report.baseline = told_baseline(situation, outcome)
     base = outcome.report if outcome is not None else None
     if base is None or history is None:
         return None
-    report.comparison = compare(report, base)
+    report.comparison = compare(report, base, history)
+    history = within(history, report.selection)
     report.notices += drift_notices(drift(history))
     confirmation = Confirmation(
         bench=bench,
@@ -335,10 +393,20 @@ async def compare_with_base(
         report=report,
         history=history,
         same_day=report.baseline is not None and report.baseline.source == "rerun",
+        before=await asyncio.to_thread(_before, situation, bench.clients.log),
         repeatable=repeatable and settings.gate != "thresholds",
     )
     decision, gathered = await confirmation.decide()
     report.decision = told_decision(decision, settings.policy.alpha, gathered=gathered, history=history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.notices += confirmation.notices
-    return Compared(decision=decision, gathered=gathered, base=history, confirmations=confirmation.head)
+    pairs = pair_up(report.cases, base.cases, report.selection, base.selection).pairs
+    return Compared(
+        decision=decision,
+        gathered=gathered,
+        base=history,
+        confirmations=confirmation.head,
+        base_runs=confirmation.base,
+        counterparts={pair.head.case_id: pair.base for pair in pairs},
+        agents=agents_by_file(report),
+    )

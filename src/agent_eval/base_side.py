@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, agents_on_base, opened_base
 from agent_eval.clients import Clients
 from agent_eval.core.text import first_line
+from agent_eval.core.timing import Begun
+from agent_eval.gate.answers import never_started
 from agent_eval.results.folder import BASE
 from agent_eval.workbench import NotIsolated, Workbench, open_isolation, open_workbench
 
@@ -24,11 +25,10 @@ if TYPE_CHECKING:
     from agent_eval.baseline.git import Remote
     from agent_eval.core.limiter import Limiter
     from agent_eval.models.pool import ModelPool
-    from agent_eval.results.report import CaseReport, RunReport
+    from agent_eval.results.report import CaseReport, FileReport, RunReport
     from agent_eval.runner.plan import Plan
     from agent_eval.settings import Settings
 
-_NOT_STARTED = frozenset({"agent-environment", "agent-import"})
 _ACCOUNT = "agent-base"
 """Whom the base's agent runs as. No machine has it, so it gets a uid of its own: processes of the same user can kill
 each other and read each other's memory."""
@@ -84,16 +84,20 @@ class BaseSide:
             num_runs: How often each.
             first_run: The number of the first of these runs.
 
+        Returns:
+            Their reports, without those whose agent can't be started while another one can.
+
         Raises:
             GitError: The base can't be checked out, or its agent can't be started there or kept apart from us.
             NotOnBase: There is nothing to run.
         """
+        return _started(await self._execute(case_ids, num_runs, first_run=first_run))
+
+    async def _execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
         async with self._opening:
             bench, plan = await self._open()
         wanted = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
-        cases = await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
-        _check_started(cases)
-        return cases
+        return await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
 
     async def report(self, num_runs: int) -> RunReport:
         """Runs everything on the base.
@@ -104,21 +108,30 @@ class BaseSide:
         from agent_eval.gate.verdict import decide
         from agent_eval.results.report import Origin, RunReport
 
-        begun = time.time()
-        cases = await self.execute(None, num_runs, first_run=0)
+        begun = Begun()
+        cases = await self._execute(None, num_runs, first_run=0)
+        _started(cases)
         verdict = decide(cases)
         return RunReport(
             tool_version=__version__,
             verdict=verdict.value,
             reasons=list(verdict.reasons),
-            started_at=round(begun, 3),
-            duration=round(time.time() - begun, 3),
+            started_at=begun.at,
+            duration=begun.duration(),
             num_runs=num_runs,
             min_pass_rate=self.settings.min_pass_rate,
             provenance=self._bench.provenance if self._bench is not None else {},
             origin=Origin(commit=self.commit),
+            files=self._files(),
             cases=cases,
         )
+
+    def _files(self) -> list[FileReport]:
+        """Which agent each file belongs to."""
+        from agent_eval.results.report import FileReport
+
+        files = {case.file: case for case in self._plan.cases} if self._plan is not None else {}
+        return [FileReport(file=case.file, eval_set_id=case.eval_set_id, agent=case.agent) for case in files.values()]
 
     async def _open(self) -> tuple[Workbench, Plan]:
         if self._bench is not None and self._plan is not None:
@@ -198,17 +211,19 @@ def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
     return dataclasses.replace(isolation, sandbox=changed)
 
 
-def _check_started(cases: Sequence[CaseReport]) -> None:
-    """An agent that can't even start in its worktree says nothing about the base; as failures its runs would hide what
-    the pull request breaks.
+def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
+    """The cases whose agent could be started. Another one says nothing about the base; as failures its runs would hide
+    what the pull request breaks.
 
     Raises:
-        GitError: One can't. There may be nothing wrong with the base, so that is not the same as `NotOnBase`.
+        GitError: None could. There may be nothing wrong with the base, so that is not the same as `NotOnBase`.
     """
-    errors = (run.error for case in cases for run in case.runs if run.error is not None)
-    if (first := next((error for error in errors if error.kind in _NOT_STARTED), None)) is not None:
+    started = [case for case in cases if not never_started(case)]
+    if not started and cases:
+        [first, *_] = [run.error for case in cases for run in case.runs if run.error is not None]
         what = first_line(first.message, 300).rstrip(".")
         raise GitError(f"The base's agent can't be started in its worktree: {what}.")
+    return started
 
 
 @contextlib.asynccontextmanager

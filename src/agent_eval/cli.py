@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import difflib
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,16 @@ _CALIBRATING = ("config", *_JUDGING, "run-timeout", "num-runs")
 INTERNAL_ERROR = 70
 """sysexits.h, EX_SOFTWARE: a bug of ours is none of the four verdicts."""
 
+_WHAT_TO_DO = {
+    errno.ENOSPC: ". Free space there, or name another --output-dir or --cache-dir.",
+    errno.EDQUOT: ". Free space there, or name another --output-dir or --cache-dir.",
+    errno.EROFS: ". Name an --output-dir, and a --cache-dir, that can be written.",
+    errno.EAGAIN: ". The machine, or this container (--pids-limit), has no process ids left: raise the limit, or lower"
+    " --concurrency and --workers.",
+    errno.EMFILE: ". Raise the limit of open files (ulimit -n), or lower --concurrency.",
+}
+"""Behind what the system says of an error."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command.
@@ -33,13 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 passed, 1 a criterion failed, 2 invalid files or settings, 3 inconclusive; 70 for a bug of ours.
     """
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # A C locale must not make us fail on an agent's words.
             stream.reconfigure(encoding="utf-8", errors="replace")
-    parser = _parser()
-    given, rest = parser.parse_known_args(arguments)
+    parser, commands = _parser()
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    if not typed or (typed[0] not in commands and typed[0] not in {"-h", "--help", "--version"}):
+        parser.error(_unknown_command(typed[0] if typed else "", commands))
+    given, rest = parser.parse_known_args(typed)
     if rest and (not hasattr(given, "paths") or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        commands[typed[0]].error(_unrecognized(rest, typed[0], commands))
     elif rest:  # Paths behind a flag that stands behind paths: argparse takes only the first group.
         given.paths += rest
     try:
@@ -52,9 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_stdout()
         return 141  # as a shell tells SIGPIPE
     except OSError as error:
-        _say(f"agent-eval: {error}")
+        _say(f"agent-eval: {error}{_WHAT_TO_DO.get(error.errno or 0, '')}")
         return 2
-    except Exception:
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            _say(f"agent-eval: {error}{_WHAT_TO_DO[errno.EAGAIN]}")
+            return 2
         import traceback
 
         _say(traceback.format_exc())
@@ -62,7 +81,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERNAL_ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
+def open_missing_streams() -> None:
+    """Opens /dev/null in the place of standard streams that are closed (`>&-`).
+
+    Python has no stream to print to then, and the first file that we open would take the number and get what others
+    print.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    # Text files, for the whole of the process.
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
+    listed = f"The commands are {', '.join(commands)}."
+    if not word or word.startswith("-"):
+        return f"a command must come first. {listed}"
+    if Path(word.partition(":")[0]).exists():
+        return f"`{word}` is a path, not a command. Did you mean `agent-eval run {word}`?"
+    near = difflib.get_close_matches(word, commands, n=1)
+    return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
+
+
+def _unrecognized(rest: Sequence[str], command: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
+    """What is wrong with arguments that a command doesn't know, and what may have been meant."""
+    word = next((one for one in rest if one.startswith("-")), None)
+    if word is None:
+        return f"`{command}` takes no argument {' '.join(rest)}"
+    flag = word.partition("=")[0]
+    setting = BY_INPUT.get(flag.removeprefix("--"))
+    if setting is not None and setting.secret is not None:
+        return (
+            f"{flag} can't be a flag, since other users of a machine can read flags. Set the variable {setting.secret}"
+        )
+    message = f"`{command}` has no flag {flag}"
+    if near := difflib.get_close_matches(flag, commands[command]._option_string_actions, n=1):
+        return f"{message}. Did you mean {near[0]}?"
+    others = [f"`{name}`" for name, parser in commands.items() if flag in parser._option_string_actions]
+    return f"{message}. It is a flag of {', '.join(others)}." if others else message
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser of everything, and those of the commands by name."""
     parser = argparse.ArgumentParser(
         prog="agent-eval",
         description="Runs Google ADK eval files against an agent and turns the scores into one verdict.",
@@ -123,6 +188,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(command=_compare)
 
+    show = commands.add_parser(
+        "show", allow_abbrev=False, help="show what the agent did in a case: calls, answers, scores, judges' votes"
+    )
+    show.add_argument(
+        "words",
+        nargs="*",
+        metavar="RESULTS CASE",
+        help="the output directory of a run or its results.json (default: agent-eval-results), then the cases as `run` "
+        "takes them: eval id, FILE:EVAL_ID, FILE, or a glob of ids. Without one: those that did not pass",
+    )
+    show.add_argument("--run", type=_natural, metavar="N", help="which run, from 1. Default: the first that failed")
+    show.set_defaults(command=_show_cases)
+
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="write an eval file of an older format in the present one"
     )
@@ -133,7 +211,9 @@ def _parser() -> argparse.ArgumentParser:
 
     action = commands.add_parser("action", help="run as the GitHub action does, from INPUT_* variables")
     action.set_defaults(command=_action)
-    return parser
+    for name in ("run", "plan", "validate", "agents"):
+        commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
+    return parser, commands.choices
 
 
 def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
@@ -142,6 +222,8 @@ def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], 
     for setting in settings:
         if setting.secret is not None:
             continue
+        if setting.input == "config":  # As `adk eval` calls it.
+            parser.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
         default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
         told = setting.help.replace("%", "%%") + default
         flag = f"--{setting.input}"
@@ -173,6 +255,10 @@ def _action(given: argparse.Namespace) -> int:
 
 
 def _gate(given: argparse.Namespace, environ: Mapping[str, str] | None) -> int:
+    if not hasattr(os, "geteuid"):
+        _say("agent-eval: `run` needs Linux or macOS. On Windows, use WSL or the container image (README.md, Systems);")
+        _say("`validate`, `agents`, `plan`, `compare` and `flaky` work here.")
+        return 2
     from agent_eval.gating import World, gate
 
     def read(text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]:
@@ -197,11 +283,15 @@ def _say(line: str) -> None:
 
 
 def _show(text: str) -> None:
-    """Prints the result. If nobody reads it any more the files still say everything, and the verdict stands."""
+    """Prints the result. If it can't be printed (a closed pipe, a full disk) the files still say everything, and the
+    verdict stands.
+    """
     try:
         print(text, flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         _close_stdout()
+        if not isinstance(error, BrokenPipeError):
+            _say(f"agent-eval: the result could not be printed: {error}")
 
 
 def _close_stdout() -> None:
@@ -216,11 +306,14 @@ def _validate(given: argparse.Namespace) -> int:
     if has_error(problems):
         _list(problems, given.format)
         return 2
+    from agent_eval.clients import misnamed_models
     from agent_eval.pipeline import load, policy_problems
 
     suite = load(settings)
+    found = misnamed_models(suite.files, settings, os.environ)
     if settings.policy != Policy():
-        suite = dataclasses.replace(suite, problems=(*suite.problems, *policy_problems(settings, suite)))
+        found += policy_problems(settings, suite)
+    suite = dataclasses.replace(suite, problems=(*suite.problems, *found))
     _list(suite.problems, given.format)
     if given.format == "text":
         print(summary_line(suite))
@@ -320,6 +413,23 @@ def _compare(given: argparse.Namespace) -> int:
     return 0
 
 
+def _show_cases(given: argparse.Namespace) -> int:
+    from agent_eval.baseline.reading import UnreadableError
+    from agent_eval.showing import read_request, show
+
+    root = Path.cwd()
+    on_terminal = sys.stdout.isatty()
+    width = min(os.get_terminal_size().columns, 160) if on_terminal else 110
+    color = on_terminal and "NO_COLOR" not in os.environ
+    try:
+        text = show(read_request(given.words, root), root, run=given.run, width=width, color=color)
+    except UnreadableError as error:
+        _say(f"agent-eval: {error}")
+        return 2
+    _show(text.rstrip())
+    return 0
+
+
 def _flaky(given: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
@@ -345,7 +455,7 @@ def _flaky(given: argparse.Namespace) -> int:
 def _migrate(given: argparse.Namespace) -> int:
     from agent_eval.evalset.migrate import migrate
 
-    problems = migrate(given.old, given.new, initial_session=given.initial_session)
+    problems = migrate(given.old, given.new, initial_session=given.initial_session, root=Path.cwd())
     _list(problems)
     if has_error(problems):
         return 2

@@ -17,6 +17,7 @@ from agent_eval.situation import NOWHERE, Situation
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.agents.environment import AgentInterpreter
     from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
@@ -56,9 +57,23 @@ class Clients:
 
 @contextlib.asynccontextmanager
 async def open_agents(
-    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, limiter: Limiter
+    settings: Settings,
+    clients: Clients,
+    choices: AgentChoices,
+    isolation: Isolation,
+    limiter: Limiter,
+    interpreter: AgentInterpreter | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
-    """Makes every agent, started by whoever needs it, and closes all in the end."""
+    """Makes every agent, started by whoever needs it, and closes all in the end.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: The checkout's agents.
+        isolation: How they are started.
+        limiter: Hears how their models answer.
+        interpreter: The one that `agent-python` names, if it has been checked.
+    """
     from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir
     from agent_eval.agents.forwarding import installer_environment, secrets_in
     from agent_eval.agents.managed import ManagedAdkAgent
@@ -95,13 +110,16 @@ async def open_agents(
             ),
             sandbox=isolation.sandbox,
             masker=masker,
+            interpreter=interpreter,
+            working_directory=choice.working_directory(root, settings.agent_cwd),
             workers=settings.workers,
             cache_dir=cache_dir,
             log_dir=settings.output / LOGS,
             log=clients.log,
             on_throttle=limiter.throttled,
+            on_answer=limiter.answered,
             setup=setup,
-            metric_timeout=settings.turn_timeout,
+            turn_timeout=settings.turn_timeout,
         )
     try:
         yield agents
@@ -110,6 +128,40 @@ async def open_agents(
         if setup is not None:
             setup.cancel()
             await asyncio.gather(setup, return_exceptions=True)
+
+
+async def ready_to_start(
+    settings: Settings, choices: AgentChoices, isolation: Isolation
+) -> tuple[AgentInterpreter | None, list[Problem]]:
+    """Finds out what would keep every agent from starting, before anything is run or written.
+
+    Returns:
+        The interpreter that `agent-python` names, and what is wrong with the set-up. What `agent-setup` may still make
+        is looked at when it has ended.
+    """
+    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.recording is None]
+    if not running:
+        return None, []
+    from agent_eval.agents.environment import EnvironmentRequest
+    from agent_eval.agents.startable import AgentPlace, checked_interpreter, unreachable
+    from agent_eval.core.masking import Masker
+
+    if settings.agent_setup is not None:
+        return None, []
+    root = settings.root.resolve()
+    places = [
+        AgentPlace(
+            name=choice.path,
+            directory=choice.directory(root),
+            working_directory=choice.working_directory(root, settings.agent_cwd),
+        )
+        for choice in running
+    ]
+    problems = unreachable(places, isolation)
+    if settings.agent_python is None or problems:
+        return None, problems
+    request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
+    return await checked_interpreter(request, isolation, Masker(isolation.secrets))
 
 
 async def _set_up(command: str, clients: Clients, isolation: Isolation, masker: Masker, root: Path) -> None:
@@ -170,6 +222,17 @@ def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse
         if selected.case.conversation_scenario is not None
     ]
     return judges + users
+
+
+def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with the names and configs of models in the files; whether there are keys doesn't matter."""
+    uses = model_uses(files, settings)
+    if not uses:
+        return []
+    from agent_eval.models.check import IN_FILES, check_models
+
+    found = check_models(uses, model_settings(settings), environ)
+    return [problem for problem in found.problems if problem.code in IN_FILES]
 
 
 async def open_models(

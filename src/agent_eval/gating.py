@@ -58,7 +58,6 @@ def gate(read: ReadSettings, world: World) -> int:
         The exit code.
     """
     from agent_eval import pipeline
-    from agent_eval.gate.verdict import exit_code
     from agent_eval.situation import for_artifact, survey
 
     settings, problems = read()
@@ -72,22 +71,22 @@ def gate(read: ReadSettings, world: World) -> int:
     settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
     situation = for_artifact(situation, settings.artifact_name)
     clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
-    settings, blocked = _with_own_output(settings)
-    problems += blocked
-    if has_error(problems):
-        # Even then the files and outputs that later steps wait for are there.
-        outcome = pipeline.invalid(settings, clients, problems)
-    else:
-        settings = _resolved(settings, situation)
-        with _telling_progress(world) as tell:
-            outcome = _with_signals(settings, dataclasses.replace(clients, progress=tell))
-    try:
-        _tell(outcome, settings, world)
-    except Exception as error:  # The verdict doesn't depend on being told, and the comment may still tell it.
-        world.say(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
+    with _own_output(settings) as (settings, blocked):
+        problems += blocked
+        if has_error(problems):
+            # Even then the files and outputs that later steps wait for are there.
+            outcome = pipeline.invalid(settings, clients, problems)
+        else:
+            settings = _resolved(settings, situation)
+            with _telling_progress(world) as tell:
+                outcome = _with_signals(settings, dataclasses.replace(clients, progress=tell))
+        try:
+            _tell(outcome, settings, world)
+        except Exception as error:  # The verdict doesn't depend on being told, and the comment may still tell it.
+            world.say(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
     _comment(outcome, settings, situation, warnings, world)
-    report = outcome.report
-    return exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+    assert outcome.report.exit_code is not None  # `outcome.write` sets it.
+    return outcome.report.exit_code
 
 
 def _by_the_bases_rules(
@@ -117,24 +116,38 @@ def _by_the_bases_rules(
     return settings, problems, warnings + told_changes(gating_files_changed(situation, settings))
 
 
-def _with_own_output(settings: Settings) -> tuple[Settings, list[Problem]]:
-    """The settings with another output directory where a symbolic link or a file stands in its place."""
+@contextlib.contextmanager
+def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
+    """The settings while the output directory is ours alone: with another one where a symbolic link, a file or another
+    gate is in its place.
+    """
     import tempfile
 
-    from agent_eval.results.folder import file_in, link_in, relative
+    from agent_eval.results.folder import DEFAULT, InUse, file_in, held, link_in, relative
 
     hint = "Remove it from the repository, or name another `output-dir`."
-    if (link := link_in(settings.output, settings.root.absolute())) is not None:
-        message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
-        problem = Problem(severity=Severity.ERROR, code="output-dir-linked", message=message, hint=hint)
-    elif (file := file_in(settings.output)) is not None:
-        message = f"{relative(file, settings.root)} is a file: no results can be written there."
-        problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
-    else:
-        return settings, []
-    fresh = Path(tempfile.mkdtemp(prefix="agent-eval-results-", dir=settings.root))
-    fresh.chmod(0o755)
-    return dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
+    with contextlib.ExitStack() as stack:
+        if (link := link_in(settings.output, settings.root.absolute())) is not None:
+            message = f"{relative(link, settings.root)} is a symbolic link: results would be written elsewhere."
+            problem = Problem(severity=Severity.ERROR, code="output-dir-linked", message=message, hint=hint)
+        elif (file := file_in(settings.output)) is not None:
+            message = f"{relative(file, settings.root)} is a file: no results can be written there."
+            problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
+        else:
+            try:
+                stack.enter_context(held(settings.output))
+            except InUse as used:
+                where = relative(settings.output, settings.root)
+                message = f"{where} is in use by another agent-eval (process {used.holder})."
+                hint = "Wait until it has ended, or give this run another `--output-dir`."
+                problem = Problem(severity=Severity.ERROR, code="output-dir-in-use", message=message, hint=hint)
+            else:
+                yield settings, []
+                return
+        fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
+        fresh.chmod(0o755)
+        stack.enter_context(held(fresh))
+        yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
 
 
 def _resolved(settings: Settings, situation: Situation) -> Settings:
@@ -161,20 +174,24 @@ def _clients(world: World, situation: Situation) -> Clients:
 
 
 def _with_signals(settings: Settings, clients: Clients) -> Outcome:
-    """Runs the pipeline; the first SIGTERM or SIGINT ends it early, with what there is."""
+    """Runs the pipeline; the first SIGTERM, SIGINT or SIGHUP ends it early, with what there is."""
     import asyncio
     import signal
 
     from agent_eval import pipeline
 
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
+
     async def run() -> Outcome:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.add_signal_handler(number, clients.stop.set)
         try:
             return await pipeline.run(settings, clients)
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     return asyncio.run(run())

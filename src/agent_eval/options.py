@@ -69,6 +69,10 @@ def _path(value: str) -> Path | None:
     return Path(value.strip()) if value.strip() else None
 
 
+def _directory_name(value: str) -> str:
+    return str(_directory(value))
+
+
 def _directory(value: str) -> Path:
     if not value.strip():
         raise ValueError("must name a directory")
@@ -195,6 +199,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Default: the nearest to the agent.",
         parse=_path,
         metavar="FILE",
+    ),
+    Setting(
+        input="agent-cwd",
+        help="The directory that the agent's process starts in: project, the nearest directory above the agent with a "
+        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root; root; agent, its own; or a path.",
+        default="project",
+        parse=_directory_name,
+        metavar="DIR",
     ),
     Setting(
         input="agent-setup",
@@ -325,6 +337,22 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="WHERE",
     ),
     Setting(
+        input="rule-changes",
+        help="What holds for cases that the base branch has, where a pull request changes their criteria: block, the "
+        "stricter of both until somebody sets the label `agent-eval: accept rules`, or report, the pull request's.",
+        default="block",
+        parse=_choice("block", "report"),
+        metavar="WORD",
+    ),
+    Setting(
+        input="removed-cases",
+        help="report or block: whether a pull request that removes eval cases of the base branch fails until that is "
+        "accepted with the same label.",
+        default="report",
+        parse=_choice("report", "block"),
+        metavar="WORD",
+    ),
+    Setting(
         input="base-ref",
         help="The branch or commit to compare with where no pull request says it: on a laptop, in GitLab, in Jenkins.",
         parse=_text,
@@ -356,7 +384,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="max-extra-runs",
         help="Runs that may be added, on head and base together, to confirm cases that look worse than on the base. "
-        "Default: three times the suite, at least 100; few need them.",
+        "Default: up to eight times the suite, at least 100; few need more than half a suite.",
         parse=_optional(_count(0)),
         metavar="N",
     ),
@@ -370,8 +398,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         input="history",
-        help="Runs of each case that a baseline keeps, so that the next gate knows what is normal.",
-        default="10",
+        help="Recorded runs of the base branch that a baseline keeps of each case (with `num-runs: 3` each of them has "
+        "three runs of the case), so that the next gate knows what is normal.",
+        default="20",
         parse=_count(1),
         metavar="N",
     ),

@@ -31,6 +31,7 @@ class Outcome:
 def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
     """Writes every file of the output directory and hands them to the workspace's owner."""
     from agent_eval.evalset.writing import write_text
+    from agent_eval.gate.verdict import exit_code
     from agent_eval.report.junit import junit_xml
     from agent_eval.report.results_json import results_pieces
     from agent_eval.report.summary import summary_markdown
@@ -41,6 +42,7 @@ def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Ite
         errors = sum(problem.severity == "error" for problem in report.problems)
         message = f"{plural(errors, 'error')} in the eval files or the configuration"
         report.reasons = [Reason(code="invalid", message=message)]
+    report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
+from agent_eval.base_rules import HeldRules, held_rules
 from agent_eval.clients import Clients as Clients
-from agent_eval.clients import model_uses, open_models
-from agent_eval.core.problem import Problem, has_error
-from agent_eval.core.text import plural
+from agent_eval.clients import model_uses, open_models, ready_to_start
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.text import carriable, plural
+from agent_eval.core.timing import Begun
 from agent_eval.outcome import Outcome as Outcome
 from agent_eval.outcome import remove_results, write
 from agent_eval.results.folder import JOURNAL, remove_logs
@@ -27,10 +30,11 @@ if TYPE_CHECKING:
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.base_side import BaseSide
     from agent_eval.evalset.suite import Suite
+    from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models.pool import ModelPool
-    from agent_eval.results.report import FileReport, RunReport
+    from agent_eval.results.report import FileReport, Reason, RunReport, SelectionReport
     from agent_eval.runner.plan import Plan, Without
     from agent_eval.settings import Settings
     from agent_eval.workbench import Workbench
@@ -46,26 +50,56 @@ async def run(settings: Settings, clients: Clients) -> Outcome:
         OSError: The output directory can't be written.
         ValueError: `settings.agent_env` can't be read; `settings.read_settings` would have told.
     """
-    begun = time.time()
+    begun = Begun()
     suite, choices = find(settings)
     remove_logs(settings.output)
     async with contextlib.AsyncExitStack() as stack:
-        uses = model_uses(suite.files, settings)
+        rules = await held_rules(settings, clients.situation, suite, choices, find)
+        held = dataclasses.replace(suite, files=rules.files)
+        uses = model_uses(held.files, settings)
         models, unusable, without = await open_models(settings, clients, uses, stack)
-        plan = _plan(settings, suite, choices, models, without)
+        plan = _plan(settings, held, choices, models, without)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
         if has_error(problems):
             return write(settings, clients, report, lines=None)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
-            _tell_plan(settings, clients, suite, silent)
+            _tell_plan(settings, clients, held, silent)
 
         def planned(base: Settings) -> tuple[Plan, AgentChoices]:
             there, its_choices = find(base)
             return _plan(base, there, its_choices, models, without), its_choices
 
-        return await _run(settings, clients, plan, choices, report, models, planned)
+        from agent_eval.agents.ending import AgentNotEnded
+
+        try:
+            return await _run(settings, clients, plan, choices, report, models, planned, rules, begun)
+        except AgentNotEnded as error:
+            # Whatever it answered before: it may still read what comes now, so nothing is opened and nothing passes.
+            return write(settings, clients, _with_problems(report, [_not_ended(error)]), lines=None)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            return write(settings, clients, _with_problems(report, [_disk_full(error)]), lines=None)
+
+
+def _not_ended(error: Exception) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="agent-not-ended",
+        message=f"At the end of the run {error}. So nothing is opened to them: what was closed stays closed",
+        hint="End them (as root), then run again: the next run opens what this one has closed (docs/security.md).",
+    )
+
+
+def _disk_full(error: OSError) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="disk-full",
+        message=f"The run ended early: {error}",
+        hint="Free space there, or name another --output-dir. The agent may have filled it: look at what it writes.",
+    )
 
 
 def _tell_plan(settings: Settings, clients: Clients, suite: Suite, silent: Collection[str]) -> None:
@@ -96,7 +130,7 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
 def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
     """The outcome when the settings themselves are wrong."""
     remove_logs(settings.output)
-    return write(settings, clients, _report(settings, clients, time.time(), problems, []), lines=None)
+    return write(settings, clients, _report(settings, clients, Begun(), problems, []), lines=None)
 
 
 def load(settings: Settings) -> Suite:
@@ -118,8 +152,16 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     """The files with their cases, and the agent of each. Both have their problems."""
     from agent_eval.agents.locate import choose_agents
 
+    def everything() -> Sequence[str]:
+        from agent_eval.evalset.discovery import discover
+
+        return [file.name for file in discover(settings.root, skip=[settings.output]).files]
+
     suite = load(settings)
-    return suite, choose_agents(settings.root, suite.files, explicit=settings.agent, mapping=settings.agents)
+    choices = choose_agents(
+        settings.root, suite.files, explicit=settings.agent, mapping=settings.agents, everything=everything
+    )
+    return suite, choices
 
 
 def _plan(
@@ -155,11 +197,14 @@ async def _run(
     report: RunReport,
     models: ModelPool | None,
     planned: Callable[[Settings], tuple[Plan, AgentChoices]],
+    rules: HeldRules,
+    begun: Begun,
 ) -> Outcome:
     """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
     from agent_eval.base_side import base_side
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.repeats import pass_rates, pass_rates_notices
+    from agent_eval.runner.conversations import attach_conversations
     from agent_eval.runner.journal import Journal
     from agent_eval.workbench import NotIsolated, open_isolation, open_workbench
 
@@ -170,22 +215,32 @@ async def _run(
         except NotIsolated as refused:
             return write(settings, clients, _with_problems(report, refused.problems), lines=None)
         report = _with_problems(report, isolation.problems)
+        interpreter, wrong = await ready_to_start(settings, choices, isolation)
+        if wrong:
+            apart.close()
+            return write(settings, clients, _with_problems(report, wrong), lines=None)
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
         limiter = Limiter(settings.concurrency)
         async with (
             open_workbench(
-                settings, clients, choices, isolation, journal=journal, limiter=limiter, models=models, until=until
+                settings,
+                clients,
+                choices,
+                isolation,
+                journal=journal,
+                limiter=limiter,
+                models=models,
+                until=until,
+                interpreter=interpreter,
             ) as bench,
             base_side(bench, plan, choices, planned) as side,
         ):
-            verdict = await _judged(settings, clients, plan, choices, report, bench, side)
+            verdict = await _judged(settings, clients, plan, choices, report, bench, side, rules)
             await loading
         report.provenance |= bench.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
-        report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
-        report.blocking = list(verdict.blocking)
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *_spending(models, report),
@@ -193,10 +248,15 @@ async def _run(
         ]
         if bench.reused:
             report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
-        report.duration = round(time.time() - report.started_at, 3)
+        if journal.damaged_line is not None:
+            report.notices.append(
+                f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
+            )
+        report.duration = begun.duration()
         complete = not any(case.status in {"not_run", "errored"} for case in report.cases)
-        if not complete:
+        if not complete and not clients.situation.event.name:  # On a runner the directory is gone afterwards.
             report.notices.append(f"{JOURNAL} keeps what is done: with --resume the next run goes on from there")
+        attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
         # Permissions come back first: the files must be readable for whoever uploads them.
         apart.close()
         outcome = write(settings, clients, report, lines=journal.lines(bench.run_ids))
@@ -212,10 +272,10 @@ async def _judged(
     report: RunReport,
     bench: Workbench,
     side: BaseSide | None,
+    rules: HeldRules,
 ) -> Verdict:
     """Runs the plan while the base's results are fetched, compares, and decides."""
     from agent_eval.against_base import compare_with_base, find_base
-    from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.rejudging import apply_policy
     from agent_eval.gate.verdict import decide
 
@@ -233,14 +293,43 @@ async def _judged(
     finally:
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
-    return evaluate(
+    report.rule_changes = rules.report(report.cases)
+    return decide_on(report, bench, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+
+
+def decide_on(
+    report: RunReport, bench: Workbench, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
+) -> Verdict:
+    """Decides, and writes the verdict into the report.
+
+    Args:
+        report: With its cases, held to the policy.
+        bench: The head's agents.
+        compared: What `against_base.compare_with_base` gave.
+        rules: Why it fails whatever its cases did.
+        repeatable: False where answers were recorded.
+    """
+    from agent_eval.gate.evaluation import evaluate
+    from agent_eval.gate.keys import no_secrets
+
+    settings, situation = bench.settings, bench.clients.situation
+    verdict = evaluate(
         report.cases,
         settings.policy,
         # Answers that were recorded don't vary, and can't be asked for again: what they reach is what counts.
         gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
         pull_request=situation.compares,
         compared=compared,
+        rules=rules,
     )
+    about = situation.activity
+    if verdict.value == "inconclusive" and about.secrets_withheld:
+        is_fork = about.pull_request is not None and about.pull_request.is_fork
+        if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
+            verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
+    report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
+    report.blocking = list(verdict.blocking)
+    return verdict
 
 
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
@@ -266,7 +355,7 @@ def _load_scorers(plan: Plan) -> None:
 
 
 def _report(
-    settings: Settings, clients: Clients, begun: float, problems: Sequence[Problem], files: Sequence[FileReport]
+    settings: Settings, clients: Clients, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
 ) -> RunReport:
     """A report as it stands before anything runs."""
     from agent_eval.results.report import RunReport
@@ -274,15 +363,39 @@ def _report(
     report = RunReport(
         tool_version=__version__,
         verdict="invalid",
-        started_at=round(begun, 3),
-        duration=round(time.time() - begun, 3),
+        started_at=begun.at,
+        duration=begun.duration(),
         num_runs=settings.num_runs,
         min_pass_rate=settings.min_pass_rate,
         provenance=dict(clients.provenance),
         origin=clients.situation.origin if clients.situation is not NOWHERE else None,
+        selection=_selection(settings),
         files=list(files),
+        options=_options(settings),
     )
     return _with_problems(report, problems)
+
+
+def _selection(settings: Settings) -> SelectionReport | None:
+    """What the run is limited to; None for nothing."""
+    from agent_eval.evalset.discovery import selectors_of
+    from agent_eval.evalset.paths import absolute, name_of
+    from agent_eval.results.report import SelectionReport, TargetReport
+
+    if not (settings.paths or settings.include or settings.exclude):
+        return None
+    root = absolute(settings.root)
+    targets = [
+        TargetReport(path=name_of(absolute(root / selector.path), root), ids=[carriable(one) for one in selector.ids])
+        for selector in selectors_of(root, settings.paths)
+    ]
+    include, exclude = ([carriable(one) for one in patterns] for patterns in (settings.include, settings.exclude))
+    return SelectionReport(targets=targets, include=include, exclude=exclude)
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
+    return {name: carriable(str(value)) for name, value in values.items() if value is not None}
 
 
 def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
@@ -293,8 +406,9 @@ def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
 
 
 def _fields(problem: Problem) -> dict[str, object]:
-    """The fields of a problem."""
-    return {name: getattr(problem, name) for name in problem.__dataclass_fields__}
+    """The fields of a problem that are told. An argument, or a name in them, need not be UTF-8."""
+    fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__ if name != "stands_for"}
+    return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def _file_reports(suite: Suite, choices: AgentChoices) -> list[FileReport]:

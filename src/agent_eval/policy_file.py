@@ -6,13 +6,12 @@ error, with its line.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.toml_lines import Path, lines_of
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
+from agent_eval.core.toml_lines import Path, lines_of, read_toml
 from agent_eval.evalset.selectors import nearby
 from agent_eval.gate.policy import (
     DEFAULT_MAX_QUARANTINED,
@@ -65,9 +64,9 @@ def policy_of(text: str, file: str = "agent-eval.toml") -> tuple[Policy, list[Pr
     """Reads the policy of a whole agent-eval.toml, e.g. of the base branch's.
 
     Raises:
-        tomllib.TOMLDecodeError: It is no TOML.
+        TomlError: It is no TOML.
     """
-    return read_policy(tomllib.loads(text), lines_of(text), file)
+    return read_policy(read_toml(text), lines_of(text), file)
 
 
 class _Reader:
@@ -114,7 +113,8 @@ class _Reader:
             for key in entry:
                 if key not in fields:
                     message = f"There is no `{key}` in [[{name}]]."
-                    self.error("policy-unknown-key", message, _meant(key, fields), (*at, key))
+                    hint = _meant(key, fields) if len(self.problems) < MAX_PROBLEMS else ""
+                    self.error("policy-unknown-key", message, hint, (*at, key))
             values = {key: self.value(entry, (*at, key), fields[key]) for key in entry if key in fields}
             if len(self.problems) == found:
                 read.append((at, values))

@@ -14,7 +14,7 @@ from agent_eval.github.comments import Posted, upsert_comment
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.marker import RunStamp
 from agent_eval.outcome import links_of
-from agent_eval.results.report import Origin, RunReport
+from agent_eval.results.report import Origin, Reason, RunReport
 
 if TYPE_CHECKING:
     from agent_eval.github.binding import Bound, Claim, Unbound
@@ -54,7 +54,7 @@ def comment(report: RunReport, settings: Settings, situation: Situation, warning
         situation.github,
         number=pull_request.number,
         key=settings.comment_key or DEFAULT_KEY,
-        body=comment_markdown(report, warnings=warnings, links=links),
+        body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
         run=RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha),
         mode=settings.comment,
         failed=report.verdict != "passed",
@@ -163,7 +163,14 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
         run_attempt=run.run_attempt,
         run_url=run.html_url,
     )
-    report = report.model_copy(update={"origin": about})
+    changes = report.rule_changes
+    if changes is not None:
+        changes = changes.model_copy(update={"base_ref": pull_request.base_ref})
+    baseline = report.baseline
+    if baseline is not None:
+        baseline = baseline.model_copy(update={"branch": pull_request.base_ref})
+    known = {"origin": about, "rule_changes": changes, "baseline": baseline}
+    report = _as_ended(report.model_copy(update=known), run.conclusion)
     repository = event.repository or ""
     links = Links(
         server_url=event.server_url,
@@ -177,20 +184,28 @@ def _post(github: GitHub, settings: Settings, situation: Situation, report: RunR
         warnings.append(
             "These are the results that the fork's own run has uploaded. What counts is the required check."
         )
-    if report.verdict == "passed" and run.conclusion not in {"success", None}:
-        warnings.append(f"The results say that it passed, but the run ended with {harmless(run.conclusion or '')}.")
     warnings += _changed_rules(github, found)
     return upsert_comment(
         github,
         number=pull_request.number,
         key=settings.comment_key or DEFAULT_KEY,
-        body=comment_markdown(report, warnings=warnings, links=links),
+        body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
         run=RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha),
         mode=settings.comment,
         failed=report.verdict != "passed",
         changed=_changed(report),
         author=settings.comment_author,
     )
+
+
+def _as_ended(report: RunReport, conclusion: str | None) -> RunReport:
+    """The report without a `passed` that the run itself contradicts: a later step failed, or the results are forged."""
+    if report.verdict != "passed" or conclusion in {"success", None}:
+        return report
+    message = f"The results say passed, but the run ended with {harmless(conclusion or '')}"
+    reason = Reason(code="run-ended-otherwise", message=message)
+    verdict = "failed" if conclusion == "failure" else "inconclusive"
+    return report.model_copy(update={"verdict": verdict, "reasons": [reason], "blocking": []})
 
 
 def _changed_rules(github: GitHub, found: Bound) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal
 
+from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
 from agent_eval.options import BY_INPUT, SETTINGS, Setting
@@ -35,6 +36,7 @@ class Settings:
     """`[agents]` of agent-eval.toml: patterns of eval files to agents."""
     agent_python: str | None = None
     agent_requirements: Path | None = None
+    agent_cwd: str = "project"
     agent_setup: str | None = None
     agent_env: str | None = None
     workers: int = 1
@@ -60,13 +62,15 @@ class Settings:
     """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
     gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = "auto"
     baseline: str = "auto"
+    rule_changes: Literal["block", "report"] = "block"
+    removed_cases: Literal["report", "block"] = "report"
     base_ref: str | None = None
     base_branches: tuple[str, ...] = ()
     baseline_evals: Literal["head", "base"] = "head"
     artifact_name: str = "agent-eval-results"
     max_extra_runs: int | None = None
     confirm_on_base: Literal["auto", "always", "never"] = "auto"
-    history: int = 10
+    history: int = 20
     comment: Literal["always", "on-change", "on-failure", "never"] = "always"
     comment_key: str = ""
     comment_author: str | None = None
@@ -140,12 +144,14 @@ def read_settings(
 
 def _read_own(path: Path) -> FileSettings:
     try:
-        return read_settings_file(path.read_text("utf-8"))
+        return read_settings_file(read_regular(path, MAX_SETTINGS).decode("utf-8"))
     except FileNotFoundError:
         if path.is_symlink():
             return FileSettings(problems=(unreadable("it is a link that leads nowhere"),))
         return FileSettings()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        return FileSettings(problems=(unreadable(error.strerror or str(error)),))
+    except UnicodeDecodeError as error:
         return FileSettings(problems=(unreadable(str(error)),))
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, capped
 from agent_eval.core.toml_lines import Path as KeyPath
-from agent_eval.core.toml_lines import lines_of
+from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
 from agent_eval.models.prices import read_prices
 from agent_eval.options import BY_INPUT, words
@@ -45,12 +43,9 @@ def read_settings_file(text: str) -> FileSettings:
     """
     text = text.removeprefix("\ufeff")  # Editors write one, and TOML 1.1 passes over it.
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+), column (\d+)", str(error))
-        return FileSettings(
-            problems=(unreadable(str(error), int(found[1]) if found else None, int(found[2]) if found else None),)
-        )
+        table = read_toml(text)
+    except TomlError as error:
+        return FileSettings(problems=(unreadable(str(error), error.line, error.column),))
     problems: list[Problem] = []
     lines = lines_of(text)
     agents = _agents(table.pop("agents", {}), lines, problems)
@@ -68,7 +63,8 @@ def read_settings_file(text: str) -> FileSettings:
         if name in POLICY_KEYS:
             continue
         if name not in BY_INPUT:
-            problems.append(unknown(f"`{name}`", nearest(name), CONFIG_FILE, line))
+            near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # It costs a millisecond.
+            problems.append(unknown(f"`{name}`", near, CONFIG_FILE, line))
         elif not BY_INPUT[name].in_file:
             problems.append(_not_in_file(name, line))
         elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(one, str) for one in value):
@@ -80,7 +76,7 @@ def read_settings_file(text: str) -> FileSettings:
         else:
             problems.append(_wrong(f"`{name}`", "has a value of the wrong type", line, name))
     return FileSettings(
-        values=values, agents=agents, prices=prices, policy=policy, lines=lines, problems=tuple(problems)
+        values=values, agents=agents, prices=prices, policy=policy, lines=lines, problems=tuple(capped(problems))
     )
 
 

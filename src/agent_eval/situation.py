@@ -13,6 +13,7 @@ from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
 from agent_eval.baseline.outcome import FetchFailed, told
 from agent_eval.baseline.pin import find_wanted
 from agent_eval.baseline.wanted import Wanted
+from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.github.activity import Activity, activity
 from agent_eval.github.errors import GitHubError
@@ -96,17 +97,19 @@ def survey(
         base_branches=settings.base_branches,
     )
     git: Git | GitError
+    head = None
     try:
         git = open_git(settings.root, environ)
+        head = git.commit("HEAD")
     except GitError as error:
         git = error
     situation = Situation(
-        event=event, activity=found, origin=_origin(event, found, git), git=git, github=_github(settings, event, log)
+        event=event, activity=found, origin=_origin(event, found, head), git=git, github=_github(settings, event, log)
     )
     if found.kind == "refuse":
         return situation, [_error("event-refused", found.explanation, None)]
     situation = replace(situation, remote=_remote(settings, event))
-    return _with_wanted(situation, settings), []
+    return _with_wanted(situation, settings)
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:
@@ -132,9 +135,9 @@ def _remote(settings: Settings, event: Event) -> Remote:
     return Remote(url=f"{event.server_url}/{event.repository}", token=settings.github_token)
 
 
-def _origin(event: Event, found: Activity, git: Git | GitError) -> Origin:
+def _origin(event: Event, found: Activity, head: str | None) -> Origin:
     pull_request = found.pull_request
-    commit = (git.commit("HEAD") if isinstance(git, Git) else None) or found.commit or ""
+    commit = head or found.commit or ""
     return Origin(
         repository=event.repository or "",
         commit=commit,
@@ -150,10 +153,13 @@ def _origin(event: Event, found: Activity, git: Git | GitError) -> Origin:
     )
 
 
-def _with_wanted(situation: Situation, settings: Settings) -> Situation:
+def _with_wanted(situation: Situation, settings: Settings) -> tuple[Situation, list[Problem]]:
+    """The situation with the commit to compare with. A `base-ref` that is not there forbids the run: without it the
+    thresholds alone would decide, and nobody asked for that.
+    """
     asked = settings.base_ref is not None or settings.baseline not in {"auto", "none"}
     if situation.activity.kind not in {"compare", "record"} and not asked:
-        return situation
+        return situation, []
     found = find_wanted(
         situation.event,
         situation.activity,
@@ -163,9 +169,11 @@ def _with_wanted(situation: Situation, settings: Settings) -> Situation:
         base_ref=settings.base_ref if situation.activity.kind not in {"compare", "record"} else None,
     )
     if isinstance(found, FetchFailed):
-        return replace(situation, unwanted=told(found))
+        named = settings.base_ref is not None and found.by_name
+        problems = [_error("base-ref-not-found", f"base-ref: {found.message}", found.hint)] if named else []
+        return replace(situation, unwanted=told(found)), problems
     base = found.commit if situation.activity.kind != "record" else None
-    return replace(situation, wanted=found, origin=situation.origin.model_copy(update={"base_commit": base}))
+    return replace(situation, wanted=found, origin=situation.origin.model_copy(update={"base_commit": base})), []
 
 
 def for_artifact(situation: Situation, name: str) -> Situation:
@@ -213,7 +221,7 @@ def rules(situation: Situation, root: Path, name: str) -> Rules:
 def _own_text(path: Path) -> str | None:
     """What the checkout's own file says; None where there is none, or none that is text."""
     try:
-        return path.read_text("utf-8")
+        return read_regular(path, MAX_SETTINGS).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
 

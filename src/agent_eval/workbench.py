@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from agent_eval.clients import Clients, open_agents
 from agent_eval.core.problem import Problem, has_error
 
 if TYPE_CHECKING:
+    from agent_eval.agents.environment import AgentInterpreter
     from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
@@ -112,7 +114,7 @@ def open_isolation(
     Raises:
         NotIsolated: It can't be had, and must.
     """
-    from agent_eval.agents.forwarding import allow_list
+    from agent_eval.agents.forwarding import allow_list, secrets_in, without_github_identity
     from agent_eval.agents.isolation import NO_PROCESS, isolated
     from agent_eval.agents.spawn import AGENT_USER
 
@@ -120,8 +122,9 @@ def open_isolation(
         yield NO_PROCESS
         return
     reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    environ, left_out = without_github_identity(clients.environ, settings.agent_env)
     with isolated(
-        clients.environ,
+        environ,
         root=settings.root,
         output_dir=settings.output,
         allow=allow_list(settings.agent_env),
@@ -130,7 +133,10 @@ def open_isolation(
     ) as isolation:
         if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)
-        yield isolation
+        # Where the agent is not another user it can read the file all the same: what is in it stays masked.
+        hidden = secrets_in({name: value for name, value in clients.environ.items() if name not in environ})
+        secrets = tuple(dict.fromkeys([*isolation.secrets, *hidden]))
+        yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
 
 
 @contextlib.asynccontextmanager
@@ -144,9 +150,10 @@ async def open_workbench(
     limiter: Limiter,
     models: ModelPool | None,
     until: float,
+    interpreter: AgentInterpreter | None = None,
 ) -> AsyncIterator[Workbench]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    async with open_agents(settings, clients, choices, isolation, limiter) as agents:
+    async with open_agents(settings, clients, choices, isolation, limiter, interpreter) as agents:
         yield Workbench(
             settings=settings,
             clients=clients,

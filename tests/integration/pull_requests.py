@@ -99,9 +99,13 @@ class Lab:
         fork: str | None = None,
         attempt: int = 1,
         upload: bool = False,
+        label: str = "",
         **options: Any,
     ) -> Done:
-        """Pushes a commit to the pull request (made at the first push), and runs the gate on GitHub's merge of it."""
+        """Pushes a commit to the pull request (made at the first push), and runs the gate on GitHub's merge of it.
+
+        With a label, somebody sets it after the push and starts the job again.
+        """
         branch = f"change-{number}"
         self.repo.git("checkout", "-q", branch if number in self.github.state.pulls else "main")
         if number not in self.github.state.pulls:
@@ -119,6 +123,8 @@ class Lab:
             head, path=WORKFLOW, event="pull_request", branch=branch, attempt=attempt,
             head_repository=fork or self.github.state.repository,
         )  # fmt: skip
+        if label:
+            self.github.state.label(number, label)
         done = self._gate("pull_request", payload, merge, f"refs/pull/{number}/merge", run, *arguments, **options)
         run.conclusion = "success" if done.code == 0 else "failure"
         if upload:

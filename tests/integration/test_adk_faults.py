@@ -132,7 +132,7 @@ async def test_a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
 
 async def test_an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
     started = time.monotonic()
-    error = await failure(faulty, "loop", timeout=0.5)
+    error = await failure(faulty, "loop", timeout=3)
     assert time.monotonic() - started < 30
     assert (error.kind, error.collateral) == (FailureKind.DEADLINE, False)
     assert "while True:" in (error.traceback or "")
@@ -299,3 +299,47 @@ async def pid(agent: AdkAgent) -> int:
     response = tool_responses((await say(agent, "pid")).intermediate_data)[0].response
     assert response is not None
     return int(response["pid"])
+
+
+async def test_a_hanging_agent__the_message_has_its_own_line(logs: Path) -> None:
+    async with running("waits", logs) as agent:
+        await say(agent, "warm up")
+        errors = {how: await failure(agent, how, timeout=1) for how in ("wait", "task", "block:60")}
+    assert {error.kind for error in errors.values()} == {FailureKind.DEADLINE}
+    assert {how: error.message.rpartition("It stood at ")[2] for how, error in errors.items()} == {
+        "wait": "agent.py:16: await asyncio.Event().wait()",
+        "task": "agent.py:16: await asyncio.Event().wait()",
+        "block:60": "agent.py:27: time.sleep(float(seconds))",
+    }
+    assert all("asyncio/" not in (error.traceback or "") for error in errors.values())
+
+
+@pytest.mark.parametrize(
+    ("blocked", "time_of_the_guilty"),
+    [
+        (3.7, 3),  # it can still be stopped
+        (3.7, 60),  # it is not late itself
+        (9, 3),  # it must be killed
+    ],
+)
+async def test_a_blocked_loop__whatever_the_timing_the_neighbours_are_run_again_apart(
+    logs: Path, blocked: float, time_of_the_guilty: float
+) -> None:
+    async with running("waits", logs) as agent:
+        await say(agent, "warm up")
+        neighbours = [asyncio.create_task(failure(agent, "sleep:3.3", timeout=3)) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        guilty = await asyncio.gather(
+            say(agent, f"block:{blocked}", timeout=time_of_the_guilty), return_exceptions=True
+        )
+        errors = await asyncio.gather(*neighbours)
+        alone = await say(agent, "sleep:0.1", isolated=True)
+    assert all(error.collateral for error in errors)
+    assert all(isinstance(error, AgentFailure) and error.collateral for error in guilty if time_of_the_guilty == 3)
+    assert text_of(alone.final_response) == "done"
+
+
+async def test_a_blocked_loop__alone_is_the_agents(logs: Path) -> None:
+    async with running("waits", logs) as agent:
+        error = await failure(agent, "block:1.5", timeout=1)
+    assert (error.kind, error.owner, error.collateral) == (FailureKind.DEADLINE, Owner.AGENT, False)

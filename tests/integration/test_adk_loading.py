@@ -49,9 +49,9 @@ async def test_an_app_its_plugins_its_state_and_its_names(tmp_path: Path, versio
     assert again.startswith("Serve Bo in the hall.")
     assert other.startswith("Serve Cy in the .")
     assert json.loads(retries.removesuffix(" Please.")) == {
-        "attempts": 7,
-        "initial_delay": 5.0,
-        "max_delay": 120.0,
+        "attempts": 30,
+        "initial_delay": 1.0,
+        "max_delay": 15.0,
         "exp_base": 2.0,
         "http_status_codes": [408, 429, 500, 502, 503, 504],
     }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from adk_envs import MATRIX, adk_python
@@ -16,6 +19,7 @@ from agent_eval.agents.adk import AdkAgent
 from agent_eval.agents.protocol import FailureKind, Owner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import InvocationEvents
+from agent_eval.core.limiter import Limiter
 
 QUICK = {"attempts": 3, "initial_delay": 0.01, "max_delay": 0.02, "http_status_codes": [429, 500, 503]}
 
@@ -37,6 +41,10 @@ def serving(*faults: Fault) -> FakeGemini:
         said = request.user_texts[-1]
         if said == "reset":
             return Fault(kind="reset")
+        if said.startswith("connect:"):
+            if request.tool_responses:
+                return Answer.text("connected")
+            return Answer.calls(("connect", {"port": int(said.partition(":")[2])}))
         return Fault(kind=int(said)) if said.isdecimal() else Answer.text(f"to {said}")
 
     return FakeGemini(answer, faults=faults)
@@ -85,6 +93,92 @@ async def test_nobody_listens(tmp_path: Path) -> None:
         error = await failure(agent, "hello")
     assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
     assert "base URL" in (error.hint or "")
+    assert f"gemini-2.5-flash at {server.url} failed" in error.message
+    assert "connection refused (3 times)" in error.message
+
+
+TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "reset"], str] = {
+    "garbage": "the answer was a page of HTML",
+    "cut-json": "the answer was a body that is no JSON, or was cut off",
+    "cut": "the answer was cut off",
+    "reset": "connection",
+}
+
+
+@pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])  # aiohttp is asked by the one, httpx by the other
+async def test_no_answer__is_repeated_and_if_it_stays_so_the_providers(tmp_path: Path, version: str) -> None:
+    with serving() as server:
+        async with gemini_agent(tmp_path / "logs", server, python=adk_python(version)) as agent:
+            for kind, words in TRANSPORT.items():
+                if kind == "reset" and version == MATRIX[0]:
+                    continue  # google-genai 1 sleeps up to ten seconds before it tries again by itself
+                server.fail(*[Fault(kind=kind)] * 2)
+                assert text_of((await say(agent, "hello")).final_response) == "to hello"
+                server.fail(*[Fault(kind=kind)] * 6)
+                error = await failure(agent, "hello")
+                while server.faults:
+                    server.faults.popleft()
+                assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+                assert f"gemini-2.5-flash at {server.url} failed" in error.message
+                assert words in error.message
+
+
+async def test_no_host_of_that_name(tmp_path: Path) -> None:
+    environment = {"GOOGLE_GEMINI_BASE_URL": "http://gemini.invalid", "GOOGLE_API_KEY": "any"}
+    async with running("gemini", tmp_path / "logs", environment=environment, retry_options=QUICK) as agent:
+        error = await failure(agent, "hello")
+    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+    assert "gemini.invalid failed 3 times" in error.message
+    assert "the host name can't be resolved" in error.message
+
+
+async def test_no_tls(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """What a server without TLS says to a handshake."""
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        environment = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "any"}
+        async with running("gemini", tmp_path / "logs", environment=environment, retry_options=QUICK) as agent:
+            error = await failure(agent, "hello")
+    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+    assert f"gemini-2.5-flash at {url} failed 3 times" in error.message
+    assert "TLS: " in error.message
+
+
+async def test_retries_fit_into_the_turns_time(tmp_path: Path) -> None:
+    with serving() as server:
+        pass
+    options = {"attempts": 30, "initial_delay": 0.2, "max_delay": 60.0, "http_status_codes": [503]}
+    async with gemini_agent(tmp_path / "logs", server, retry_options=options, turn_timeout=60) as agent:
+        begun = time.monotonic()
+        error = await failure(agent, "hello", timeout=8)
+        assert time.monotonic() - begun < 12
+    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+    assert "connection refused" in error.message
+
+
+async def test_a_connection_error_of_a_tool_is_the_agents(tmp_path: Path) -> None:
+    with serving() as closed:
+        pass
+    with serving() as server:
+        async with gemini_agent(tmp_path / "logs", server, name="networked") as agent:
+            error = await failure(agent, f"connect:{closed.port}")
+    assert (error.kind, error.owner) == (FailureKind.EXCEPTION, Owner.AGENT)
+    assert "ConnectionRefusedError" in error.message
+
+
+async def test_an_agent_that_hides_its_models_errors_has_answered(tmp_path: Path) -> None:
+    with serving(*[Fault(kind="reset")] * 50) as server:
+        environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any", "HIDES_ERRORS": "1"}
+        async with gemini_agent(tmp_path / "logs", server, name="networked", environment=environment) as agent:
+            invocation = await say(agent, "hello")
+    assert text_of(invocation.final_response) == "I am sorry."
 
 
 async def test_a_missing_key_names_the_variable(tmp_path: Path) -> None:
@@ -96,19 +190,100 @@ async def test_a_missing_key_names_the_variable(tmp_path: Path) -> None:
 
 async def test_a_turn_that_ends_amid_retries_is_the_providers(tmp_path: Path) -> None:
     slow = QUICK | {"attempts": 50, "initial_delay": 0.5, "max_delay": 0.5}
-    with serving(*[Fault(kind=503)] * 50) as server:
+    with serving() as server:
         async with gemini_agent(tmp_path / "logs", server, retry_options=slow) as agent:
+            await say(agent, "warm up")
+            server.fail(*[Fault(kind=503)] * 50)
+            error = await failure(agent, "hello", timeout=3)
+    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
+    assert "HTTP 503 (" in error.message
+    assert f"gemini-2.5-flash at {server.url}" in error.message
+
+
+@pytest.mark.parametrize("version", [MATRIX[0], MATRIX[-1]])
+async def test_a_model_that_never_answers_is_the_providers(tmp_path: Path, version: str) -> None:
+    with serving() as server:
+        async with gemini_agent(tmp_path / "logs", server, python=adk_python(version)) as agent:
+            await say(agent, "warm up")
+            server.fail(Fault(kind="hang"))
             error = await failure(agent, "hello", timeout=2)
     assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
-    assert "HTTP 503" in error.message
+    assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
 
 
-async def test_a_model_that_never_answers_is_a_deadline(tmp_path: Path) -> None:
+async def test_a_silent_model_of_the_agents_own_is_a_deadline(tmp_path: Path) -> None:
+    async with running("own_model", tmp_path / "logs") as agent:
+        error = await failure(agent, "hello", timeout=8)
+    assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT)
+    assert "waiting for the model deaf" in error.message
+    assert "agent.py:16: await asyncio.Event().wait()" in error.message
+
+
+async def test_a_silent_attempt_is_repeated_where_the_model_is_known_to_answer(tmp_path: Path) -> None:
     with serving(Fault(kind="hang")) as server:
         async with gemini_agent(tmp_path / "logs", server) as agent:
-            error = await failure(agent, "hello", timeout=2)
-    assert error.kind is FailureKind.DEADLINE
-    assert "waiting for the model gemini-2.5-flash" in error.message
+            silent = asyncio.create_task(say(agent, "hello", timeout=90))
+            while not server.stats.requests:
+                await asyncio.sleep(0.05)
+            await say(agent, "others are answered meanwhile")
+            assert text_of((await silent).final_response) == "to hello"
+
+
+# -- outages
+
+
+OUTAGES: dict[str, Fault] = {
+    "429": Fault(kind=429),
+    "503": Fault(kind=503),
+    "reset": Fault(kind="reset"),
+    "hang": Fault(kind="hang"),
+}
+
+
+@pytest.mark.parametrize("name", [*OUTAGES, "refused"])
+async def test_an_outage__is_noticed_once_and_no_session_is_opened_any_more(tmp_path: Path, name: str) -> None:
+    quick = {"attempts": 30, "initial_delay": 0.05, "max_delay": 0.2, "http_status_codes": [429, 503]}
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(FakeGemini(lambda _: OUTAGES.get(name, Fault(kind=503))))
+        if name == "refused":
+            stack.close()
+        async with gemini_agent(tmp_path / "logs", server, retry_options=quick, turn_timeout=2) as agent:
+            begun = time.monotonic()
+            together = await asyncio.gather(*(failure(agent, "hello", timeout=20) for _ in range(4)))
+            assert time.monotonic() - begun < 15
+            asked = server.stats.requests
+            later = await failure(agent, "hello")
+            assert server.stats.requests == asked
+    assert {(error.kind, error.owner, error.collateral) for error in [*together, later]} == {
+        (FailureKind.PROVIDER, Owner.PROVIDER, False)
+    }
+    assert len({error.message for error in [*together, later]}) == 1
+    assert f"`gemini-2.5-flash` at {server.url} is down and was not asked any more" in later.message
+
+
+async def test_an_outage__a_refused_key_is_tried_by_a_few_only(tmp_path: Path) -> None:
+    with FakeGemini(lambda _: Fault(kind=401)) as server:
+        async with gemini_agent(tmp_path / "logs", server) as agent:
+            errors = [await failure(agent, "hello") for _ in range(8)]
+        assert server.stats.requests == 5
+    assert {(error.kind, error.owner) for error in errors} == {(FailureKind.PROVIDER, Owner.PROVIDER)}
+    assert "can't be asked: HTTP 401 (5 times)" in errors[-1].message
+
+
+async def test_a_pause__leaves_the_place_to_others(tmp_path: Path) -> None:
+    limiter = Limiter(1)
+    order: list[str] = []
+    slow = QUICK | {"initial_delay": 2.0, "max_delay": 2.0}
+
+    async def run(agent: AdkAgent, text: str) -> None:
+        async with limiter.slot() as place:
+            await say(agent, text, place=place)
+            order.append(text)
+
+    with serving(Fault(kind=503)) as server:
+        async with gemini_agent(tmp_path / "logs", server, retry_options=slow) as agent:
+            await asyncio.gather(run(agent, "fails first"), run(agent, "comes after it"))
+    assert order == ["comes after it", "fails first"]
 
 
 @pytest.mark.parametrize("version", MATRIX)

@@ -108,7 +108,24 @@ async def test_the_results_of_the_wanted_commit(bench: Bench) -> None:
     assert found.provenance.run_id == run.id
     assert found.provenance.run_url is not None
     assert found.message == f"The base's results are those of main at {bench.short()} ({found.provenance.run_url})."
-    assert len(bench.fake.requests) == 3
+    assert len(bench.fake.requests) == 5
+
+
+@pytest.mark.parametrize("distance", [0, 2])
+@pytest.mark.parametrize("branch", ["main", "feature"])
+async def test_runs_that_a_stranger_starts_on_the_base_s_commit__hide_nothing(
+    bench: Bench, distance: int, branch: str
+) -> None:
+    own = bench.record(distance)
+    for _ in range(310):
+        bench.fake.state.run(
+            bench.commits[distance], event="pull_request", branch=branch, head_repository="mallory/shop"
+        )
+
+    found = await bench.find()
+
+    assert isinstance(found, Found)
+    assert found.provenance.run_id == own.id
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])

@@ -276,7 +276,11 @@ def test_a_base_ref_that_is_not_there(story: Story) -> None:
     assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
         message="There is no branch --output=x to compare with in this clone.",
         hint="Is it spelt right? In CI, check out with `fetch-depth: 0`.",
+        by_name=True,
     )
+    misspelt = find(Event(), story.repo.opened(), base_ref="mian")
+    assert isinstance(misspelt, FetchFailed)
+    assert misspelt.hint == "Did you mean main? In CI, check out with `fetch-depth: 0`."
 
 
 def test_a_repository_without_a_base(tmp_path: Path) -> None:

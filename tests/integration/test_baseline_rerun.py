@@ -355,7 +355,7 @@ def _broken() -> RunReport:
         (
             _broken(),
             FetchFailed,
-            "was run again, but its agent answered in no case (No module named 'bot.tools').",
+            "was run again, but its agent answered in no case (load: No module named 'bot.tools').",
         ),
         (NotOnBase("There is no agent bot on the base."), NoneYet, "There is no agent bot on the base."),
         (GitError("The disk is full."), FetchFailed, "could not be run again: The disk is full."),

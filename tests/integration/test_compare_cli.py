@@ -70,17 +70,20 @@ def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) 
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, base 0.90\n" in done.stdout
+    assert (
+        "✗ lamp  evals/home.test.json:3\n     response_match_score 0.25, needs 0.80, on the base branch 0.90\n"
+        in done.stdout
+    )
     assert "✓ fixed: fan" in done.stdout
     assert "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed" in done.stdout
-    assert done.stdout.endswith("Failed: 1 of 3 cases, 2 passed; since the base 1 newly failing and 1 fixed\n")
+    assert done.stdout.endswith("Failed: 1 of 3 cases broke; 1 of the base branch's cases is gone\n")
 
 
 def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     source = "https://gitlab.example/group/project/-/blob/main"
     assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("## ❌ Failed: 1 of 3 cases, 2 passed; since the base 1 newly failing and 1 fixed\n")
+    assert told.startswith("## ❌ Failed: 1 of 3 cases broke; 1 of the base branch's cases is gone\n")
     assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in told
     assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in told
 

@@ -56,7 +56,6 @@ async def hosts(
             log_limit=1_000_000,
             start_timeout=60,
             retry={},
-            on_throttle=lambda: None,
             role="metrics",
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from gate_runs import AGENT_EVAL
@@ -57,7 +58,7 @@ UNHARMED = {
 
 
 def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-    """Runs `agent-eval run` in the repository: its exit code and its results.
+    """Runs `agent-eval run` in the repository: its exit code and its results; its console is `output`/console.txt.
 
     The gate makes the agent's environment itself and keeps it in the user's cache: as root the agent is somebody else,
     who could not get at one that a test has made.
@@ -75,6 +76,7 @@ def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = 
         check=False,
     )
     assert (output / "results.json").exists(), done.stdout + done.stderr
+    (output / "console.txt").write_text(done.stdout, encoding="utf-8")
     results: dict[str, Any] = json.loads((output / "results.json").read_text(encoding="utf-8"))
     return done.returncode, results
 
@@ -146,6 +148,24 @@ def test_one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_path: Path) -
     assert 'set_device_status(device_id="bedroom_lamp", status="off")' in evidence["expected"]
     assert "set_device_status" not in evidence["actual"]
     assert any("missing" in line and "set_device_status" in line for line in evidence["why"])
+    the_first_failed_case_shows_what_the_tool_returned(tmp_path / "out")
+
+
+def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
+    """The cause of all failures, where one looks first, without a click."""
+    found = 'find_devices(room="bedroom")', '{"devices": []}'
+    cases = (output / "console.txt").read_text(encoding="utf-8").split("✗ failed ")
+    assert all(text in cases[1] for text in found)
+    summary = (output / "summary.md").read_text(encoding="utf-8")
+    opened = summary.partition("<details open>")[2].partition("</details>")[0]
+    assert all(text in opened for text in found)
+    failure = ElementTree.parse(output / "junit.xml").find(".//failure")
+    assert failure is not None
+    assert all(text in (failure.text or "") for text in found)
+
+    command = [*AGENT_EVAL, "show", str(output), "bedroom_lamp_off"]
+    shown = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert shown.index("Turn off the lamp") < shown.index(found[1]) < shown.index("The bedroom lamp is now off.")
 
 
 def test_the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:

@@ -71,6 +71,14 @@ def interrupt_recording(repository: Repository) -> None:
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), mtime=0))
 
 
+def test_a_failed_run_says_how_to_repeat_it(repository: Repository) -> None:
+    """With the agent that it was given: without it another one would be found, or none."""
+    record(repository, "bad.json", {"good": "turned on", "long": "nothing"})
+    done = run(repository, recording="bad.json")
+    summary = (done.output / "summary.md").read_text("utf-8")
+    assert "agent-eval run --agent recorded:recordings/bad.json evals/home.test.json:" in summary
+
+
 def test_exit_codes(repository: Repository) -> None:
     record(repository, "bad.json", {"good": "turned on", "long": "nothing"})
     interrupt_recording(repository)
@@ -153,6 +161,7 @@ def test_two_runs_into_one_directory_leave_nothing_of_the_first(repository: Repo
     second = run(repository)
     assert second.code == 0
     assert sorted(path.name for path in second.output.rglob("*") if path.is_file()) == [
+        ".gitignore",
         "junit.xml",
         "recordings.jsonl.gz",
         "results.json",

@@ -47,9 +47,9 @@ def test_crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repo
 
 def test_an_endless_loop_fails_alone(repository: Repository) -> None:
     repository.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
-    done = repository.gate("run", "--turn-timeout", "2")
+    done = repository.gate("run", "--turn-timeout", "5")
     assert done.code == 1, done.out + done.err
-    assert done.seconds < 45
+    assert done.seconds < 60
     assert done.statuses == {**dict.fromkeys(GOOD, "passed"), "loops": "failed", "waits": "failed"}
     done.check_files()
     reports = {case.eval_id: case for case in done.report.cases}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_github import FakeGitHub, Fault
-from pull_requests import Lab
+from pull_requests import BOT, Lab
 
 CASES = ("lamp_on", "lamp_off", "heater", "door", "window")
 
@@ -45,14 +45,46 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
     assert report.comparison is not None and [one.eval_id for one in report.comparison.cases] == ["door"]
     assert report.decision is not None and [one.word for one in report.decision.cases] == ["broken"]
     [comment] = ours(lab)
-    assert "door" in comment and "No idea." in comment and "10 of 10 on base" in comment
+    assert "door" in comment and "No idea." in comment and "| 10/10 |" in comment
 
     mended = lab.pull_request(7, {})
 
     assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
     [updated] = ours(lab)
-    assert "Passed: all 5 cases" in updated and "door" not in updated
+    assert "Nothing got worse: 5 of 5 cases pass, as on main" in updated and "door" not in updated
     assert len(lab.github.state.comments_of(7)) == 251
+
+
+def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> None:
+    """The second push is lucky in its screening: its first answer is right and all others are wrong."""
+    lab.base_run()
+    first = lab.pull_request(7, {"door": 0.0}, upload=True)
+    assert first.code == 1
+
+    lucky = BOT.replace("good = random", "good = lucky(said) or random") + LUCKY
+    again = lab.pull_request(7, {"door": 0.0}, files={"bot/agent.py": lucky}, upload=True)
+    assert again.statuses["door"] == "passed", "its screening run"
+    assert (again.code, again.report.verdict) == (1, "failed"), again.out + again.err
+    assert "1 case of the previous attempt" in again.err
+
+    for seen in lab.repository.root.glob("bot/seen-*"):
+        seen.unlink()
+    strangers = lab.pull_request(8, {"door": 0.0}, files={"bot/agent.py": lucky})
+    assert strangers.code == 0, "another pull request has nothing to do with it"
+
+    mended = lab.pull_request(7, {})
+    assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
+
+
+LUCKY = """
+
+def lucky(said):
+    first = Path(__file__).with_name(f"seen-{len(said)}")
+    if said != "Say door." or first.exists():
+        return False
+    first.touch()
+    return True
+"""
 
 
 def test_what_was_red_on_the_base__does_not_block(lab: Lab) -> None:
@@ -65,7 +97,7 @@ def test_what_was_red_on_the_base__does_not_block(lab: Lab) -> None:
     assert (done.code, done.statuses["door"]) == (0, "failed"), done.out + done.err
     assert any("failed as on the base" in notice for notice in done.report.notices), done.report.notices
     [comment] = ours(lab)
-    assert "1 case failed on the base too" in comment
+    assert "1 case fails on main too" in comment
 
 
 def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
@@ -134,6 +166,29 @@ def test_a_fork__where_nobody_may_write__is_published_by_the_second_workflow(lab
     assert not done.output.exists(), "nothing was run"
 
 
+KEYED = """
+from google.adk.agents.llm_agent import LlmAgent
+
+root_agent = LlmAgent(name="bot", model="gemini-2.5-flash", instruction="Be brief.")
+"""
+
+
+def test_a_fork_whose_agent_needs_a_model_key__is_told_so_in_the_headline(lab: Lab) -> None:
+    none = dict.fromkeys(("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"), "")
+
+    done = lab.pull_request(7, files={"bot/agent.py": KEYED}, fork="stranger/shop", environment=none)
+
+    assert done.code == 3, done.out + done.err
+    assert done.report.reasons[0].code == "no-secrets"
+    assert "Can't tell: no model key: pull requests from forks get no secrets" in comment_headline(lab)
+    assert "no model key: pull requests from forks get no secrets" in done.out.replace("\n", " ").lower()
+
+
+def comment_headline(lab: Lab) -> str:
+    [comment] = ours(lab)
+    return comment.splitlines()[1]
+
+
 @pytest.mark.parametrize(
     "fault",
     [Fault(status=403, times=1_000), Fault(status=200, body=b"<html>", times=1_000)],
@@ -148,3 +203,23 @@ def test_trouble_with_github__never_changes_the_verdict(lab: Lab, fault: Fault) 
     assert done.report.baseline is not None and done.report.baseline.status == "fetch-failed"
     assert "comment could not be posted" in done.err
     assert lab.github.token not in done.err + done.out + (done.output / "results.json").read_text("utf-8")
+
+
+def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:
+    lab.repository.evals("more/bot.evalset.json", {"fan": "Say fan."})
+    lab.commit({})
+    lab.base_run()
+    ignored = {".gitignore": "evals/\nagent-eval-results/\n__pycache__/\n", "evals__.gitignore": "*\n"}
+
+    broken = lab.pull_request(7, {"door": 0.0}, files={**ignored, "evals__pyvenv.cfg": ""})
+
+    assert (broken.code, broken.report.verdict) == (1, "failed"), broken.out + broken.err
+    assert broken.statuses == {**dict.fromkeys(CASES, "passed"), "door": "failed", "fan": "passed"}
+
+    some = lab.pull_request(7, {}, "more")
+
+    assert (some.code, some.statuses) == (0, {"fan": "passed"}), some.out + some.err
+    assert some.report.comparison is not None
+    assert (some.report.comparison.cases, some.report.comparison.compared) == ([], 1)
+    assert "5 cases of the base branch not compared" in some.report.comparison.notes[0]
+    assert "gone" not in ours(lab)[0].lower()

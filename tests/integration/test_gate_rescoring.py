@@ -32,3 +32,24 @@ def test_an_output_directory_is_scored_again_into_itself(tmp_path: Path, recordi
 
         assert again["verdict"] == "passed", again["cases"]
         assert again["cases"][0]["metrics"][0]["name"] == "trajectory_precision"
+
+
+def test_a_case_that_fails_when_it_is_scored_again_shows_what_was_recorded(tmp_path: Path) -> None:
+    call, response = {"name": "look", "args": {"room": "hall"}}, {"name": "look", "response": {"devices": []}}
+    turn: dict[str, Any] = {
+        "user_content": {"parts": [{"text": "hi"}]},
+        "final_response": {"parts": [{"text": "nothing there"}]},
+        "intermediate_data": {"tool_uses": [call], "tool_responses": [response]},
+    }
+    file = tmp_path / "a.test.json"
+    cases = [{"eval_id": "looks", "conversation": [turn]}]
+    file.write_text(json.dumps({"eval_set_id": "a", "eval_cases": cases}), "utf-8")
+    assert _run(tmp_path, "--agent", "recorded:a.test.json")["verdict"] == "passed"
+    turn["final_response"] = {"parts": [{"text": "two lamps"}]}
+    file.write_text(json.dumps({"eval_set_id": "a", "eval_cases": cases}), "utf-8")
+
+    [failed] = _run(tmp_path, "--agent", "recorded:agent-eval-results")["cases"]
+
+    [said] = failed["conversation"]["turns"]
+    assert said["steps"] == [{"call": 'look(room="hall")', "responses": ['{"devices": []}']}]
+    assert (said["answer"], said["expected_answer"]) == ("nothing there", "two lamps")

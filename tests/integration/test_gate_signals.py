@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from gate_runs import Done, Repository, repository_in, wait_until
+from gate_runs import MARK, Done, Repository, repository_in, wait_until
 
 QUICK = {f"quick {number}": f"say {number}" for number in range(3)}
 CASES = {**QUICK, "hangs": "sleep:600", "blocks": "block:600"}
@@ -37,7 +38,7 @@ def end(repository: Repository, process: subprocess.Popen[str], number: signal.S
     return repository.finish(process, begun=begun, timeout=30, output=None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_with_what_there_is(repository: Repository, number: signal.Signals) -> None:
     done = end(repository, under_way(repository), number)
     # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
@@ -91,20 +92,31 @@ def test_a_signal_while_the_set_up_runs(repository: Repository) -> None:
     assert repository.left_behind() == []
 
 
-def test_a_signal_while_the_environment_is_made(repository: Repository, tmp_path: Path) -> None:
+@pytest.fixture
+def silent_index(repository: Repository) -> Iterator[Mapping[str, str]]:
+    """An index of packages that accepts and never answers; the environment that leads there."""
     (repository.root / "requirements.txt").write_text("google-adk==2.13.0\n", encoding="utf-8")
-    # An index that accepts and never answers.
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
-        done = ended_while(
-            repository,
-            "environment",
-            "--cache-dir",
-            str(tmp_path / "cache"),
-            environment={"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"},
-        )
+        yield {"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"}
+
+
+def test_a_gate_that_is_killed_takes_the_installer_along(
+    repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
+) -> None:
+    cache = ("--cache-dir", str(tmp_path / "cache"), "--agent-env", f"+{MARK}")
+    process = repository.start("run", *cache, python=False, environment=silent_index)
+    wait_until(lambda: any("pip install" in command for command in repository.left_behind()), seconds=60)
+    process.kill()
+    process.communicate(timeout=10)
+    wait_until(lambda: repository.left_behind() == [], seconds=20)
+
+
+def test_a_signal_while_the_environment_is_made(
+    repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
+) -> None:
+    cache = ("--cache-dir", str(tmp_path / "cache"))
+    done = ended_while(repository, "environment", *cache, environment=silent_index)
     assert done.seconds < 7
     assert done.code == 3, done.out + done.err
     assert set(done.statuses.values()) == {"not_run"}

@@ -155,7 +155,9 @@ def test_a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGit
 def test_nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
     post(fake)
 
-    assert [one.path for one in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 2
+    assert [one.path for one in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 3, (
+        "a look, the comment, a look"
+    )
 
 
 def test_an_app_of_ones_own_is_named(fake: FakeGitHub) -> None:
@@ -168,16 +170,54 @@ def test_an_app_of_ones_own_is_named(fake: FakeGitHub) -> None:
     assert post(fake, author="evals[bot]").kind == "updated"
 
 
-def test_of_two_the_newest_is_kept_up_to_date(fake: FakeGitHub) -> None:
-    first = fake.state.comment(7, marked("default", stamp(90), "one"), login=ACTIONS_LOGIN, kind="Bot")
+def test_of_two_the_newest_is_kept_up_to_date__and_the_other_links_to_it(fake: FakeGitHub) -> None:
+    first = fake.state.comment(7, marked("default", stamp(90), "Passed"), login=ACTIONS_LOGIN, kind="Bot")
     second = fake.state.comment(7, marked("default", stamp(90), "two"), login=ACTIONS_LOGIN, kind="Bot")
 
     outcome = post(fake)
 
-    assert outcome.kind == "updated"
-    assert f"#issuecomment-{first.id}" in outcome.message
-    assert (first.edits, second.edits) == (0, 1)
-    assert len(ours(fake)) == 2
+    assert outcome.kind == "updated" and "all others are links to it now" in outcome.message
+    assert (first.edits, second.edits) == (1, 1)
+    assert ours(fake) == [second]
+    assert "Passed" not in first.body and f"#issuecomment-{second.id}" in first.body
+    assert post(fake, "again", run=stamp(101)).message == "The comment was updated."
+    assert (first.edits, second.edits) == (1, 2)
+
+
+class _Beside(Fault):
+    """Another run posts its first comment at the moment in which we post ours."""
+
+    def __init__(self, fake: FakeGitHub, run: RunStamp) -> None:
+        super().__init__(method="POST")
+        self._fake, self._run = fake, run
+
+    def matches(self, method: str, path: str) -> bool:
+        if super().matches(method, path):
+            self.times = 0
+            body = marked("default", self._run, "Passed: theirs")
+            self._fake.state.comment(7, body, login=ACTIONS_LOGIN, kind="Bot")
+        return False
+
+
+@pytest.mark.parametrize(("run_id", "kind"), [(99, "created"), (101, "superseded")], ids=["older", "newer"])
+def test_two_first_comments_at_once__leave_one_verdict(fake: FakeGitHub, run_id: int, kind: str) -> None:
+    fake.faults.append(_Beside(fake, stamp(run_id)))
+
+    outcome = post(fake, "Failed: ours")
+
+    theirs, mine = fake.state.comments_of(7)
+    kept, left = (mine, theirs) if kind == "created" else (theirs, mine)
+    assert outcome.kind == kind and outcome.url is not None and outcome.url.endswith(f"#issuecomment-{kept.id}")
+    assert ours(fake) == [kept] and f"#issuecomment-{kept.id}" in left.body
+    assert "Passed" not in left.body and "Failed" not in left.body
+
+
+def test_a_second_comment_that_can_not_be_changed__is_told(fake: FakeGitHub) -> None:
+    fake.faults += [_Beside(fake, stamp(99)), Fault(method="PATCH", status=403, times=1_000)]
+
+    outcome = post(fake)
+
+    assert outcome.kind == "created" and "an older one could not be changed" in outcome.message
 
 
 # When to comment

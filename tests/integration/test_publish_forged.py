@@ -279,16 +279,19 @@ def test_megabytes_of_text_become_a_comment_in_seconds(github: FakeGitHub, tmp_p
     assert len(comment.body) <= 60_200
 
 
-def test_a_verdict_that_the_run_did_not_have_is_told(github: FakeGitHub, tmp_path: Path) -> None:
-    run = finished(github, conclusion="failure")
-    github.state.artifact(run, packed(forged(verdict="passed")))
+@pytest.mark.parametrize(("conclusion", "word"), [("failure", "Blocks the merge"), ("timed_out", "Can't tell")])
+def test_results_that_say_passed__of_a_run_that_ended_otherwise(
+    github: FakeGitHub, tmp_path: Path, conclusion: str, word: str
+) -> None:
+    run = finished(github, conclusion=conclusion)
+    github.state.artifact(run, packed(forged(verdict="passed", rule_changes=None)))
 
     assert published(github, run, tmp_path).ok
 
     [comment] = github.state.comments_of(7)
-    lines = comment.body.splitlines()
-    warning = next(number for number, line in enumerate(lines) if "but the run ended with failure" in line)
-    assert warning < 8, "above everything else"
+    headline = comment.body.splitlines()[1]
+    assert f"{word}: the results say passed, but the run ended with {conclusion}" in headline
+    assert "Passed" not in headline
 
 
 @pytest.mark.parametrize(

@@ -193,3 +193,17 @@ def test_a_token_or_an_address_that_is_none_does_not_end_the_run(
     assert any("GITHUB_API_URL" in line or "token" in line for line in said)
     assert "two words" not in "".join(said)
     assert situation.wanted is not None and situation.wanted.commit == base
+
+
+def test_survey__a_base_ref_that_is_not_there_forbids_the_run(repo: Repo) -> None:
+    repo.commit({"a": "1"})
+    settings, _ = read_settings(repo.root, flags={"base-ref": "origin/mian"}, secrets=ENVIRON, text=None)
+    situation, [problem] = survey(settings, ENVIRON)
+    assert (problem.code, situation.wanted) == ("base-ref-not-found", None)
+    assert "origin/mian" in problem.message
+    # Nobody asked for a branch by name here: the thresholds decide, as the docs say.
+    settings, _ = read_settings(repo.root, flags={"baseline": "rerun"}, secrets=ENVIRON, text=None)
+    repo.git("branch", "-m", "trunk")
+    situation, problems = survey(settings, ENVIRON)
+    assert problems == []
+    assert "There is no branch main or master" in situation.unwanted

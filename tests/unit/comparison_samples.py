@@ -1,4 +1,4 @@
-"""Twelve situations of a pull request, as the comment, the summary and the annotations tell them."""
+"""Situations of a pull request, as the comment, the summary, the annotations and the console show them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ from report_samples import (
 from agent_eval.gate.comparison import compare
 from agent_eval.report.sections import Links
 from agent_eval.results.comparison import BaselineReport, BaselineStep
-from agent_eval.results.decision import CaseDecisionReport, DecisionReport, FlakinessReport, SuiteTestReport
+from agent_eval.results.decision import (
+    CaseDecisionReport,
+    CaseRunsReport,
+    DecisionReasonReport,
+    DecisionReport,
+    FlakinessReport,
+    SuiteTestReport,
+)
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,
     ModelUsageReport,
@@ -37,6 +45,8 @@ from agent_eval.results.report import (
     TurnEvidence,
     VerdictValue,
 )
+from agent_eval.results.rule_changes import RuleChange, RuleChangesReport
+from agent_eval.results.status import CaseWord
 
 SERVER = "https://github.com"
 HEAD = "5f0c1d2e3a4b5c6d7e8f90123456789abcdef012"
@@ -50,6 +60,7 @@ LINKS = Links(
 )
 FOUND = BaselineReport(
     status="found",
+    branch="main",
     source="artifact",
     commit=BASE,
     wanted_commit=BASE,
@@ -150,6 +161,7 @@ def but(*others: CaseReport) -> list[CaseReport]:
 def first_run() -> Situation:
     none_yet = BaselineReport(
         status="none-yet",
+        branch="main",
         wanted_commit=BASE,
         message="No run of .github/workflows/evals.yml on main has recorded results yet: the next push to main does.",
     )
@@ -182,8 +194,14 @@ def regression() -> Situation:
                 evidence="3 of 6 now, 9 of 10 on base",
                 p_value=0.118,
                 p_adjusted=0.236,
-                would_decide="10 more runs of the head would decide",
+                would_decide="5 more runs of the base would decide",
             ),
+        ],
+        runs=[
+            CaseRunsReport(
+                case_id=f"{HOME}:thermostat_in_bedroom", head_passed=0, head_runs=7, base_passed=10, base_runs=10
+            ),
+            CaseRunsReport(case_id=f"{HOME}:front_door", head_passed=3, head_runs=7, base_passed=9, base_runs=10),
         ],
         suites=[
             SuiteTestReport(
@@ -235,6 +253,12 @@ def flaky() -> Situation:
                 p_adjusted=1.0,
             ),
         ],
+        runs=[
+            CaseRunsReport(
+                case_id=f"{HOME}:thermostat_in_bedroom", head_passed=2, head_runs=4, base_passed=7, base_runs=10
+            ),
+            CaseRunsReport(case_id=f"{HOME}:good_morning", head_passed=6, head_runs=7, base_passed=10, base_runs=10),
+        ],
     )
     head = but(wrong_room(), case_that_failed("good_morning"))
     made = pull_request("passed", head, fine_cases(), decision=decision)
@@ -244,6 +268,247 @@ def flaky() -> Situation:
 
 def fix() -> Situation:
     return Situation(report=pull_request("passed", fine_cases(), but(wrong_room(), crash())))
+
+
+GOODS = ("lamp", "chair", "table", "sofa", "shelf", "desk")
+SHOP = "evals/price.test.json"
+
+
+def price(good_: str, number: int, *, broken: bool = False) -> CaseReport:
+    """A case of a shop's agent whose tool may be broken."""
+    answer, sorry = f"The {good_} costs {12 + number} euros today.", "Sorry, I could not find out."
+    turn = TurnEvidence(
+        turn=0,
+        score=0.0,
+        user=f"What does the {good_} cost?",
+        expected=answer,
+        actual=sorry,
+        why=["0 of 6 expected words found (recall 0.00)", f"missing words: the, {good_}, costs, euros, today"],
+    )
+    return case(
+        f"price_{good_}",
+        "failed" if broken else "passed",
+        metric(TRAJECTORY, 1.0, threshold=1.0),
+        metric(RESPONSE, 0.0 if broken else 1.0, threshold=0.8, evidence={0: [turn]} if broken else None),
+        file=SHOP,
+        line=4 + 20 * number,
+    )
+
+
+def greetings(count: int = 6) -> list[CaseReport]:
+    return [good(f"greet_{n}", file="evals/greet.test.json", line=3 + 12 * n) for n in range(count)]
+
+
+def of_shop(report_: RunReport) -> RunReport:
+    for file in report_.files:
+        file.agent = "shop"
+    return report_
+
+
+def word_of(
+    one: CaseReport, word: CaseWord, head: tuple[int, int], base: tuple[int, int], *, blocking: bool = False
+) -> tuple[CaseDecisionReport, CaseRunsReport]:
+    """What the statistics say of a case, and its passed and judged runs on both sides."""
+    evidence = f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base"
+    return (
+        CaseDecisionReport(case_id=one.case_id, metric="pass", word=word, blocking=blocking, evidence=evidence),
+        CaseRunsReport(
+            case_id=one.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
+        ),
+    )
+
+
+def tool_broken() -> Situation:
+    """A tool that always fails: four cases are named by the statistics, two before they had enough runs."""
+    head = [price(name, n, broken=True) for n, name in enumerate(GOODS)]
+    words = [
+        word_of(one, "broken", (0, 9), (10, 10), blocking=True) if n < 4 else word_of(one, "suspicious", (0, 6), (7, 7))
+        for n, one in enumerate(head)
+    ]
+    decision = DecisionReport(
+        outcome="failed",
+        alpha=0.05,
+        extra_runs=47,
+        cases=[one for one, _ in words],
+        runs=[one for _, one in words],
+        reasons=[DecisionReasonReport(code="case-worse", message="4 cases are worse than on the base: a, b")],
+    )
+    base = [price(name, n) for n, name in enumerate(GOODS)]
+    made = pull_request("failed", [*head, *greetings()], [*base, *greetings()], decision=decision)
+    made.gate, made.blocking = "regressions", [one.case_id for one in head[:4]]
+    return Situation(report=of_shop(made))
+
+
+def most_broken() -> Situation:
+    """40 of 46 cases, judged together after one run of each."""
+    head = [price(f"good_{n:02}", n, broken=n < 40) for n in range(46)]
+    words = [word_of(one, "suspicious", (0, 1), (10, 10)) for one in head[:40]]
+    decision = DecisionReport(
+        outcome="failed",
+        alpha=0.05,
+        cases=[one for one, _ in words],
+        runs=[one for _, one in words],
+        reasons=[DecisionReasonReport(code="suite-worse", message="The suite as a whole got worse: 87 points lower")],
+        suites=[SuiteTestReport(metric="pass", cases=46, drop=0.87, p_value=3e-12, p_adjusted=3e-12, blocking=True)],
+    )
+    made = pull_request("failed", head, [price(f"good_{n:02}", n) for n in range(46)], decision=decision)
+    made.gate = "regressions"
+    return Situation(report=of_shop(made))
+
+
+NOT_IMPORTED = RunError(
+    kind="agent-import",
+    owner="agent",
+    message="The agent can't be imported: ModuleNotFoundError: No module named 'nothing_there'",
+    hint="Add the package that gives `nothing_there` to the agent's requirements.",
+    traceback="Traceback (most recent call last):\n"
+    '  File "/github/workspace/shop/agent.py", line 5, in <module>\n    from . import tools\n'
+    '  File "/github/workspace/shop/tools.py", line 1, in <module>\n    import nothing_there\n'
+    "ModuleNotFoundError: No module named 'nothing_there'\n",
+)
+
+
+def import_error(count: int = 22) -> Situation:
+    head = [case(f"price_{n:02}", "failed", file=SHOP, line=4 + n, errors={0: NOT_IMPORTED}) for n in range(count)]
+    base = [good(f"price_{n:02}", file=SHOP) for n in range(count)]
+    made = pull_request("failed", head, base)
+    made.gate, made.blocking = "regressions", [one.case_id for one in head]
+    return Situation(report=of_shop(made))
+
+
+def provider_down() -> Situation:
+    """A provider's outage in six of twelve cases."""
+    error = RunError(
+        kind="provider-unavailable",
+        owner="provider",
+        message="The agent's model provider failed: 503 UNAVAILABLE: The model is overloaded (after 5 attempts).",
+        hint="Run the job again; nothing in the pull request caused this.",
+        turn=0,
+    )
+    head = [
+        case(f"price_{name}", "errored", file=SHOP, line=4 + 20 * n, errors={0: error}) for n, name in enumerate(GOODS)
+    ]
+    base = [price(name, n) for n, name in enumerate(GOODS)]
+    decision = DecisionReport(outcome="passed", alpha=0.05)
+    made = pull_request("inconclusive", [*head, *greetings()], [*base, *greetings()], decision=decision)
+    made.gate = "regressions"
+    made.reasons = [Reason(code="provider-unavailable", message="6 cases could not be judged (provider-unavailable)")]
+    return Situation(report=of_shop(made))
+
+
+def unchanged() -> Situation:
+    """Nothing got worse, and the notes of old files are nothing for a comment."""
+    decision = DecisionReport(
+        outcome="passed",
+        alpha=0.05,
+        suites=[SuiteTestReport(metric="pass", cases=8, drop=0.0, p_value=1.0, minimum_detectable_drop=0.2)],
+    )
+    made = pull_request(
+        "passed",
+        fine_cases(),
+        fine_cases(),
+        decision=decision,
+        cost=(0.0421, 0.0398),
+        problems=[ProblemReport(severity="notice", code="legacy-eval-set", message="an old form", file=SINGLE, line=1)],
+    )
+    assert made.comparison is not None
+    made.gate, made.comparison.base_records = "regressions", 10
+    return Situation(report=made)
+
+
+def improved() -> Situation:
+    """One case is fixed by the word of the statistics; another passed by luck, which nobody calls better."""
+    base = but(wrong_room(), case_that_failed("good_morning"))
+    fixed, _ = word_of(base[3], "fixed", (8, 8), (0, 10))
+    runs = [
+        word_of(base[3], "fixed", (8, 8), (0, 10))[1],
+        word_of(base[4], "unchanged", (1, 1), (5, 10))[1],
+    ]
+    decision = DecisionReport(outcome="passed", alpha=0.05, cases=[fixed], runs=runs, extra_runs=7)
+    made = pull_request("passed", fine_cases(), base, decision=decision)
+    made.gate = "regressions"
+    return Situation(report=made)
+
+
+def too_few_runs() -> Situation:
+    head = but(case_that_failed("good_morning"))
+    word, runs = word_of(head[4], "suspicious", (4, 13), (8, 10))
+    word.would_decide = "More runs may decide it. The limit on extra runs is reached: raise `max-extra-runs`"
+    decision = DecisionReport(outcome="inconclusive", alpha=0.05, cases=[word], runs=[runs], extra_runs=100)
+    made = pull_request(
+        "inconclusive",
+        head,
+        fine_cases(),
+        decision=decision,
+        reasons=[
+            Reason(
+                code="budget",
+                message="1 suspected regression is undecided: good_morning. The limit on extra runs is reached: raise "
+                "`max-extra-runs`",
+            )
+        ],
+    )
+    made.gate = "regressions"
+    return Situation(report=made)
+
+
+def loosened() -> Situation:
+    """Rules that the pull request loosens, and that somebody has accepted."""
+    cases = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
+    made = pull_request("passed", cases, cases, decision=DecisionReport(outcome="passed", alpha=0.05))
+    made.gate = "regressions"
+    made.rule_changes = RuleChangesReport(
+        base_ref="main",
+        decides="head",
+        accepted="octocat set the label `agent-eval: accept rules`",
+        changes=[
+            RuleChange(
+                kind="threshold",
+                metric=RESPONSE,
+                config="evals/test_config.json",
+                cases=12,
+                base="0.80",
+                head="0.00",
+                fails=6,
+            )
+        ],
+        only_here=[one.case_id for one in cases[:6]],
+        base_cases=12,
+    )
+    return Situation(report=of_shop(made))
+
+
+def removed() -> Situation:
+    """Half of the cases are deleted; the rest passes."""
+    base = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
+    made = pull_request("passed", greetings(), base, decision=DecisionReport(outcome="passed", alpha=0.05))
+    made.gate = "regressions"
+    return Situation(report=of_shop(made))
+
+
+def fork_without_key() -> Situation:
+    error = RunError(
+        kind="provider-unavailable",
+        owner="provider",
+        message="The agent's model provider failed: ValueError: No API key was provided.",
+        hint="Give the job the model's credentials (for Gemini `GOOGLE_API_KEY`), and see that the variable is among "
+        "those that the agent gets (`--agent-env`). A pull request from a fork has no secrets.",
+        traceback='Traceback (most recent call last):\n  File "/usr/lib/site-packages/google/genai/_api_client.py", '
+        'line 1, in __init__\n    raise ValueError("No API key was provided.")\nValueError: No API key was provided.\n',
+        turn=0,
+    )
+    head = [case(f"price_{name}", "errored", file=SHOP, line=4 + n, errors={0: error}) for n, name in enumerate(GOODS)]
+    base = [price(name, n) for n, name in enumerate(GOODS)]
+    made = pull_request("inconclusive", head, base, decision=DecisionReport(outcome="passed", alpha=0.05))
+    made.gate = "regressions"
+    made.reasons = [
+        Reason(code="no-secrets", message="No model key: pull requests from forks get no secrets"),
+        Reason(code="provider-unavailable", message="6 cases could not be judged (provider-unavailable)"),
+    ]
+    return Situation(
+        report=of_shop(made),
+        warnings=["These are the results that the fork's own run has uploaded. What counts is the required check."],
+    )
 
 
 def mixed() -> Situation:
@@ -318,6 +583,7 @@ def errors() -> Situation:
 def no_baseline() -> Situation:
     failed = BaselineReport(
         status="fetch-failed",
+        branch="main",
         wanted_commit=BASE,
         message="GitHub did not let us read artifacts (403). Give the job the permission `actions: read`.",
         steps=[
@@ -333,6 +599,7 @@ def no_baseline() -> Situation:
 def incompatible() -> Situation:
     other = BaselineReport(
         status="incompatible",
+        branch="main",
         wanted_commit=BASE,
         message="They were written by a newer agent-eval (results schema 2). Use the same version on both branches.",
     )
@@ -433,4 +700,14 @@ SITUATIONS: Mapping[str, Callable[[], Situation]] = {
     "scripts": scripts,
     "hostile": hostile,
     "flaky": flaky,
+    "tool-broken": tool_broken,
+    "most-broken": most_broken,
+    "import-error": import_error,
+    "provider-down": provider_down,
+    "unchanged": unchanged,
+    "improved": improved,
+    "too-few-runs": too_few_runs,
+    "loosened": loosened,
+    "removed": removed,
+    "fork-without-key": fork_without_key,
 }

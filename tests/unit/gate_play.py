@@ -36,6 +36,8 @@ class Story:
     """The same of the base; None: it can't be run."""
     heads: Sequence[CaseReport] = ()
     """Cases of the head that are more than a text."""
+    bases: Sequence[CaseReport] = ()
+    """The same in the base's last run, for which the history has a text all the same."""
     policy: str = ""
     gate: Gate = "regressions"
     pull_request: bool = True
@@ -94,10 +96,18 @@ def play(story: Story) -> Played:
     for _ in range(MOST_STEPS if history is not None else 0):
         known = gather(cases, history, policy, num_runs=1, confirmations=made[0], base_confirmations=made[1])
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
-        step = next_step(known.evidence, known.rules, budget)
+        step = next_step(known.evidence, known.rules, budget, known.retrials)
         if isinstance(step, Decision):
             assert history is not None
-            compared = Compared(decision=step, gathered=known, base=history, confirmations=made[0])
+            last = [case(name, told[-1]) for name, told in story.base.items()]
+            compared = Compared(
+                decision=step,
+                gathered=known,
+                base=history,
+                confirmations=made[0],
+                base_runs=made[1],
+                counterparts={one.case_id: one for one in [*last, *story.bases]},
+            )
             break
         for side, wanted, source in zip(made, (step.head, step.base), sources, strict=True):
             side += [source.deal(case_id, count) for case_id, count in wanted.items()]

@@ -1,6 +1,7 @@
 """Runs of a gate written as short texts: `case("lamp_on", "110x")` passed twice, failed once, and then broke.
 
 `1` passed, `0` failed, `x` the agent broke, `p` its provider failed, `?` a metric could not be evaluated, `-` not run.
+Other errors of the agent: `i` it can't be imported, `c` its process ended, `d` it was too slow.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ FILE = "evals/home.test.json"
 
 ERRORS = {
     "x": RunError(kind="agent-exception", owner="agent", message="KeyError: 'garage'"),
+    "i": RunError(kind="agent-import", owner="agent", message="KeyError: 'TOKEN'"),
+    "c": RunError(kind="agent-crash", owner="agent", message="killed"),
+    "d": RunError(kind="deadline", owner="agent", message="180 s"),
     "p": RunError(kind="provider-unavailable", owner="provider", message="503"),
     "-": RunError(kind="stopped", owner="gate", message="stopped"),
 }
-STATUS: dict[str, CaseStatus] = {"1": "passed", "0": "failed", "x": "failed", "p": "errored", "?": "errored"}
+STATUS: dict[str, CaseStatus] = {"1": "passed", "p": "errored", "?": "errored", **dict.fromkeys("0xicd", "failed")}
 
 
 def case(

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 OURS = {
     "h2", "h3", "h4", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary",
-    "strong", "a", "sub", "br", "span", "em",
+    "strong", "a", "sub", "br", "span", "em", "blockquote",
 }  # fmt: skip
 EMPTY = {"br"}
 
@@ -37,18 +37,19 @@ class Page(HTMLParser):
         self.tags.append(tag)
         self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
         if tag not in EMPTY:
-            self._open.append(tag)
+            self._open.append("fold" if tag == "details" and "open" not in dict(attrs) else tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open
-        assert self._open.pop() == tag, f"{tag} is not the innermost element"
+        innermost = self._open.pop()
+        assert innermost.replace("fold", "details") == tag, f"{tag} is not the innermost element"
 
     def handle_comment(self, data: str) -> None:
         raise AssertionError(f"a comment: {data}")
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        if "details" in self._open and "summary" not in self._open:
+        if "fold" in self._open and "summary" not in self._open:
             self.folded += data
         else:
             self.open += data

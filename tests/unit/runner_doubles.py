@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,9 @@ from agent_eval.core.content import Content, model_message, text_of, user_messag
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.schema import EvalCase, SessionInput
+from agent_eval.evalset.schema import ConversationScenario, EvalCase, SessionInput
 from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.models.protocol import Model, ModelReply, ModelRequest, ModelUsage
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.execution import Execution, Limits
 from agent_eval.runner.journal import Journal
@@ -149,6 +151,31 @@ class EchoSession:
         self.agent.closed += 1
 
 
+@dataclass(kw_only=True)
+class TalkativeUser:
+    """The model of a simulated user that always has more to say."""
+
+    seconds: float
+    """That it takes for it."""
+    says: str = "and more"
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        await asyncio.sleep(self.seconds)
+        return ModelReply(text=self.says, value=None, usage=ModelUsage(), model_version="t", calls=1, cached=False)
+
+    async def close(self) -> None:
+        pass
+
+
+def endless(eval_id: str, first: str = "hello") -> PlannedCase:
+    """A case whose simulated user may talk for ever."""
+    case = EvalCase(
+        eval_id=eval_id,
+        conversation_scenario=ConversationScenario(starting_prompt=first, conversation_plan="Go on."),
+    )
+    return dataclasses.replace(planned(eval_id), case=case, user_config={"max_allowed_invocations": -1})
+
+
 def execution(
     folder: Path,
     cases: Sequence[PlannedCase],
@@ -156,6 +183,7 @@ def execution(
     num_runs: int = 1,
     agents: Mapping[str, Agent] | None = None,
     resume: bool = False,
+    model: Model | None = None,
     **limits: Any,
 ) -> Execution:
     """Ready to run. The journal lies in `folder`."""
@@ -166,6 +194,7 @@ def execution(
         journal=Journal(folder / "journal.jsonl", resume=resume),
         limits=chosen,
         limiter=Limiter(chosen.concurrency),
+        model=model,
     )
 
 

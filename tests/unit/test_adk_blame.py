@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.blame import failed_load, failed_turn, is_temporary
+from agent_eval.agents.blame import failed_load, failed_turn, is_temporary, too_late
 from agent_eval.agents.connection import RemoteError
 from agent_eval.agents.host_end import ended_words, how_it_ended
+from agent_eval.agents.messages import Waiting
 from agent_eval.agents.protocol import FailureKind, Owner
 
 
@@ -102,3 +103,38 @@ def test_how_a_host_ended(returncode: int | None, garbage: Exception | None, kin
 def test_temporary_statuses() -> None:
     assert all(map(is_temporary, (408, 429, 500, 503, 529, 599)))
     assert not any(map(is_temporary, (400, 401, 404, 200)))
+
+
+@pytest.mark.parametrize(
+    ("facts", "owner", "words"),
+    [
+        ({"for": "model", "remote": True, "silent": 100.0}, Owner.PROVIDER, "(m at http://h) sent nothing for 100 s"),
+        ({"for": "model", "remote": True, "silent": 20.0}, Owner.AGENT, "waiting for the model m for 170.0 s"),
+        ({"for": "model", "remote": True, "silent": 70.0, "stalled": 50.0}, Owner.PROVIDER, "sent nothing for 70 s"),
+        ({"for": "model", "remote": False, "silent": 170.0}, Owner.AGENT, "waiting for the model m"),
+        (
+            {"for": "tool", "name": "look_up", "remote": True, "silent": 170.0},
+            Owner.AGENT,
+            "waiting for the tool look_up",
+        ),
+        ({"for": "model", "attempts": [{"status": 400}]}, Owner.AGENT, "waiting for the model m"),
+        (
+            {"for": "model", "attempts": [{"cause": "connection refused"}, {"status": 503}, {"status": 503}]},
+            Owner.PROVIDER,
+            "failed 3 times in 170 s (HTTP 503 (2 times), connection refused), until",
+        ),
+        ({"calls": 25, "for": "tool", "name": "again", "at": "agent.py:3: x()"}, Owner.AGENT, "after 25 model calls"),
+        ({"calls": 1, "for": "tool", "name": "again", "at": "agent.py:3: x()"}, Owner.AGENT, "at agent.py:3: x()"),
+    ],
+)
+def test_too_late__whose_it_is(facts: dict[str, Any], owner: Owner, words: str) -> None:
+    known = {"turn": 1, "model": "m", "name": "m", "address": "http://h", "seconds": 170.0, **facts}
+    failure = too_late(180, Waiting.model_validate(known), stopped=True)
+    assert failure.owner is owner
+    assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.DEADLINE)
+    assert words in failure.message
+
+
+def test_too_late__a_turn_cut_short_by_its_case_is_not_the_providers() -> None:
+    waiting = Waiting.model_validate({"turn": 1, "for": "model", "model": "m", "remote": True, "silent": 0.2})
+    assert too_late(0.26, waiting, stopped=True, turn_limit=20.0).owner is Owner.AGENT

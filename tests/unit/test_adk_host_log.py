@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,3 +76,25 @@ def test_no_secret_means_nothing_is_held_back(tmp_path: Path) -> None:
     log.feed(b"no line end")
     assert log.tail() == "no line end"
     log.close()
+
+
+def test_a_full_disk__keeps_the_end_in_memory_and_never_raises() -> None:
+    log = fed(Path("/dev/full"), [b"one\n", b"two\n"])
+    assert log.tail() == "one\ntwo"
+
+
+def test_a_directory_that_is_gone__keeps_the_end_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log = fed(tmp_path / "file" / "log", [b"one\n", b"two\n"])
+    assert log.tail() == "one\ntwo"
+
+
+@pytest.mark.parametrize("limit", [10, 12_000, 1_000_000])
+def test_the_tail__is_the_same_before_and_after_it_is_closed(tmp_path: Path, limit: int) -> None:
+    log = HostLog(tmp_path / "log", masker=Masker(), limit=limit)
+    for number in range(1_000):
+        log.feed(f"line {number}\n".encode())
+    before = log.tail()
+    log.close()
+    assert log.tail() == before
+    assert before.endswith("line 999")

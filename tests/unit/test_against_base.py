@@ -22,6 +22,7 @@ from agent_eval.base_side import BaseSide
 from agent_eval.baseline.git import ORIGIN, GitError
 from agent_eval.clients import Clients
 from agent_eval.core.limiter import Limiter
+from agent_eval.gate.base_today import CHECK_RUNS
 from agent_eval.gate.decision import Decision
 from agent_eval.gate.history import extend
 from agent_eval.results.history import HistoryReport
@@ -112,7 +113,7 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
 async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its_runs_are_few(tmp_path: Path) -> None:
     async with sides(tmp_path, stored=10) as many:
         assert (await many.decide()).outcome == "failed"
-        assert many.extra == (["learning"] * 9, [])
+        assert many.extra == (["learning"] * 9, ["learning"] * CHECK_RUNS)
     (tmp_path / "few").mkdir()
     async with sides(tmp_path / "few", stored=1) as few:
         decision = await few.decide()
@@ -131,7 +132,7 @@ async def test_confirm_on_base_says_whether_the_base_is_run(tmp_path: Path, sett
     assert bool(made.extra[1]) == asks_base
 
 
-@pytest.mark.parametrize(("same_day", "runs"), [(True, 4), (False, 0)])
+@pytest.mark.parametrize(("same_day", "runs"), [(True, 4), (False, CHECK_RUNS)])
 async def test_where_the_base_was_run_today_it_confirms_too(tmp_path: Path, same_day: bool, runs: int) -> None:
     async with sides(tmp_path, stored=6) as made:
         made.confirmation.same_day = same_day

@@ -147,6 +147,7 @@ def test_what_was_found_is_told_with_its_provenance() -> None:
 
     assert to_report(outcome, WANTED) == BaselineReport(
         status="found",
+        branch="main",
         source="artifact",
         commit=sha(7),
         wanted_commit=sha(9),

@@ -8,7 +8,8 @@ from baseline_samples import case, measured, results
 from agent_eval.baseline.compatibility import incomparable, with_head
 from agent_eval.baseline.outcome import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
 from agent_eval.gate.comparison import compare
-from agent_eval.results.report import RunReport
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, FileReport, RunReport
 
 HEAD = results()
 
@@ -110,3 +111,39 @@ def test_a_baseline_that_fits_stays_as_it_is() -> None:
     assert with_head(outcome, HEAD) is outcome
     missing = outcome_of([Step(source="artifact", baseline=NoneYet(message="No artifact."))])
     assert with_head(missing, HEAD) is missing
+
+
+def dead(eval_id: str) -> CaseReport:
+    """A case that the agent never answered."""
+    made = case(eval_id, "failed")
+    made.metrics = []
+    made.runs[0].error = RunError(kind="agent-import", owner="agent", message="KeyError: 'TOKEN'")
+    return made
+
+
+def test_incomparable__a_head_that_measured_nothing_is_no_fault_of_the_base() -> None:
+    assert incomparable(results(dead("one"), dead("two")), results()) is None
+
+
+def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_others_have() -> None:
+    def two(*cases: CaseReport) -> RunReport:
+        files = [FileReport(file=f"{name}.json", eval_set_id=name, agent=name) for name in ("bot", "shop")]
+        named = [one.model_copy(update={"file": f"{one.eval_id[:-1]}.json"}) for one in cases]
+        return results(*named, files=files)
+
+    base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
+    found = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.")
+
+    checked = with_head(outcome_of([Step(source="artifact", baseline=found)]), two(*base.cases))
+
+    assert checked.report is not None
+    assert {one.eval_id: one.status for one in checked.report.cases} == {
+        "bot1": "errored",
+        "bot2": "errored",
+        "shop1": "passed",
+        "shop2": "failed",
+    }
+    assert base.cases[0].status == "failed"
+    told = {one.eval_id: (one.change, one.note) for one in compare(two(*base.cases), checked.report).cases}
+    assert told["bot1"] == ("unjudged", "could not be judged on the base")
+    assert told["shop2"][0] == "still_failing"

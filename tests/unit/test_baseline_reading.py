@@ -13,6 +13,7 @@ from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
 from agent_eval.baseline.reading import incomplete, read_report
 from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCORING_VERSION, CaseReport, Reason, RunReport, RunResult
 
 WHERE = "The artifact of run 7"
@@ -101,6 +102,15 @@ def _cut_off() -> RunReport:
     return results(case("one"), half)
 
 
+def _dead(eval_id: str, *, turns: int = 0) -> CaseReport:
+    """A case in which the agent ended with an error, after some answers or none."""
+    made = case(eval_id, "failed")
+    made.metrics = []
+    made.runs[0].error = RunError(kind="agent-import", owner="agent", message="KeyError: 'TOKEN'\nmore")
+    made.runs[0].turns = turns
+    return made
+
+
 def _without_key() -> CaseReport:
     """Nothing but a judge looks at it, and the gate was told to do without judges that have no key."""
     return case("two", "not_run").model_copy(update={"reason": Reason(code=WITHOUT_KEY, message="no key")})
@@ -119,6 +129,9 @@ def _without_key() -> CaseReport:
         (_cut_off(), "1 of its 2 cases did not run to the end, so it was broken off"),
         (results(case("one"), _without_key()), None),
         (results(_without_key()), "errors kept all of its cases from being judged"),
+        (results(_dead("one"), _dead("two")), "its agent answered in no case (agent-import: KeyError: 'TOKEN')"),
+        (results(_dead("one"), _dead("two", turns=1)), None),
+        (results(case("one"), _dead("two")), None),
         (results(case("one", "errored", measured(None))), "errors kept all of its cases from being judged"),
     ],
 )

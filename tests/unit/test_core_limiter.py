@@ -33,7 +33,7 @@ async def test_limiter__holds_the_maximum() -> None:
     assert (peak, running) == (3, 0)
 
 
-async def test_limiter__halves_once_for_what_was_sent_together_and_never_below_one() -> None:
+async def test_limiter__halves_once_for_what_was_sent_together_and_never_below_a_quarter() -> None:
     clock = Clock()
     limiter = Limiter(8, clock=clock)
     limiter.throttled()
@@ -42,7 +42,58 @@ async def test_limiter__halves_once_for_what_was_sent_together_and_never_below_o
     for second in range(2, 9):
         clock.now = second
         limiter.throttled()
-    assert limiter.size == 1
+    assert limiter.size == 2
+
+
+async def test_limiter__answers_between_refusals_keep_it_from_collapsing() -> None:
+    clock = Clock()
+    limiter = Limiter(8, clock=clock)
+    sizes = []
+    async with limiter.slot():  # a run during which every third attempt is refused, as long as it lasts
+        for second in range(1, 31):
+            clock.now = second
+            limiter.throttled()
+            limiter.answered()
+            limiter.answered()
+            sizes.append(limiter.size)
+    assert min(sizes) >= 2
+
+
+async def test_place__is_lent_while_its_holder_waits_and_taken_back_first() -> None:
+    limiter = Limiter(1)
+    order: list[str] = []
+
+    async def patient() -> None:
+        async with limiter.slot() as place:
+            place.lend()
+            await other_in.wait()
+            await place.take_back()
+            order.append("patient")
+
+    async def other(name: str) -> None:
+        async with limiter.slot():
+            other_in.set()
+            await asyncio.sleep(0.05)
+            order.append(name)
+
+    other_in = asyncio.Event()
+    async with asyncio.timeout(10):
+        await asyncio.gather(patient(), other("first"), other("second"))
+    assert order == ["first", "patient", "second"]
+
+
+async def test_place__that_is_taken_back_after_the_end_is_free_for_others() -> None:
+    limiter = Limiter(1)
+    async with asyncio.timeout(10):
+        async with limiter.slot() as place:
+            place.lend()
+            async with limiter.slot():
+                late = asyncio.create_task(place.take_back())
+                await asyncio.sleep(0)
+                place.close()
+        await late
+        async with limiter.slot():
+            pass
 
 
 async def test_limiter__grows_back_by_one_a_round() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.core.text import harmless
+from agent_eval.core.text import harmless, shorten
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,17 @@ def test_no_line_is_a_command(value: str) -> None:
 def test_ordinary_text_stays(value: str) -> None:
     if "##[" not in value and not value.lstrip().startswith("::"):
         assert harmless(value) == value
+
+
+@pytest.mark.parametrize("length", [61, 100, 999, 1_035, 1_060, 1_099, 10_040, 123_456])
+@pytest.mark.parametrize("limit", [40, 60, 61, 300])
+def test_shorten__counts_what_it_leaves_out(length: int, limit: int) -> None:
+    value = "x" * length
+    shown = shorten(value, limit)
+    if length <= limit:
+        assert shown == value
+        return
+    assert len(shown) == limit
+    said = re.search(r"…([0-9,]+) more", shown)
+    assert said is not None
+    assert int(said.group(1).replace(",", "")) == length - shown.count("x")

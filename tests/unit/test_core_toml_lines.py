@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.core.toml_lines import lines_of
+from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 
 TEXT = '''# policy = 1
 gate = "both" # [[policy]]
@@ -108,3 +110,28 @@ def test_each_key_is_at_the_line_where_it_was_written(parts: list[str], windows:
 def test_what_is_no_toml_ends_it() -> None:
     assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
     assert lines_of("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "line"),
+    [
+        ("a = 1\nb = \n", "Invalid value", 2),
+        ("a = 1\nhistory = " + "9" * 4_400, "more than 4,300 digits", 2),
+        ("history = 0x" + "f" * 4_200, "more than 64 bits", None),
+        ("a = [[{b = 18446744073709551616}]]", "more than 64 bits", None),
+        ("a = " + "[" * 100_000, "too deeply", None),
+        ("a = 2025-02-30", "nvalid date", None),
+    ],
+    ids=["no value", "digits", "hexadecimal", "inside", "deep", "no date"],
+)
+def test_read_toml__what_cannot_be_read_is_one_kind_of_error(text: str, says: str, line: int | None) -> None:
+    with pytest.raises(TomlError, match=says) as caught:
+        read_toml(text)
+    assert caught.value.line == line or line is None
+
+
+def test_lines_of__many_lines_in_linear_time() -> None:
+    text = "".join(f"key{number} = 1\n" for number in range(60_000))
+    begun = time.process_time()
+    assert lines_of(text)["key59999",] == 60_000
+    assert time.process_time() - begun < 10

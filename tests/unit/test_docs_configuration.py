@@ -80,7 +80,7 @@ def test_the_first_example_means_what_the_page_says(tmp_path: Path) -> None:
 
 def test_the_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Each example's flags are settings, or flags that the command has beside them."""
-    others = {"--format", "--version", "--help", "--criterion"}
+    others = {"--format", "--version", "--help", "--criterion", "--run"}
     known = {f"--{setting.input}" for setting in SETTINGS} | others
     commands = re.findall(r"^agent-eval (.+)$", PAGE, re.MULTILINE)
 

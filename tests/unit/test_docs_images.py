@@ -15,6 +15,6 @@ def test_the_pictures_can_be_made(tmp_path: Path) -> None:
     for name, (markdown, _) in script["pages"]().items():
         assert (SCRIPT.parent / f"{name}.png").exists()
         assert rendered(markdown).tags[0] == "h2"
-        assert "<details open>" in script["page"](markdown)
+        assert "<details" in script["page"](markdown)
     script["draw"](tmp_path / "console.svg")
     assert "thermostat_in_bedroom" in (tmp_path / "console.svg").read_text("utf-8").replace("&#160;", " ")

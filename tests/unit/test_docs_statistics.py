@@ -13,7 +13,7 @@ import draw_statistics
 import gate_error_rates as bench
 import pytest
 
-from agent_eval.gate import families, suspect
+from agent_eval.gate import base_today, families, suspect
 from agent_eval.gate.decision import Word
 
 ROOT = Path(__file__).parents[2]
@@ -129,5 +129,8 @@ def test_the_numbers_in_the_text_are_the_codes() -> None:
         assert f" {share:g} |" in TEXT
     assert sum(shares) == pytest.approx(1)
     assert f"at most {families.AGAIN_BELOW:g} |" in TEXT
-    assert f"fewer than {suspect.THIN_BASE} stored runs" in TEXT
+    assert f"fewer than {suspect.THIN_BASE} stored runs" in " ".join(TEXT.split())
+    assert f"fewer than {families.FULL_BASE} stored runs gets fresh runs" in " ".join(TEXT.split())
+    assert f"each named case {base_today.CHECK_RUNS} times" in " ".join(TEXT.split())
+    assert f"p of at most {base_today.DIFFERS:g}" in " ".join(TEXT.split())
     assert f"and {suspect.THRESHOLD_RUNS} more runs in a row" in TEXT

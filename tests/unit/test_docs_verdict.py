@@ -11,6 +11,7 @@ import pytest
 
 from agent_eval.agents.custom_metrics import MetricFailureKind
 from agent_eval.agents.protocol import FailureKind
+from agent_eval.gate import caveats
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
 from agent_eval.results.merge import WITHOUT_KEY, merge
 from agent_eval.results.recording import RunError
@@ -63,6 +64,11 @@ def test_every_kind_of_error_has_a_row() -> None:
 def test_every_status_has_a_row() -> None:
     assert first_codes("A metric") == set(get_args(MetricStatus))
     assert first_codes("A case and its runs") == set(get_args(CaseStatus))
+
+
+def test_every_caveat_has_a_row() -> None:
+    codes = {code for row in rows("When nothing was evaluated") for code in re.findall(r"`([^`]+)`", row[2])}
+    assert codes >= {caveats.NOTHING_SCORED, caveats.NOTHING_GATED, caveats.NO_CASE_PASSES, "advisory"}
 
 
 def test_exit_codes() -> None:

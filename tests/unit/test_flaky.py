@@ -27,7 +27,7 @@ def days(count: int = 11) -> list[RunReport]:
     history: HistoryReport | None = None
     for day in range(count):
         one = report(*[case(name, outcomes[day]) for name, outcomes in OUTCOMES.items()], day=day)
-        history = one.history = extend(history, one)
+        history = one.history = extend(history, one, 10)
         reports.append(one)
     return reports
 

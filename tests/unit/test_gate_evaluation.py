@@ -9,6 +9,9 @@ from gate_play import Played, Story, play
 from history_samples import FILE, case
 
 from agent_eval.gate.policy import Gate
+from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results.recording import RunError
+from agent_eval.results.report import CaseReport, Reason
 
 TEN = "1" * 10
 STEADY = {f"ok{number}": TEN for number in range(9)}
@@ -90,7 +93,7 @@ def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> 
     assert codes(played) == ("failed", ["failed"], ["no-baseline"])
     assert played.told["no-baseline"] == "The thresholds decide, since there is no baseline"
     assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).told["no-baseline"] == (
-        "The thresholds decide, since nothing of the base can be compared"
+        "The thresholds decide, since nothing can be compared with the base"
     )
 
 
@@ -101,7 +104,7 @@ def test_a_new_case_that_fails_blocks() -> None:
 
 
 def test_a_changed_case_that_fails_blocks() -> None:
-    told = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")])
+    told = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")], more={"ok0": "0"})
     told.head = {name: run for name, run in FINE.items() if name != "ok0"}
     assert codes(play(told))[:2] == ("failed", ["not-comparable"])
 
@@ -110,7 +113,7 @@ def test_a_new_metric_that_fails_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "0", metric="safety_v1").metrics
     head.status = "failed"
-    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head])
+    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
     assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
 
 
@@ -118,7 +121,7 @@ def test_a_new_metric_that_broke_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "?", metric="custom").metrics
     head.status = "failed"  # a metric that the pull request's own code broke
-    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head])
+    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
     assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
 
 
@@ -134,8 +137,9 @@ def test_one_that_does_not_show_again_is_told() -> None:
     assert played.told["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
 
 
-def test_one_that_can_not_be_repeated_blocks() -> None:
-    assert "agent-error" in codes(play(story(TEN, "x", extra_runs=0)))[1]
+def test_one_that_can_not_be_repeated_is_undecided() -> None:
+    verdict, reasons, _ = codes(play(story(TEN, "x", extra_runs=0)))
+    assert (verdict, set(reasons)) == ("inconclusive", {"budget"})
 
 
 def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
@@ -145,12 +149,12 @@ def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
     assert codes(play(elsewhere))[0] == "passed"
 
 
-@pytest.mark.parametrize("head", ["x", "0"])
-def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str) -> None:
+@pytest.mark.parametrize(("head", "code"), [("x", "red-on-base"), ("0", "red-otherwise")])
+def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str, code: str) -> None:
     for base in ("x" * 10, "x"):
         steady = {name: told[: len(base)] for name, told in STEADY.items()}
         played = play(Story(base={**steady, "x": base}, head={**FINE, "x": head}, more={"x": head}))
-        assert codes(played) == ("passed", [], ["red-on-base"])
+        assert codes(played) == ("passed", [], [code])
 
 
 def test_a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
@@ -183,7 +187,8 @@ def test_without_cases_nothing_passes() -> None:
 def test_all_failed_as_on_the_base() -> None:
     red = dict.fromkeys(STEADY, "0" * 10)
     played = play(Story(base=red, head=dict.fromkeys(red, "0"), more=dict.fromkeys(red, "0")))
-    assert codes(played) == ("passed", [], ["red-on-base"])
+    assert codes(played) == ("passed", ["no-case-passes"], ["red-on-base"])
+    assert played.verdict.reasons[0].message == "Nothing got worse, but 0 of 9 cases pass"
     assert played.told["red-on-base"].endswith("; and 6 more)")
 
 
@@ -200,7 +205,7 @@ def test_a_case_that_only_informs(gate: Gate) -> None:
 
 def test_a_suite_in_which_nothing_blocks_passes() -> None:
     told = Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n")
-    assert codes(play(told)) == ("passed", [], ["informing"])
+    assert codes(play(told)) == ("passed", ["nothing-gated"], ["informing"])
 
 
 HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
@@ -212,12 +217,13 @@ def test_a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
     played = play(story(TEN, head, "0", gate=gate, policy=HELD))
     assert codes(played)[:2] == ("passed", [])
     assert "quarantined" in played.told
-    assert played.spent == 0, "nothing is spent on what doesn't decide"
+    assert played.spent == (0 if head == "p" else 6), "to say whether it is broken now"
 
 
 def test_advice_says_what_would_have_been() -> None:
     played = play(story(TEN, "0", "0", gate="advisory"))
-    assert codes(played)[:2] == ("passed", [])
+    assert codes(played)[:2] == ("passed", ["advisory"])
+    assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
     assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base")
     assert play(story(TEN, "p", gate="advisory")).told["provider-unavailable"].startswith("Would be inconclusive: ")
     assert play(Story(head={"x": "0"}, gate="advisory")).told["failed"] == "Would fail: 1 of 1 case"
@@ -236,3 +242,124 @@ def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it
     assert informed.verdict.value == "passed"
     assert any("response_match_score" in note.message for note in informed.verdict.notes)
     assert play(replace(head, policy="")).verdict.value == "passed", "every case still passes"
+
+
+@pytest.mark.parametrize("gate", ["auto", "regressions", "thresholds", "both"])
+@pytest.mark.parametrize(("head", "kind"), [("i", "agent-import"), ("c", "agent-crash")])
+@pytest.mark.parametrize("base", ["1", "0", "x", "i", "c"])
+def test_a_case_that_was_not_evaluated_never_passes_by_comparison(gate: Gate, head: str, kind: str, base: str) -> None:
+    played = play(story(base * 10, head, head, gate=gate))
+
+    assert played.verdict.value == "failed"
+    assert played.verdict.blocking == (X,)
+    if gate in {"auto", "regressions"}:
+        assert f"1 case not evaluated ({kind}): {X}" in [reason.message for reason in played.verdict.reasons]
+
+
+def test_an_agent_that_can_not_start_is_not_started_again() -> None:
+    dead = dict.fromkeys(STEADY, "i")
+    played = play(Story(base=STEADY, head=dead, more=dead))
+
+    assert played.spent == 0
+    assert codes(played)[:2] == ("failed", ["failed", "nothing-scored"])
+    assert played.verdict.reasons[1].message == "Nothing was evaluated: none of 9 cases was scored (9 agent-import)"
+    assert played.told["no-baseline"] == "The thresholds decide, since nothing can be compared with the base"
+
+
+def test_a_crash_that_does_not_come_again_was_one__and_the_case_is_evaluated() -> None:
+    assert codes(play(story(TEN, "c", "1")))[::2] == ("passed", ["agent-error-once"])
+
+
+@pytest.mark.parametrize("base", [STEADY, dict.fromkeys(STEADY, "x")])
+def test_an_agent_that_breaks_in_every_case_was_not_evaluated__whatever_the_base_did(base: dict[str, str]) -> None:
+    broken = dict.fromkeys(STEADY, "x")
+    played = play(Story(base=base, head=broken, more=broken))
+
+    assert played.verdict.value == "failed"
+    assert len(played.verdict.blocking) == len(STEADY)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ("0000000000", "d", ("failed", ["agent-error"], [])),
+        ("xxxxxxxxxx", "d", ("passed", [], ["red-on-base"])),  # of nine of them nobody knows how they broke
+        ("x", "d", ("failed", ["agent-error"], [])),
+        ("d", "d", ("passed", [], ["red-on-base"])),
+        ("x", "0", ("passed", [], ["red-otherwise"])),
+    ],
+)
+def test_a_failure_of_another_kind_is_not_as_on_the_base(
+    base: str, head: str, expected: tuple[str, list[str], list[str]]
+) -> None:
+    steady = {name: told[: len(base)] for name, told in STEADY.items()}
+    assert codes(play(Story(base={**steady, "x": base}, head={**FINE, "x": head}, more={"x": head}))) == expected
+
+
+def broken_metric(kind: str, *, fingerprint: str = "m1") -> CaseReport:
+    """Case `x`, whose only gating metric broke."""
+    made = case("x", "?", measures=fingerprint)
+    made.metrics[0].runs[0].error = RunError(kind=kind, owner="agent", message="no score")
+    made.status, made.runs[0].status = "failed", "failed"
+    return made
+
+
+INVALID = "custom-metric-invalid-result"
+
+
+@pytest.mark.parametrize(
+    ("head", "verdict", "code"),
+    [
+        (broken_metric(INVALID), "passed", "red-on-base"),
+        (broken_metric("custom-metric-exception"), "failed", "not-comparable"),
+        (broken_metric(INVALID, fingerprint="m2"), "failed", "not-comparable"),
+    ],
+)
+def test_a_metric_that_breaks_in_the_same_way_on_both_sides_is_red_on_the_base(
+    head: CaseReport, verdict: str, code: str
+) -> None:
+    told = Story(base=STEADY, head=FINE, heads=[head], bases=[broken_metric(INVALID)], more={head.eval_id: "0"})
+    played = play(told)
+
+    assert played.verdict.value == verdict
+    assert code in {*codes(played)[1], *codes(played)[2]}
+
+
+def test_a_metric_that_breaks_on_both_sides_and_leaves_nothing_scored_is_inconclusive() -> None:
+    told = Story(base={"y": "1"}, heads=[broken_metric(INVALID)], bases=[broken_metric(INVALID)], gate="auto")
+    assert codes(play(told)) == ("inconclusive", ["nothing-scored"], ["red-on-base"])
+
+
+def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so() -> None:
+    held = play(Story(base={"x": TEN}, head={"x": "0"}, policy=HELD))
+    told = play(Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n"))
+
+    assert codes(held)[:2] == codes(told)[:2] == ("passed", ["nothing-gated"])
+    assert held.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 quarantined)"
+    assert told.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 not blocking)"
+
+
+@pytest.mark.parametrize("policy", [HELD, "[[policy]]\nblocking = false\n"])
+@pytest.mark.parametrize("head", ["i", "x", "p"])
+def test_setting_every_case_aside_does_not_make_a_dead_agent_green(policy: str, head: str) -> None:
+    played = play(Story(head={"x": head}, gate="thresholds", policy=policy))
+    assert codes(played)[:2] == ("inconclusive", ["nothing-scored"])
+
+
+def test_cases_without_a_key_beside_quarantined_ones_are_no_evaluation() -> None:
+    silent = case("y", "-")
+    silent.reason = Reason(code=WITHOUT_KEY, message="no key")
+    played = play(Story(head={"x": "1"}, heads=[silent], gate="thresholds", policy=HELD))
+    assert codes(played)[:2] == ("inconclusive", ["nothing-scored"])
+
+
+@pytest.mark.parametrize(("threshold", "expected"), [(0.0, ["nothing-gated"]), (0.1, [])])
+def test_thresholds_that_every_score_reaches_gate_nothing(threshold: float, expected: list[str]) -> None:
+    played = play(Story(heads=[case("x", scores=[0.5], threshold=threshold)], gate="thresholds"))
+    assert codes(played)[:2] == ("passed", expected)
+
+
+def test_a_score_that_is_compared_gates_even_where_every_threshold_is_zero() -> None:
+    policy = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
+    head = case("x", scores=[1.0], threshold=0.0)
+    assert codes(play(Story(base={"x": TEN}, heads=[head], policy=policy)))[:2] == ("passed", [])

@@ -145,7 +145,7 @@ def test_a_small_suite_of_scores_counts_all_deals(cases: list[tuple[list[float],
 def test_scores_of_several_runs_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [([0.2, 0.4], [0.5, 0.9, 0.3, 0.8]), ([0.6], [0.7, 0.65, 0.9])]
     counted = suite_scores_p(cases, rng())
-    monkeypatch.setattr(screening, "_MOST_SUMS", 0)
+    monkeypatch.setattr(screening, "_MOST_DEALS", 0)
     drawn = suite_scores_p(cases, rng(1), draws=20_000)
     assert drawn != counted
     assert drawn == pytest.approx(counted, rel=0.7)

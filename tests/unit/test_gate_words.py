@@ -16,6 +16,7 @@ from agent_eval.gate.comparison import compare
 from agent_eval.report.comment import comment_markdown
 from agent_eval.report.console import console
 from agent_eval.report.summary import summary_markdown
+from agent_eval.report.words import case_words
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 
@@ -114,7 +115,9 @@ def reported(story: Story, played: Played) -> RunReport:
             "verdict": played.verdict.value,
             "reasons": list(played.verdict.reasons),
             "gate": played.verdict.mode,
-            "baseline": BaselineReport(status="found", source="artifact", commit="9" * 40, message="Found."),
+            "baseline": BaselineReport(
+                status="found", branch="main", source="artifact", commit="9" * 40, message="Found."
+            ),
             "comparison": compare(head, base),
             "decision": told_decision(played.decision, 0.05, gathered=played.gathered, history=played.history),
             "confirmations": played.confirmations,
@@ -126,34 +129,41 @@ def reported(story: Story, played: Played) -> RunReport:
 def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
     story = HISTORIES[title]
     played = play(story)
-    source = comment_markdown(reported(story, played))
+    made = reported(story, played)
+    assert made.decision is not None
+    source = comment_markdown(made)
     text = " ".join(source.split())
 
     assert re.search(r"\bp\b.* [=<] \d", rendered(source).open) is None, "p-values are behind a click"
     assert played.decision is not None
+    words = case_words(made.decision, "main")
     for decided in played.decision.cases:
-        if decided.word != "unchanged":
-            assert decided.word in text
-            assert decided.evidence in text
-    for reason in played.verdict.reasons:
-        first = reason.message.split(":")[0]
-        assert first in text, "the comment tells why"
+        word = words.get(decided.case_id)
+        if word is not None and word.kind in {"regression", "suspected regression", "better"}:
+            assert word.evidence in text
+            assert word.kind == "better" or word.label in text
+            plain = decided.head_mean == 0.0 and decided.base_mean == 1.0 and played.verdict.value == "failed"
+            assert word.kind == "regression" or not plain, "what always fails is called so"
+    first = source.splitlines()[0]
+    assert {"passed": "✅", "failed": "❌", "inconclusive": "⚠️"}[played.verdict.value] in first
+    assert "broken" not in text
+    assert "suspicious" not in text
 
 
 def test_how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
     story = HISTORIES["Flaky as before: fails three times of ten on both sides"]
     made = reported(story, play(story))
-    told = "in its history 3 of 10 runs failed (11% to 60% at 95%), since 00000002"
+    told = "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 0000000"
 
-    for text in (comment_markdown(made), summary_markdown(made), console(made, width=160)):
-        assert told in " ".join(text.replace("&#8203;", "").split())
+    for text in (comment_markdown(made), summary_markdown(made), console(made, width=200)):
+        assert told in " ".join(text.split())
 
 
 def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
     story = HISTORIES["Bad luck: failed at first, passes whenever it runs again"]
     text = comment_markdown(reported(story, play(story)))
-    assert "in its history" not in text
-    assert "1 flaky case, no worse than on the base" in text
+    assert "of its" not in text
+    assert "failed at first and not again" in text.splitlines()[0]
 
 
 @pytest.mark.parametrize("stored", [1, 2, 3, 4])
@@ -170,7 +180,7 @@ def test_as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: 
         assert thin.verdict.reasons[0].code == "case-worse", "so many are enough already"
         return
     assert thin.verdict.value == "inconclusive"
-    found = re.search(r"(\d+) more runs? of the base would decide", thin.verdict.reasons[0].message)
+    found = re.search(r"(\d+) more runs? of the base branch would decide", thin.verdict.reasons[0].message)
     assert found is not None
 
     passing = after("1" * (stored + int(found[1])))

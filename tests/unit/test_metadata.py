@@ -1,6 +1,6 @@
-"""Inputs and outputs say the same wherever they stand: settings, action.yml, README, docs, workflows.
+"""Inputs and outputs say the same wherever they stand: settings, both action.yml, README, docs, workflows.
 
-UPDATE_GOLDEN=1 writes the inputs into action.yml.
+UPDATE_GOLDEN=1 writes the inputs into gate/action.yml and action.yml.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from agent_eval.options import SETTINGS
 from agent_eval.report.outputs import OUTPUTS
 
 ROOT = Path(__file__).resolve().parents[2]
-ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "action.yml")
+ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "gate/action.yml")
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def inputs_block() -> str:
-    """The `inputs:` of action.yml as the settings demand them.
+    """The `inputs:` of gate/action.yml as the settings demand them.
 
     Without `default:`: GitHub would pass it as if the user had written it, and agent-eval.toml would never be heard.
     The token is an exception: no file may hold it, and a container gets it no other way (actions/runner).
@@ -46,16 +46,16 @@ def quoted(text: str) -> str:
 
 
 def test_action__has_every_setting_as_an_input() -> None:
-    text = (ROOT / "action.yml").read_text("utf-8")
+    text = (ROOT / "gate/action.yml").read_text("utf-8")
     match = re.search(r"^inputs:.*?\n(?=\S)", text, re.MULTILINE | re.DOTALL)
     assert match is not None
     if os.environ.get("UPDATE_GOLDEN"):
-        (ROOT / "action.yml").write_text(text.replace(match[0], inputs_block()), "utf-8")
+        (ROOT / "gate/action.yml").write_text(text.replace(match[0], inputs_block()), "utf-8")
         return
-    assert match[0] == inputs_block(), "action.yml differs from SETTINGS; it should say:\n" + inputs_block()
+    assert match[0] == inputs_block(), "gate/action.yml differs from SETTINGS; it should say:\n" + inputs_block()
 
 
-FULL = ROOT / "full/action.yml"
+ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
     "artifact-name": "agent-eval-results",
     "output-dir": "agent-eval-results",
@@ -65,8 +65,8 @@ OWN_DEFAULTS = {
 """What the steps around the gate must know as well, so that agent-eval.toml isn't asked for it."""
 
 
-def full_blocks() -> dict[str, str]:
-    """The parts of full/action.yml that follow from action.yml, by their first line."""
+def root_blocks() -> dict[str, str]:
+    """The parts of action.yml that follow from gate/action.yml, by their first line."""
     inputs, outputs, passed = ["inputs:"], ["outputs:"], ["      with:"]
     for setting in SETTINGS:
         default = OWN_DEFAULTS.get(setting.input, "${{ github.token }}" if setting.input == "github-token" else None)
@@ -80,25 +80,18 @@ def full_blocks() -> dict[str, str]:
     return {lines[0]: "\n".join(lines) + "\n" for lines in (inputs, outputs, passed)}
 
 
-@pytest.mark.parametrize("first", full_blocks())
-def test_full_action__passes_everything_on(first: str) -> None:
-    text = FULL.read_text("utf-8")
+@pytest.mark.parametrize("first", root_blocks())
+def test_root_action__passes_everything_on(first: str) -> None:
+    text = ROOT_ACTION.read_text("utf-8")
     after = text.partition("      id: gate\n")[2] if first.startswith(" ") else text
     indent = " " * (len(first) - len(first.lstrip()))
     match = re.search(rf"^{first}\n(?:{indent}  .*\n)*", after, re.MULTILINE)
     assert match is not None
     if os.environ.get("UPDATE_GOLDEN"):
         head = text[: len(text) - len(after)]
-        FULL.write_text(head + after.replace(match[0], full_blocks()[first], 1), "utf-8")
+        ROOT_ACTION.write_text(head + after.replace(match[0], root_blocks()[first], 1), "utf-8")
         return
-    assert match[0] == full_blocks()[first], "UPDATE_GOLDEN=1 writes it"
-
-
-def test_full_action__the_release_pins_the_gate() -> None:
-    release = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
-    (line,) = re.findall(r"^ +uses: org/agent-eval-action@.*$", FULL.read_text("utf-8"), re.MULTILINE)
-    (pattern,) = re.findall(r'sed -i "s\|(.*?)\|.*" full/action\.yml', release)
-    assert pattern in line
+    assert match[0] == root_blocks()[first], "UPDATE_GOLDEN=1 writes it"
 
 
 def test_action__claims_no_required_input() -> None:
@@ -113,7 +106,7 @@ def test_action__has_every_output() -> None:
 def test_action__runs_the_image_without_arguments() -> None:
     assert ACTION["runs"]["using"] == "docker"
     assert "args" not in ACTION["runs"], "with arguments the entrypoint would be the command line"
-    assert re.fullmatch(r"Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
+    assert re.fullmatch(r"\.\./Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
 
 
 @pytest.mark.parametrize("name", [setting.input for setting in SETTINGS])
@@ -136,7 +129,7 @@ def yaml_of(path: Path) -> list[Any]:
 def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
     """Every step that uses this action, however deep."""
     if isinstance(tree, dict):
-        if re.fullmatch(r"\./|\S+/agent-eval-action(?:/full)?@\S+", str(tree.get("uses", ""))):
+        if re.fullmatch(r"\./gate|\S+/agent-eval-action(?:/gate)?@\S+", str(tree.get("uses", ""))):
             yield tree
         for inner in tree.values():
             yield from steps_in(inner)

@@ -55,6 +55,33 @@ def test_dockerfile__base_can_be_replaced() -> None:
     assert not re.search(r"^USER ", text, re.MULTILINE)
 
 
+def locked(name: str) -> dict[str, str]:
+    """The versions of a locked file, each of which must have a hash."""
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements" / name).read_text("utf-8"))
+    assert all("--hash=sha256:" in entry for entry in entries)
+    return dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", "\n".join(entries), re.MULTILINE))
+
+
+def test_bootstrap__uv_and_the_build_backend_are_locked() -> None:
+    build = locked("build.txt")
+    assert build["uv"] == locked("run.txt")["uv"]
+    # A name that hatchling asks for and that is not in the file would come unlocked.
+    assert {"editables", "hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"} <= set(build)
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Makefile"])
+def test_bootstrap__nothing_is_installed_without_a_hash(name: str) -> None:
+    """The entrypoint's installs are tested in e2e/test_bare_clone.py."""
+    lines = (ROOT / name).read_text("utf-8").replace("\\\n", " ").splitlines()
+    installs = [part for line in lines for part in re.split(r"&&|\|\|", line) if "pip install" in part]
+    assert len(installs) >= 3
+    assert not [part for part in installs if not re.search("--require-hashes|--build-constraints", part)]
+
+
+def test_workflows__take_uv_from_the_locked_file() -> None:
+    assert not [path.name for path in WORKFLOWS if "setup-uv" in path.read_text("utf-8")], "it takes the newest uv"
+
+
 def test_dockerignore__lets_in_what_the_build_needs() -> None:
     allowed = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     for name in ("pyproject.toml", "requirements/", "README.md", "LICENSE", "entrypoint", "src/"):
@@ -71,8 +98,8 @@ def test_workflows__are_pinned_bounded_and_modest(path: Path) -> None:
         assert job["timeout-minutes"] <= 60, name
         assert "permissions" in job, name
         for step in job["steps"]:
-            used = step.get("uses", "./")
-            assert used == "./" or re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", used), used
+            used = step.get("uses", "./gate")
+            assert used == "./gate" or re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", used), used
 
 
 def test_ci__the_merge_job_waits_for_all_others() -> None:

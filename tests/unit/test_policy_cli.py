@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent_eval.cli import main
 
+SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 TURN = {"user_content": {"parts": [{"text": "Lamp on"}]}, "final_response": {"parts": [{"text": "It is on."}]}}
 SUITE = {
     "eval_set_id": "home",
@@ -41,7 +43,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ('[[policy]]\nmetric = "hallucinations_v1"\nalpha = 0.1', 1, "[policy-matches-nothing]"),
         (f"max-quarantined = 0.5\n{HELD}expires = 2020-01-31", 3, "[quarantine-expired]"),
         (f"max-quarantined = 0.5\n{HELD}", 3, "has no `expires`"),
-        (f"{HELD}expires = 2999-01-31", 2, "[quarantine-too-many] 1 of 2 cases are quarantined"),
+        (f"{HELD}expires = {SOON}", 2, "[quarantine-too-many] 1 of 2 cases are quarantined"),
         ('gate = "regression"', 1, "[setting-invalid]"),
     ],
 )

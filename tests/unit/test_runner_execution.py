@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 
 import pytest
-from runner_doubles import EchoAgent, execution, planned, run, session_input, statuses
+from runner_doubles import EchoAgent, TalkativeUser, endless, execution, planned, run, session_input, statuses
 
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.runner.execution import Progress
@@ -73,6 +74,38 @@ async def test_a_case_that_takes_too_long(tmp_path: Path) -> None:
     assert error is not None
     assert error.kind == "deadline"
     assert len(agent.sent) < 6
+
+
+async def test_case_timeout__names_its_limit_the_turns_and_the_user_who_did_not_stop(tmp_path: Path) -> None:
+    cases = [endless("talks", "sleep:0.05")]
+    model = TalkativeUser(seconds=0.01, says="sleep:0.05")
+    reports = await run(tmp_path, cases, model=model, case_timeout=1.5)
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert (error.kind, error.owner) == ("deadline", "agent")
+    assert re.match(
+        r"The case did not end within case-timeout \(1\.5 s\): \d+ turns? ended \(0\.\d s for the simulated user\), "
+        r"and the simulated user had not ended the conversation",
+        error.message,
+    )
+    assert "max_allowed_invocations" in (error.hint or "")
+
+
+async def test_case_timeout__that_the_simulated_user_took_is_not_the_agents(tmp_path: Path) -> None:
+    reports = await run(tmp_path, [endless("slow user")], model=TalkativeUser(seconds=30), case_timeout=0.5)
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert (error.kind, error.owner) == ("simulator-deadline", "provider")
+    assert "1 turn ended (0.5 s for the simulated user); most of the time was spent waiting for" in error.message
+
+
+async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_for(tmp_path: Path) -> None:
+    reports = await run(tmp_path, [planned("hangs", "fine", "hang")], turn_timeout=60, case_timeout=0.4)
+    error = reports[0].runs[0].error
+    assert error is not None
+    assert error.message.startswith(
+        "The case did not end within case-timeout (0.4 s): 1 turn ended. Turn 2: More than "
+    )
 
 
 async def test_a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
@@ -275,4 +308,4 @@ async def test_ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
     reports = await made.run()
     made.journal.close()
     assert {report.status for report in reports} == {"passed"}
-    assert most < 15
+    assert most < 4 * 5 + 10

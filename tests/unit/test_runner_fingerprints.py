@@ -85,6 +85,7 @@ def test_no_option_of_any_metric_lacks_a_fingerprint() -> None:
 
 ASKED = {
     1: "aba253c024dff889",
+    2: "9a9259303ab6b2af",
 }
 """Hash of the first question of every judged metric, by QUESTIONS_VERSION."""
 

@@ -66,6 +66,7 @@ def test_a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> Non
     journal = Journal(path, resume=True)
     assert journal.reuse("one#1", "f") == recording("one")
     assert journal.reuse("two#1", "f") is None
+    assert journal.damaged_line is None  # Nothing but the end of a process that was killed.
     journal.add(recording("two", answer="again"))
     journal.close()
     assert [json.loads(line)["eval_id"] for line in path.read_bytes().splitlines()] == ["one", "two"]
@@ -82,7 +83,10 @@ def test_a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> Non
         b'{"run_id": "x"}\n',
         b'{"run_id": "x", "fingerprint": "f", "error": "no"}\n',
         b"\xff\n",
+        b"[" * 100_000 + b"\n",
+        b"1" * 5_000 + b"\n",
     ],
+    ids=["no JSON", "a list", "no fingerprint", "no error", "no UTF-8", "deep", "digits"],
 )
 def test_nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
     written(path, recording("one"), recording("two"), recording("three"))
@@ -91,6 +95,7 @@ def test_nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> N
     journal = Journal(path, resume=True)
     assert journal.reuse("one#1", "f") is not None
     assert journal.reuse("three#1", "f") is None
+    assert journal.damaged_line == 2
     journal.close()
     assert path.read_bytes() == lines[0]
 

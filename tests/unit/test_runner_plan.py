@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judged_samples import ScriptedModel, failure
 from runner_doubles import session_input, turn
 
 from agent_eval.core.problem import Severity
+from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import INFORMATIONAL
 from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet
 from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
@@ -51,6 +53,23 @@ def test_every_selected_case_in_order() -> None:
         *(criterion.name for criterion in INFORMATIONAL),
     ]
     assert made.problems == ()
+
+
+def test_make_plan__a_rubric_metric_judges_only_the_cases_that_have_rubrics() -> None:
+    rubrics = CriterionConfig(metric="rubric_based_tool_use_quality_v1", threshold=0.8)
+    own = {"rubric_id": "r", "rubric_content": {"text_property": "It asks."}, "type": "TOOL_USE_QUALITY"}
+    judged = EvalCase.model_validate({**case("judged").model_dump(), "rubrics": [own]})
+    file = loaded("a.test.json", judged, case("bare"), criteria=(RESPONSE, rubrics))
+    made = make_plan(
+        [file],
+        {file.path: "agent"},
+        {"agent": "s"},
+        1,
+        judge=Judge(model=ScriptedModel(script=lambda _: failure("malformed"))),
+    )
+    names = [{criterion.name for criterion in planned.criteria} for planned in made.cases]
+    assert ["rubric_based_tool_use_quality_v1" in each for each in names] == [True, False]
+    assert all("response_match_score" in each for each in names)
 
 
 def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:

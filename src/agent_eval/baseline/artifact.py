@@ -32,7 +32,7 @@ from agent_eval.results.report import Origin, RunReport
 DEPTH = 20
 """How many commits before the wanted one are looked at."""
 _RECENT = 300
-"""How many of the branch's latest runs are looked through for those commits."""
+"""How many of the branch's latest runs are looked through for those commits, of each event."""
 _ATTEMPTS = 5
 """How many artifacts of one run are opened; each attempt of a run may have uploaded one of the same name."""
 _AGAIN = "Run the workflow on the base branch once more to record a baseline."
@@ -94,28 +94,25 @@ class ArtifactSource:
             return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
         notes = _Notes(passed_over=[], foreign=Counter())
         try:
-            for distance, commit, found in self._candidates(self.github, wanted, notes):
+            for distance, commit, found in self._candidates(self.github, wanted):
                 for run in found:
                     report = self._results(self.github, run, wanted, notes)
                     if report is not None:
                         return _found(report, run, wanted, commit, distance, notes)
+            notes.foreign = _foreign_runs(self.github, wanted)
         except _Refused as refused:
             return refused.baseline
         except GitHubError as error:
             return _failed(error, wanted)
         return self._nothing(wanted, notes)
 
-    def _candidates(
-        self, github: GitHub, wanted: Wanted, notes: _Notes
-    ) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
+    def _candidates(self, github: GitHub, wanted: Wanted) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
         """Commits from the wanted one backwards, each with its runs that may serve, newest first."""
-        listed = runs.list_runs(github, workflow=wanted.workflow, head_sha=wanted.commit)
-        yield 0, wanted.commit, _fit(listed, wanted, notes)
+        yield 0, wanted.commit, _runs_of_base(github, wanted, head_sha=wanted.commit)
         if self.depth < 1:
             return
-        recent = runs.list_runs(github, workflow=wanted.workflow, branch=wanted.base_ref, limit=_RECENT)
         by_commit: dict[str, list[WorkflowRun]] = {}
-        for run in _fit([run for run in recent if run.head_sha != wanted.commit], wanted, notes):
+        for run in _runs_of_base(github, wanted):
             by_commit.setdefault(run.head_sha, []).append(run)
         if not by_commit:
             return
@@ -219,16 +216,30 @@ class ArtifactSource:
         return NoneYet(message=message, hint=hint)
 
 
-def _fit(found: Sequence[WorkflowRun], wanted: Wanted, notes: _Notes) -> list[WorkflowRun]:
-    """Those that are the base branch's own, newest first."""
-    fit = []
-    for run in found:
-        what = _foreign(run, wanted)
-        if what is None:
-            fit.append(run)
-        elif what:
-            notes.foreign[what] += 1
-    return sorted(fit, key=lambda run: run.id, reverse=True)
+def _runs_of_base(github: GitHub, wanted: Wanted, *, head_sha: str | None = None) -> list[WorkflowRun]:
+    """The base branch's own runs, newest first.
+
+    GitHub gives the latest runs only, and anyone can start runs on a commit of the base branch, or of a branch of the
+    same name, with a pull request from a fork. So each event is asked for by itself.
+    """
+    listed = [
+        run
+        for event in sorted(BASE_EVENTS)
+        for run in runs.list_runs(
+            github, workflow=wanted.workflow, branch=wanted.base_ref, event=event, head_sha=head_sha, limit=_RECENT
+        )
+    ]
+    return sorted((run for run in listed if _foreign(run, wanted) is None), key=lambda run: run.id, reverse=True)
+
+
+def _foreign_runs(github: GitHub, wanted: Wanted) -> Counter[str]:
+    """The latest runs that look like the base branch's and are not, by what they are."""
+    listed = [
+        *runs.list_runs(github, workflow=wanted.workflow, head_sha=wanted.commit),
+        *runs.list_runs(github, workflow=wanted.workflow, branch=wanted.base_ref),
+    ]
+    words = (_foreign(run, wanted) for run in {run.id: run for run in listed}.values())
+    return Counter(word for word in words if word)
 
 
 def _foreign(run: WorkflowRun, wanted: Wanted) -> str | None:

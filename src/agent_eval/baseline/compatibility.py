@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from agent_eval.baseline.outcome import BaselineOutcome, Found, Incompatible, Step, outcome_of
 from agent_eval.core.text import harmless, plural
+from agent_eval.gate.answers import without_silent
 from agent_eval.gate.pairing import pair_up
 from agent_eval.results.report import CaseReport, MetricReport, RunReport
 
 
 def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
-    """The outcome, now that the head's results are there: a baseline that shares nothing with them is incompatible."""
+    """The outcome, now that the head's results are there.
+
+    A baseline that shares nothing with them is incompatible; of agents that answered in no case it knows nothing.
+    """
     if not isinstance(outcome.baseline, Found) or head.verdict == "invalid":
         return outcome
-    reason = incomparable(head, outcome.baseline.report)
-    if reason is None:
+    report = without_silent(outcome.baseline.report)
+    reason = incomparable(head, report)
+    if reason is None and report is outcome.baseline.report:
         return outcome
-    last = outcome.steps[-1]
-    return outcome_of([*outcome.steps[:-1], Step(source=last.source, baseline=reason)])
+    baseline = reason or replace(outcome.baseline, report=report)
+    return outcome_of([*outcome.steps[:-1], Step(source=outcome.steps[-1].source, baseline=baseline)])
 
 
 def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
@@ -36,7 +42,7 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
             message=f"The base's scores mean something else: they were made by scoring version {base.scoring_version}, "
             f"these by {head.scoring_version}."
         )
-    pairing = pair_up(head.cases, base.cases)
+    pairing = pair_up(head.cases, base.cases, head.selection, base.selection)
     if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
         return None
     if pairing.pairs:
@@ -58,8 +64,9 @@ def _equal(one: str, other: str) -> bool:
 
 def _measured_alike(head: CaseReport, base: CaseReport) -> bool:
     ours, theirs = _gating(head), _gating(base)
-    if not ours and not theirs:
-        return True
+    if not ours:
+        # A head that measured nothing, since every run broke, is no reason to find fault with the base.
+        return not theirs or any(run.error is not None for run in head.runs)
     return any(
         name in theirs and metric.judge == theirs[name].judge and _equal(metric.fingerprint, theirs[name].fingerprint)
         for name, metric in ours.items()

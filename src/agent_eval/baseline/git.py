@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agent_eval.agents.sealing import blocked_at
 from agent_eval.agents.spawn import Account
-from agent_eval.baseline.git_process import CONFIG, ENVIRONMENT, KEPT, authorization, run_git
-from agent_eval.baseline.git_process import GitError as GitError
+from agent_eval.agents.uids import missing_capabilities
+from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, authorization, run_git
+from agent_eval.core.git_process import GitError as GitError
 from agent_eval.core.text import harmless
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -96,6 +98,11 @@ class Git:
             return None
         found = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
         return found if _SHA.fullmatch(found) else None
+
+    def refs(self) -> list[str]:
+        """The short names of branches, remote ones too, and tags."""
+        kinds = ("refs/heads", "refs/remotes", "refs/tags")
+        return self.run("for-each-ref", "--format=%(refname:short)", *kinds).decode("utf-8", "replace").splitlines()
 
     def parents(self, sha: str) -> tuple[str, ...]:
         """The parents as the commit names them, whether or not they are here: a shallow clone knows them too.
@@ -222,7 +229,9 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
 
 
 def _owner(top: Path, facts: os.stat_result) -> tuple[int, int] | None:
-    """Whose checkout it is; None if that user can't even get there."""
+    """Whose checkout it is; None if that user can't even get there, or we may not become that user."""
+    if sys.platform == "linux" and missing_capabilities():
+        return None
     account = Account(name="", uid=facts.st_uid, gid=facts.st_gid, home=top)
     blocked = blocked_at(top, account, need=os.R_OK | os.X_OK) is not None
     return None if blocked else (facts.st_uid, facts.st_gid)

@@ -47,6 +47,8 @@ class FetchFailed:
 
     message: str
     hint: str | None = None
+    by_name: bool = False
+    """What `base-ref` names can't be compared with, and trying again would change nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +122,15 @@ def to_report(outcome: BaselineOutcome, wanted: Wanted | None) -> BaselineReport
         BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=told(step.baseline))
         for step in outcome.steps
     ]
-    commit = None if wanted is None else wanted.commit
+    commit, branch = (None, "") if wanted is None else (wanted.commit, wanted.base_ref)
     if not isinstance(baseline, Found):
         return BaselineReport(
-            status=STATUSES[type(baseline)], wanted_commit=commit, message=told(baseline), steps=steps
+            status=STATUSES[type(baseline)], branch=branch, wanted_commit=commit, message=told(baseline), steps=steps
         )
     provenance = baseline.provenance
     return BaselineReport(
         status="found",
+        branch=branch,
         source=outcome.steps[-1].source,
         commit=provenance.commit,
         wanted_commit=commit,

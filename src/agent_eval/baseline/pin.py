@@ -6,6 +6,9 @@ time when it was made, and the branch may have moved since.
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import replace
+
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.outcome import FetchFailed
 from agent_eval.baseline.wanted import Wanted
@@ -60,7 +63,7 @@ def find_wanted(
     try:
         branch, commit, how = _find(event, activity, git, github, base_ref)
     except _Unknown as unknown:
-        return unknown.failure
+        return replace(unknown.failure, by_name=base_ref is not None)
     except GitError as error:
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint)
     except GitHubError as error:
@@ -160,8 +163,16 @@ def _beside(
         base = _merge_base(tip or name, tested, name, git, github)
         return name, base, f"the merge base with {harmless(name)}"
     listed = " or ".join(harmless(name) for name in names)
-    first = "Is it spelt right?" if named else "Name one with `base-ref`."
+    first = _meant(named, git) if named else "Name one with `base-ref`."
     raise _Unknown(
         f"There is no branch {listed} to compare with in this clone.",
         f"{first} In CI, check out with `fetch-depth: 0`.",
     )
+
+
+def _meant(name: str, git: Git | GitError) -> str:
+    """The branches and tags of the clone that a name may stand for."""
+    if isinstance(git, GitError):
+        return "Is it spelt right?"
+    near = difflib.get_close_matches(name, git.refs(), n=3)
+    return f"Did you mean {' or '.join(harmless(ref) for ref in near)}?" if near else "Is it spelt right?"

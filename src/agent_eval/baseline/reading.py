@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval import __version__
 from agent_eval.baseline.outcome import FetchFailed, Incompatible
-from agent_eval.core.text import harmless, plural
+from agent_eval.core.files import MAX_RESULTS, read_regular
+from agent_eval.core.text import first_line, harmless, plural
+from agent_eval.gate.answers import agents_by_file, silent_cases
 from agent_eval.gate.history import broken_off
 from agent_eval.results.folder import FILES
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCHEMA_VERSION, SCORING_VERSION, RunReport
 
 _LARGEST = 1e18
@@ -43,7 +47,7 @@ def read_file(path: Path) -> RunReport:
     file = path / FILES["results-file"] if path.is_dir() else path
     where = harmless(str(file))
     try:
-        found = read_report(file.read_bytes(), where)
+        found = read_report(read_regular(file, MAX_RESULTS), where)
     except OSError as error:
         raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_ONE) from None
     if isinstance(found, RunReport):
@@ -145,7 +149,8 @@ def _numbers(value: Any) -> Iterator[float]:
 def incomplete(report: RunReport) -> str | None:
     """Why a run's results can't stand for its commit, as a clause; None if they can.
 
-    A run that was killed or broken off has seen only a part of the agent. Red results are as good as green ones.
+    A run that was killed or broken off has seen only a part of the agent, and one in which no agent answered has seen
+    nothing of any. Red results are as good as green ones.
     """
     if report.verdict == "invalid":
         return "its eval files or settings were invalid, so nothing was run"
@@ -156,7 +161,15 @@ def incomplete(report: RunReport) -> str | None:
         return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not run to the end, so it was broken off"
     if not any(case.status in {"passed", "failed", "quarantined"} for case in report.cases):
         return "errors kept all of its cases from being judged"
+    silent = silent_cases(report.cases, agents_by_file(report))
+    if len(silent) == len(report.cases):
+        errors = (run.error for case in report.cases for run in case.runs if run.error is not None)
+        return "its agent answered in no case" + "".join(f" ({_error(error)})" for error in islice(errors, 1))
     return None
+
+
+def _error(error: RunError) -> str:
+    return f"{_short(error.kind)}: {_short(first_line(error.message), 200).rstrip('.')}"
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -22,7 +22,7 @@ from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reading import incomplete
 from agent_eval.baseline.wanted import Wanted
-from agent_eval.core.text import first_line, harmless, plural
+from agent_eval.core.text import harmless, plural
 from agent_eval.results.comparison import BaselineSource
 from agent_eval.results.report import RunReport
 
@@ -75,7 +75,7 @@ class BaseAgents:
 
 @contextlib.contextmanager
 def base_checkout(
-    git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None
+    git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
 ) -> Iterator[BaseCheckout]:
     """Checks a commit out into a temporary directory that everybody may read, and removes it in the end.
 
@@ -85,6 +85,7 @@ def base_checkout(
         remote: Where to get the commit from if it is not here.
         directory: Where to make the temporary directory; None for the system's place. Everybody must be able to enter
             it.
+        complete: Whether files that git alone does not have (submodules, Git LFS) must not be missing.
 
     Raises:
         GitError: It can't be checked out, or not as completely as the head is.
@@ -98,7 +99,8 @@ def base_checkout(
         if git.owner is not None:
             os.chown(temporary, *git.owner)
         git.add_worktree(top, commit)
-        _check_complete(git, top)
+        if complete:
+            _check_complete(git, top)
         root = top / git.prefix
         if not root.is_dir() or not root.resolve().is_relative_to(top):
             raise NotOnBase(f"The base ({short(commit)}) has no directory {git.prefix}.")
@@ -164,11 +166,11 @@ def _remove(directory: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def opened_base(
-    git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None
+    git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
 ) -> AsyncIterator[BaseCheckout]:
     """`base_checkout` for the event loop: git works in a thread, and what it made goes even if we are cancelled."""
     stack = contextlib.ExitStack()
-    checkout = base_checkout(git, commit, remote=remote, directory=directory)
+    checkout = base_checkout(git, commit, remote=remote, directory=directory, complete=complete)
     entering = asyncio.create_task(asyncio.to_thread(stack.enter_context, checkout))
     try:
         yield await asyncio.shield(entering)
@@ -253,7 +255,7 @@ class RerunSource:
             message = error.message if isinstance(error, GitError) else f"{harmless(str(error))}."
             hint = error.hint if isinstance(error, GitError) else None
             return FetchFailed(message=f"{where} could not be run again: {message}", hint=hint)
-        if (reason_ := incomplete(report) or _without_scores(report)) is not None:
+        if (reason_ := incomplete(report)) is not None:
             return FetchFailed(message=f"{where} was run again, but {reason_}.")
         whose = "its own" if self.evals == "base" else "this run's"
         return Found(
@@ -262,12 +264,3 @@ class RerunSource:
             message=f"The agent of {where} was run again with {whose} eval files "
             f"({plural(len(report.cases), 'case')}).",
         )
-
-
-def _without_scores(report: RunReport) -> str | None:
-    """An agent that never answered may be broken on the base, or only in its worktree: nobody can tell."""
-    if any(run.score is not None for case in report.cases for metric in case.metrics for run in metric.runs):
-        return None
-    errors = (run.error.message for case in report.cases for run in case.runs if run.error is not None)
-    first = first_line(harmless(next(errors, "")), 200)
-    return f"its agent answered in no case ({first.rstrip('.')})" if first else "its agent answered in no case"

@@ -12,8 +12,43 @@ _PAUSE = 1.0
 """Seconds in which several refusals count as one: they answer requests that were sent together."""
 
 
+_FLOOR = 4
+"""The size never falls below the maximum divided by this: one refusal in three is no reason to stand in line."""
+
+
+class Place:
+    """A place in a limiter. Its holder may leave it to others while it only waits."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        """For Limiter.slot."""
+        self._limiter = limiter
+        self._held = True
+        self._closed = False
+        self._lock = asyncio.Lock()
+
+    def lend(self) -> None:
+        """Leaves the place to others until `take_back`."""
+        if self._held:
+            self._held = False
+            self._limiter._leave()
+
+    async def take_back(self) -> None:
+        """Waits for a place, ahead of those who never had one. Does nothing if the place was not lent."""
+        async with self._lock:
+            if not self._held and not self._closed:
+                await self._limiter._enter(first=True)
+                self._held = True
+                if self._closed:  # the run ended meanwhile
+                    self.lend()
+
+    def close(self) -> None:
+        """Gives the place up for good."""
+        self._closed = True
+        self.lend()
+
+
 class Limiter:
-    """A semaphore whose size halves when it is told of throttling and grows back by one per `size` quiet ends.
+    """A semaphore whose size halves on throttling and grows back by one per `size` successes.
 
     Additive increase, multiplicative decrease, as TCP does (Chiu and Jain, 1989).
     """
@@ -21,6 +56,7 @@ class Limiter:
     def __init__(self, maximum: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Begins at the maximum, which is at least 1."""
         self._maximum = maximum
+        self._minimum = max(1.0, maximum / _FLOOR)
         self._size = float(maximum)
         self._clock = clock
         self._shrunk_at = float("-inf")
@@ -37,27 +73,39 @@ class Limiter:
         now = self._clock()
         if now - self._shrunk_at >= _PAUSE:
             self._shrunk_at = now
-            self._size = max(1.0, self._size / 2)
+            self._size = max(self._minimum, self._size / 2)
+
+    def answered(self) -> None:
+        """Raises the size a little; the provider answered a request."""
+        self._size = min(float(self._maximum), self._size + 1 / self._size)
+        self._wake()
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[Place]:
         """Waits for a place and holds it. First come, first served."""
         await self._enter()
         begun = self._clock()
+        place = Place(self)
         try:
-            yield
+            yield place
         finally:
-            self._in_flight -= 1
             if self._shrunk_at < begun:
-                self._size = min(float(self._maximum), self._size + 1 / self._size)
-            self._wake()
+                self.answered()
+            place.close()
 
-    async def _enter(self) -> None:
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        self._wake()
+
+    async def _enter(self, *, first: bool = False) -> None:
         if self._in_flight < self.size:
             self._in_flight += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:

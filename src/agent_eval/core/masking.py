@@ -20,6 +20,7 @@ def _spellings(secret: str) -> Iterable[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield html.escape(secret)
     yield urllib.parse.quote(secret, safe="")
+    yield urllib.parse.quote(secret)  # Leaves slashes, as in a path.
     yield base64.b64encode(secret.encode()).decode().rstrip("=")
 
 

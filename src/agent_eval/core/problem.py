@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+MAX_PROBLEMS = 100
+"""Findings of one file that are listed: nobody reads more, and a small file can have 200,000."""
 
 
 class Severity(enum.StrEnum):
@@ -35,6 +39,8 @@ class Problem:
     """1-based, counted in characters; None with `line`."""
     path: str | None = None
     """JSON path inside the file, e.g. `eval_cases[2].conversation[0].user_content`."""
+    stands_for: int = 1
+    """How many findings it counts as: more than 1 only where the others were not made (`too-many-problems`)."""
 
     @property
     def location(self) -> str:
@@ -51,3 +57,47 @@ class Problem:
 def has_error(problems: Iterable[Problem]) -> bool:
     """Whether one of them stops the run."""
     return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def capped(problems: Iterable[Problem]) -> list[Problem]:
+    """The findings, of each file at most MAX_PROBLEMS, errors first, and one more that counts those left out."""
+    given = list(problems)
+    many = {file for file, count in Counter(problem.file for problem in given).items() if count > MAX_PROBLEMS}
+    if not many:
+        return given
+    kept = [problem for problem in given if problem.file not in many]
+    for file in many:
+        kept += _first([problem for problem in given if problem.file == file])
+    return kept
+
+
+def _first(problems: Sequence[Problem]) -> list[Problem]:
+    """The first MAX_PROBLEMS findings of a file, and what stands for the others."""
+    order = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTICE: 2}
+    listed = sorted(
+        (problem for problem in problems if problem.code != TOO_MANY),
+        key=lambda problem: (order[problem.severity], problem.line or 0, problem.column or 0),
+    )
+    return [*listed[:MAX_PROBLEMS], too_many(problems, min(len(listed), MAX_PROBLEMS))]
+
+
+TOO_MANY = "too-many-problems"
+
+
+def too_many(problems: Sequence[Problem], listed: int, more: int = 0) -> Problem:
+    """What stands for the findings of a file that are not listed.
+
+    Args:
+        problems: All findings of the file that were made, at least one; the first says which file it is.
+        listed: How many of them are listed.
+        more: How many were not even made.
+    """
+    count = sum(problem.stands_for for problem in problems) + more
+    return Problem(
+        severity=Severity.ERROR if has_error(problems) else Severity.WARNING,
+        code="too-many-problems",
+        message=f"The file has at least {count:,} findings, of which {listed} are listed.",
+        hint="Correct these first: often one mistake is the cause of many.",
+        file=problems[0].file,
+        stands_for=count - listed,
+    )

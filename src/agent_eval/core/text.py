@@ -37,8 +37,11 @@ def shorten(value: str, limit: int) -> str:
     """
     if len(value) <= limit:
         return value
-    note = f" […{len(value) - limit:,} more characters…] "
-    room = limit - len(note)
+    room = limit
+    for _ in range(2):  # The note takes room itself, which may give its number one more digit.
+        note = f" […{len(value) - room:,} more characters…] "
+        room = limit - len(note)
+    note = f" […{len(value) - room:,} more characters…] "
     if room < 2:
         raise ValueError(f"limit {limit} is too small")
     head = (room * 2 + 2) // 3

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 Path = tuple[str | int, ...]
 """Keys from the outermost in; the number of a `[[table]]` follows its name: `("policy", 0, "metric")`."""
@@ -23,6 +24,53 @@ _STRING = re.compile(
 )
 
 
+class TomlError(ValueError):
+    """A text that is no TOML, or that can't be read; the message is a clause."""
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        """`line` and `column` from 1, as far as they are known."""
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+_LONG_NUMBER = re.compile(r"[0-9_]{4300,}")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Reads TOML.
+
+    Raises:
+        TomlError: It can't be read.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+), column (\d+)", str(error))
+        raise TomlError(str(error), int(found[1]) if found else None, int(found[2]) if found else None) from error
+    except RecursionError as error:
+        raise TomlError("it nests lists or tables too deeply") from error
+    except ValueError as error:  # An integer of more digits than Python reads, or a date that is none.
+        number = _LONG_NUMBER.search(text)
+        if number is None:
+            raise TomlError(str(error)) from error
+        line = text.count("\n", 0, number.start()) + 1
+        raise TomlError("a number has more than 4,300 digits", line) from error
+    if any(abs(number) >= 2**64 for number in _integers(table)):  # TOML's own limit is half of it.
+        raise TomlError("a whole number has more than 64 bits")
+    return table
+
+
+def _integers(value: object) -> Iterator[int]:
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int):
+            yield value
+
+
 def lines_of(text: str) -> Mapping[Path, int]:
     """The 1-based line at which each table and each key begins; for a table that is written twice, the first.
 
@@ -34,8 +82,9 @@ def lines_of(text: str) -> Mapping[Path, int]:
     found: dict[Path, int] = {}
     tables: Counter[tuple[str, ...]] = Counter()
     table: Path = ()
+    line, counted = 1, 0
     for offset, keys, brackets in _statements(text):
-        line = text.count("\n", 0, offset) + 1
+        line, counted = line + text.count("\n", counted, offset), offset
         if brackets == 2:
             tables[keys] += 1
         path = _numbered(keys, tables) if brackets else (*table, *keys)

@@ -1,9 +1,9 @@
 """One comment per pull request and key, which is updated in place.
 
 Nothing is written that has not just been looked at: before each attempt all comments are listed, so that an answer that
-got lost does not lead to a second comment, and a run that had to wait does not overwrite a newer one. What remains: two
-runs that post their first comments within the same second make two. Then the newer one is kept up to date, which is
-said; a comment is never deleted.
+got lost does not lead to a second comment, and a run that had to wait does not overwrite a newer one. Two runs that
+post their first comments at the same moment make two: each looks again afterwards. The comment of the newer run is
+kept, the other one becomes a link to it, so that no outdated verdict stays; a comment is never deleted.
 
 Posting never raises for what GitHub answers: the gate's verdict does not depend on it.
 """
@@ -11,13 +11,13 @@ Posting never raises for what GitHub answers: the gate's verdict does not depend
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agent_eval.github.client import GitHub
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import text_at
-from agent_eval.github.marker import Marked, RunStamp, marked, read_marker, same_text
+from agent_eval.github.marker import Marked, RunStamp, marked, pointer, read_marker, same_text
 
 ACTIONS_LOGIN = "github-actions[bot]"
 """Who a workflow's GITHUB_TOKEN is."""
@@ -178,30 +178,62 @@ class _Upsert:
     def _once(self) -> Posted:
         look = self._look()
         if not look.ours:
-            return self._new(look)
-        newest = max(one.marked.run for one in look.ours)
-        # The one that was made last, whichever is newer inside: that is the one that later runs find as well.
-        current = look.ours[-1]
-        note = self._duplicates(look.ours)
-        if (newest.run_id, newest.attempt) > (self._run.run_id, self._run.attempt):
-            message = f"The comment is by a newer run ({newest.run_id}, attempt {newest.attempt}); it is left as it is."
-            return Posted(kind="superseded", url=current.url, message=message + note)
+            return self._checked(self._new(look))
+        kept = _newest(look.ours)
+        posted = self._bring_up_to_date(kept)
+        return replace(posted, message=posted.message + self._point_to(kept, look.ours))
+
+    def _bring_up_to_date(self, current: _Ours) -> Posted:
+        written = current.marked.run
+        if (written.run_id, written.attempt) > (self._run.run_id, self._run.attempt):
+            message = (
+                f"The comment is by a newer run ({written.run_id}, attempt {written.attempt}); it is left as it is."
+            )
+            return Posted(kind="superseded", url=current.url, message=message)
         # With another commit the marker is renewed even if the text is the same: a run of an older commit that ends
         # late must see that it is late.
         same = same_text(current.marked.text, self._body)
         if same and self._sent is not None and current.marked.run == self._run:
-            message = f"The comment was {self._sent}; GitHub's answer was lost on the way.{note}"
+            message = f"The comment was {self._sent}; GitHub's answer was lost on the way."
             return Posted(kind=self._sent, url=current.url, message=message, overwrites=self._overwrites)
         if same and current.marked.run.sha == self._run.sha:
-            return Posted(kind="unchanged", url=current.url, message=f"The comment says so already.{note}")
+            return Posted(kind="unchanged", url=current.url, message="The comment says so already.")
+        note = ""
         if self._sent is None and current.marked.run == self._run:
             self._overwrites = True
-            note = f" Another job of this run had written it: give each job a `comment-key` of its own.{note}"
+            note = " Another job of this run had written it: give each job a `comment-key` of its own."
         path = self._github.repo("issues", "comments", current.id)
         self._sent = "updated"
         url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
-        message = f"The comment was updated.{note}"
-        return Posted(kind="updated", url=url, message=message, overwrites=self._overwrites)
+        return Posted(kind="updated", url=url, message=f"The comment was updated.{note}", overwrites=self._overwrites)
+
+    def _checked(self, posted: Posted) -> Posted:
+        """A comment that was just made, unless another run has made one since our look."""
+        if posted.kind != "created":
+            return posted
+        try:
+            ours = self._look().ours
+        except GitHubError as error:
+            return replace(posted, message=f"{posted.message} Whether it is the only one could not be read: {error}")
+        if len(ours) < 2:
+            return posted
+        kept = _newest(ours)
+        note = self._point_to(kept, ours)
+        if (kept.marked.run.run_id, kept.marked.run.attempt) > (self._run.run_id, self._run.attempt):
+            message = f"A newer run ({kept.marked.run.run_id}) has commented at the same moment.{note}"
+            return Posted(kind="superseded", url=kept.url, message=message)
+        return replace(posted, url=kept.url, message=posted.message + note)
+
+    def _point_to(self, kept: _Ours, ours: list[_Ours]) -> str:
+        """Makes links of the other comments; says so."""
+        others = [one for one in ours if one.id != kept.id]
+        try:
+            for one in others:
+                path = self._github.repo("issues", "comments", one.id)
+                self._github.patch(path, {"body": pointer(kept.url)})
+        except GitHubError as error:
+            return f" There are {len(ours)} of them, and an older one could not be changed: {error}"
+        return f" There were {len(ours)} of them: all others are links to it now." if others else ""
 
     def _new(self, look: _Look) -> Posted:
         if not self._create:
@@ -212,6 +244,7 @@ class _Upsert:
             note = f" {names} has posted one of these before; if that was this token, name it as its author."
         self._sent = "created"
         answer = self._github.post(self._list, {"body": self._text})
+        self._viewer = text_at(answer, "user", "login") or self._viewer  # Who we are needn't be asked.
         return Posted(kind="created", url=text_at(answer, "html_url"), message=f"The comment was created.{note}")
 
     def _look(self) -> _Look:
@@ -245,9 +278,7 @@ class _Upsert:
                 self._viewer = ACTIONS_LOGIN
         return self._viewer
 
-    @staticmethod
-    def _duplicates(ours: list[_Ours]) -> str:
-        if len(ours) == 1:
-            return ""
-        others = ", ".join(one.url for one in ours[:-1])
-        return f" There are {len(ours)} of them; the newest is kept up to date, these can be deleted: {others}"
+
+def _newest(ours: list[_Ours]) -> _Ours:
+    """The comment of the newest run; of several, the one that was made last."""
+    return max(ours, key=lambda one: (one.marked.run.run_id, one.marked.run.attempt, one.id))

@@ -52,6 +52,15 @@ def marked(key: str, run: RunStamp, text: str) -> str:
     return f"<!-- agent-eval key={name} run={run.run_id} attempt={run.attempt} sha={run.sha} -->\n{text}"
 
 
+def pointer(url: str) -> str:
+    """The body of a comment that is left behind. It has no marker: nothing finds it again.
+
+    Args:
+        url: GitHub's address of the comment that is kept.
+    """
+    return f"<!-- agent-eval -->\nReplaced by [a newer comment]({url}): two runs commented at the same moment.\n"
+
+
 def read_marker(body: str) -> Marked | None:
     """What a comment says of itself; None if it isn't ours."""
     # GitHub keeps the line ends of what was sent; those of people who edit in the browser are CRLF.

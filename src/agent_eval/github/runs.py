@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -49,6 +50,8 @@ class WorkflowRun(_Answer):
     path: str
     """Of the workflow's file, e.g. `.github/workflows/evals.yml`; GitHub may add `@REF`."""
     html_url: str
+    created_at: datetime
+    """When it was first started: of another attempt too."""
     pull_requests: list[Mapping[str, Any]] | None = None
     """Empty for forks."""
 
@@ -56,6 +59,27 @@ class WorkflowRun(_Answer):
     def workflow_path(self) -> str:
         """Of the workflow's file, without a ref."""
         return self.path.partition("@")[0]
+
+
+class _Actor(_Answer):
+    login: str
+    type: str
+    """`User`, `Bot` or `Organization`."""
+
+
+class _Label(_Answer):
+    name: str
+
+
+class LabelEvent(_Answer):
+    """A label was set or removed."""
+
+    event: str
+    """`labeled` or `unlabeled`."""
+    created_at: datetime
+    actor: _Actor | None = None
+    """None if the account is gone."""
+    label: _Label
 
 
 class Artifact(_Answer):
@@ -267,6 +291,25 @@ def file_at(github: GitHub, path: str, ref: str) -> bytes | None:
     except binascii.Error:
         pass
     raise GitHubError("malformed", f"GET {address}: GitHub's base64 is none.")
+
+
+_MOST_EVENTS = 3_000
+"""Events of a pull request that are looked through."""
+
+
+def label_events(github: GitHub, number: int) -> list[LabelEvent]:
+    """When labels of a pull request were set and removed, oldest first.
+
+    Raises:
+        GitHubError: As its kind says; `forbidden` if the token lacks `pull-requests: read`, `too-large` if there are
+            more events than are looked through: the last one would be missing.
+    """
+    path = github.repo("issues", number, "events")
+    found = list(github.paginate(path, limit=_MOST_EVENTS + 1))
+    if len(found) > _MOST_EVENTS:
+        raise GitHubError("too-large", f"The pull request has more than {_MOST_EVENTS:,} events.")
+    named = (item for item in found if item.get("event") in {"labeled", "unlabeled"})
+    return [_parsed(LabelEvent, item, path) for item in named]
 
 
 def get_pull(github: GitHub, number: int) -> PullRequest:

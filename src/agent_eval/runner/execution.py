@@ -5,31 +5,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_eval.agents.custom_metrics import MetricFailure, MetricRunner
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
-from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.limiter import Limiter
-from agent_eval.core.text import shorten
+from agent_eval.core.limiter import Limiter, Place
+from agent_eval.core.text import plural, shorten
 from agent_eval.criteria.custom import CustomMetric, error_of
 from agent_eval.criteria.efficiency import inference_call_count, token_usage
+from agent_eval.criteria.relabelled import unlabelled
 from agent_eval.models.protocol import Model
 from agent_eval.results.merge import merge
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import CaseReport, CaseStatus
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
-from agent_eval.runner.scoring import report_not_run, report_run, waits
+from agent_eval.runner.scoring import report_not_run, report_run
 from agent_eval.simulation.protocol import SimulatorFailure, Stop
 from agent_eval.simulation.simulated import CODES as SIMULATOR_CODES
 from agent_eval.simulation.simulated import user_of
 
 _STOPPED = "stopped"
-_JUDGED_PER_RUNNING = 4
-"""Runs that may wait for their judges, for each that may be with its agent."""
+_WAITING_PER_RUNNING = 4
+"""Runs that may wait for their judges, or to ask their model again, for each that may be with its agent."""
 _MESSAGE = 2_000
 """Characters of an error's message; an exception may quote a whole document."""
 _LOG = 4_000
@@ -142,10 +142,10 @@ class Execution:
             key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(one.agent for one, _ in waiting)
         }
         queue = iter(waiting)
-        # A task for each of 10,000 runs would cost more than the runs. Where judges are asked, some more than can run
-        # at once: a run that waits for its judge keeps no agent waiting.
-        judged = any(waits(criterion) for one in self.plan.cases for criterion in one.criteria)
-        many = self.limits.concurrency * (_JUDGED_PER_RUNNING + 1 if judged else 1)
+        # A task for each of 10,000 runs would cost more than the runs. Some more than can run at once: a run that waits
+        # for its judge, or to ask its model again, keeps no agent waiting. With fail-fast each run is judged before the
+        # next one begins.
+        many = self.limits.concurrency * (1 if self.limits.fail_fast else _WAITING_PER_RUNNING + 1)
         workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
         try:
@@ -170,11 +170,11 @@ class Execution:
             await asyncio.shield(starting[planned.agent])
             unready = await self._unready(planned)
             if unready is None:
-                async with self.limiter.slot():
-                    recording = await self._record(planned, run)
+                async with self.limiter.slot() as place:
+                    recording = await self._record(planned, run, place)
                 self.journal.add(recording)
             else:  # The agent was not asked: there is nothing that a resumed run could go on from.
-                recording = await self._record(planned, run, unready)
+                recording = await self._record(planned, run, error=unready)
             await self._note(planned, await report_run(planned, recording, self.metrics.get(planned.agent)))
 
     async def _unready(self, planned: PlannedCase) -> RunError | None:
@@ -183,7 +183,7 @@ class Execution:
         if runner is None or planned.agent in self._failures:
             return None
         try:
-            for criterion in planned.criteria:
+            for criterion in map(unlabelled, planned.criteria):
                 if isinstance(criterion, CustomMetric):
                     await runner.prepare(criterion.function)
         except MetricFailure as failure:
@@ -203,12 +203,15 @@ class Execution:
             if merge(kept, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
                 self._break_off("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Mend that case first.")
 
-    async def _record(self, planned: PlannedCase, run: int, error: RunError | None = None) -> Recording:
+    async def _record(
+        self, planned: PlannedCase, run: int, place: Place | None = None, *, error: RunError | None = None
+    ) -> Recording:
         """One run, and once more in a process of its own if another run may have taken its process down.
 
         Args:
             planned: The case.
             run: 0-based.
+            place: What it holds of the concurrency; None if the agent is not asked.
             error: Why the agent is not asked at all.
         """
         started_at, begun = time.time(), time.perf_counter()
@@ -222,7 +225,9 @@ class Execution:
             attempts += 1
             try:
                 turns = []
-                stop = await self._converse(planned, run, turns, isolated=attempts > 1)
+                if place is not None:
+                    await place.take_back()
+                stop = await self._converse(planned, run, turns, place, isolated=attempts > 1)
                 error = None
                 break
             except SimulatorFailure as caught:
@@ -257,13 +262,16 @@ class Execution:
             stop_reason=stop.reason if stop is not None and planned.case.conversation_scenario is not None else None,
         )
 
-    async def _converse(self, planned: PlannedCase, run: int, turns: list[Invocation], *, isolated: bool) -> Stop:
+    async def _converse(
+        self, planned: PlannedCase, run: int, turns: list[Invocation], place: Place | None, *, isolated: bool
+    ) -> Stop:
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         given = planned.case.session_input
         user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=run)
         session = await self.agents[planned.agent].open(
             SessionRequest(
+                case_id=planned.case_id,
                 eval_set_id=planned.eval_set_id,
                 eval_id=planned.case.eval_id,
                 run=run,
@@ -271,24 +279,75 @@ class Execution:
                 user_id=given.user_id if given else DEFAULT_USER_ID,
                 session_id=given.session_id if given else None,
                 state=given.state if given else {},
+                place=place,
+                turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,
             )
         )
+        waited = 0.0  # seconds, for the user
         try:
             while True:
-                message = await _in_time(user.next_message(turns), case_end - now())
+                asked = now()
+                try:
+                    async with asyncio.timeout_at(case_end):
+                        message = await user.next_message(turns)
+                except TimeoutError:
+                    raise self._case_too_late(planned, turns, waited + now() - asked) from None
+                waited += now() - asked
                 if isinstance(message, Stop):
                     return message
                 left = case_end - now()
                 if left <= 0:
-                    raise AgentFailure(
-                        f"The case took longer than case-timeout ({self.limits.case_timeout:g} s)",
-                        kind=FailureKind.DEADLINE,
-                        hint="Raise --case-timeout, or make the agent faster.",
-                    )
-                turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, left)))
+                    raise self._case_too_late(planned, turns, waited)
+                try:
+                    turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, left)))
+                except AgentFailure as failure:
+                    cut_short = failure.kind is FailureKind.DEADLINE and left < self.limits.turn_timeout
+                    if not cut_short or failure.collateral:
+                        raise
+                    raise self._case_too_late(planned, turns, waited, failure) from failure
         finally:
             await session.close()
+
+    def _case_too_late(
+        self, planned: PlannedCase, turns: list[Invocation], waited: float, failure: AgentFailure | None = None
+    ) -> AgentFailure | SimulatorFailure:
+        """The failure of a case whose time is up, blamed on who took most of it.
+
+        Args:
+            planned: The case.
+            turns: Those that ended.
+            waited: Seconds for the simulated user.
+            failure: Of the turn that was broken off, if one was.
+        """
+        limit = self.limits.case_timeout
+        simulated = planned.case.conversation_scenario is not None
+        spent = {
+            "for the simulated user": waited if simulated else 0.0,
+            "for the agent's model": sum(turn.model_duration or 0.0 for turn in turns),
+            "in its tools": sum(turn.tool_duration or 0.0 for turn in turns),
+        }
+        shares = ", ".join(f"{seconds:.1f} s {where}" for where, seconds in spent.items() if seconds >= 0.05)
+        talk = f"{plural(len(turns), 'turn')} ended{f' ({shares})' if shares else ''}"
+        message = f"The case did not end within case-timeout ({limit:g} s): {talk}"
+        if simulated and waited > limit / 2:
+            return SimulatorFailure(
+                f"{message}; most of the time was spent waiting for the simulated user",
+                code=SIMULATOR_CODES["deadline"],
+                hint="Raise --case-timeout, or lower max_allowed_invocations.",
+            )
+        if simulated:
+            message += ", and the simulated user had not ended the conversation"
+        if failure is not None:
+            message += f". Turn {len(turns) + 1}: {failure.message}"
+        hint = "Raise --case-timeout, or make the agent faster."
+        return AgentFailure(
+            message,
+            kind=FailureKind.DEADLINE,
+            traceback=failure.traceback if failure is not None else None,
+            log_tail=failure.log_tail if failure is not None else None,
+            hint=f"{hint} A conversation may also be too long: lower max_allowed_invocations." if simulated else hint,
+        )
 
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
         """The parts, with every run that is missing as not run."""
@@ -306,19 +365,6 @@ class Execution:
                 self._pad(one, self._parts.pop(one.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
-
-
-async def _in_time(message: Awaitable[Content | Stop], left: float) -> Content | Stop:
-    """The user's next message; a simulated one counts towards the case's time."""
-    try:
-        async with asyncio.timeout(max(left, 0.001)):
-            return await message
-    except TimeoutError as error:
-        raise SimulatorFailure(
-            "The simulated user had no time left before case-timeout",
-            code=SIMULATOR_CODES["deadline"],
-            hint="Raise --case-timeout, or lower max_allowed_invocations.",
-        ) from error
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

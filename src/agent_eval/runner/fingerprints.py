@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE
 from agent_eval.criteria.judged.version import QUESTIONS_VERSION
 from agent_eval.criteria.registry import judge_of
@@ -20,6 +22,8 @@ from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import CriterionConfig
 
 _LENGTH = 16
+_MOST_IMPORTS = 5
+"""How many modules a function is followed through to the one that defines it."""
 _OF_NO_INTEREST = {"eval_id", "creation_timestamp", "invocation_id", "duration", "model_duration", "tool_duration"}
 """What a case says that no agent and no criterion gets to see. Without its id a renamed case is found again."""
 
@@ -67,24 +71,71 @@ def metric_identity(
 
 
 def function_source(function: str, root: Path, package: Path | None) -> str:
-    """Hash of the file that a custom metric stands in; "" where it can't be found without importing anything.
+    """Hash of the code of a custom metric: of the file that its name leads to, and of those that this one imports the
+    function from. What they import besides is not looked at: it may be the agent itself.
 
     Args:
         function: `package.module.function`.
         root: The repository's.
         package: The agent's directory, which is known as `agent` too; None for a module.
+
+    Returns:
+        "" where the file can't be found without importing anything.
     """
-    *module, _ = function.split(".")
+    *module, name = function.split(".")
+    digest = hashlib.sha256()
+    files = dict(_defining_files(tuple(module), name, root, package))
+    for data in files.values():
+        digest.update(data)
+    return digest.hexdigest()[:_LENGTH] if files else ""
+
+
+def _defining_files(
+    module: tuple[str, ...], name: str, root: Path, package: Path | None, depth: int = _MOST_IMPORTS
+) -> Iterator[tuple[Path, bytes]]:
+    """The files that a name of a module leads to, with their content; it may come from another module."""
+    found = _module_file(module, root, package)
+    if found is None:
+        return
+    path, data = found
+    yield path, data
+    parent = module if path.name == "__init__.py" else module[:-1]
+    for source, imported in _imports_of(data, name, parent) if depth else ():
+        yield from _defining_files(source, imported, root, package, depth - 1)
+
+
+def _module_file(module: tuple[str, ...], root: Path, package: Path | None) -> tuple[Path, bytes] | None:
     candidates = [Path(root, *module)]
     if package is not None:
         candidates.insert(0, Path(package.parent, *module))
-        if module[:1] == ["agent"]:
+        if module[:1] == ("agent",):
             candidates.insert(0, Path(package, *module[1:]))
     for path in candidates:
         for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
             with contextlib.suppress(OSError):
-                return hashlib.sha256(file.read_bytes()).hexdigest()[:_LENGTH]
-    return ""
+                return file, read_regular(file, MAX_TEXT)
+    return None
+
+
+def _imports_of(data: bytes, name: str, parent: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
+    """The modules of which a module imports a name, each with the name that it has there."""
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # Nobody can import it, or it says nothing that we understand.
+    return [
+        (source, name if alias.name == "*" else alias.name)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for source in [_absolute(node, parent)]
+        for alias in node.names
+        if alias.name == "*" or (alias.asname or alias.name) == name
+    ]
+
+
+def _absolute(node: ast.ImportFrom, parent: tuple[str, ...]) -> tuple[str, ...]:
+    named = tuple(node.module.split(".")) if node.module else ()
+    return (*parent[: max(len(parent) - node.level + 1, 0)], *named) if node.level else named
 
 
 def _without(value: Any) -> Any:

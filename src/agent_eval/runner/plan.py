@@ -15,8 +15,10 @@ from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
 from agent_eval.criteria.packages import PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
+from agent_eval.criteria.relabelled import Relabelled, unlabelled
 from agent_eval.criteria.withheld import Withheld
 from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.rubric_scope import lacks_rubrics
 from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
 from agent_eval.results.recording import RunError
@@ -126,14 +128,15 @@ def make_plan(
         if has_error(wrong) or file.path not in agents:
             continue
         functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
-        gating = [_criterion(config, judge, without, functions) for config in file.config.criteria]
+        made = {config.name: _criterion(config, judge, without, functions) for config in file.config.criteria}
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {
-            config.metric: metric_identity(config, default, source=_source(functions, config.metric, agent, sources))
+            config.name: metric_identity(config, default, source=_source(functions, config.name, agent, sources))
             for config in file.config.criteria
         }
         for selected in file.cases:
+            gating = [made[config.name] for config in file.config.criteria if not lacks_rubrics(config, selected.case)]
             cases.append(
                 PlannedCase(
                     case_id=f"{file.path}:{selected.case.eval_id}",
@@ -150,14 +153,21 @@ def make_plan(
                     left_out=_left_out(selected, file.config, gating, without),
                 )
             )
-    return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(problems))
+    return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
 
 
 def _criterion(
     config: CriterionConfig, judge: Judge | None, without: Without | None, functions: Mapping[str, str]
 ) -> Criterion:
-    if config.metric in functions:
-        return build(config, function=functions[config.metric])
+    made = _unlabelled_criterion(config, judge, without, functions)
+    return Relabelled(name=config.label, criterion=made) if config.label else made
+
+
+def _unlabelled_criterion(
+    config: CriterionConfig, judge: Judge | None, without: Without | None, functions: Mapping[str, str]
+) -> Criterion:
+    if config.name in functions:
+        return build(config, function=functions[config.name])
     options = judge.options(config) if judge is not None and judge_of(config) is not None else None
     if options is None or without is None or options.model not in without.models:
         return build(config, judge=judge)
@@ -178,7 +188,7 @@ def _left_out(
     user = simulator_options(config.user_simulator_config).model
     if selected.case.conversation_scenario is not None and user in without.models:
         message = f"There is no key for the model of its simulated user, {user}"
-    elif gating and all(isinstance(criterion, Withheld) for criterion in gating):
+    elif gating and all(isinstance(unlabelled(criterion), Withheld) for criterion in gating):
         message = "There is no key for any judge of its criteria"
     else:
         return None
@@ -190,7 +200,7 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, recorded: bool) -> lis
     problems = []
     config = file.config.source or file.path
     for criterion in file.config.criteria:
-        if criterion.metric in file.config.custom_metrics:
+        if criterion.name in file.config.custom_metrics:
             if recorded:
                 problems.append(_without_code(criterion.metric, config))
             continue

@@ -13,6 +13,7 @@ from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Resu
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.packages import Packaged
+from agent_eval.criteria.relabelled import unlabelled
 from agent_eval.results.merge import status_of_run
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore, TurnEvidence
@@ -27,7 +28,8 @@ _REASONS, _REASON = 20, 500
 
 def waits(criterion: Criterion) -> bool:
     """Whether a criterion mostly waits for somebody else: a model, or the process of a custom metric."""
-    return criterion.name in JUDGED or isinstance(criterion, CustomMetric | Packaged)
+    working = unlabelled(criterion)
+    return working.name in JUDGED or isinstance(working, CustomMetric | Packaged)
 
 
 async def report_run(planned: PlannedCase, recording: Recording, metrics: MetricRunner | None = None) -> CaseReport:

@@ -66,6 +66,7 @@ class Answers:
             return {r"/issues/comments/(\d+)": self._update_comment}
         return {
             r"/issues/(\d+)/comments": self._comments,
+            r"/issues/(\d+)/events": self._events,
             r"/pulls": self._pulls,
             r"/pulls/(\d+)": self._pull,
             r"/actions/runs/(\d+)": self._run,
@@ -98,6 +99,12 @@ class Answers:
             return error(404, "Not Found")
         found = self._state.comments_of(int(number))
         return self._page(f"/issues/{number}/comments", [self._shapes.comment(one) for one in found], asked)
+
+    def _events(self, number: str, asked: dict[str, str]) -> Answer:
+        if int(number) not in self._state.pulls:
+            return error(404, "Not Found")
+        found = [self._shapes.label_event(one) for one in self._state.labels if one.number == int(number)]
+        return self._page(f"/issues/{number}/events", found, asked)
 
     def _create_comment(self, number: str, body: dict[str, Any], login: str | None) -> Answer:
         if int(number) not in self._state.pulls:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fake_github.state import Artifact, Comment, Pull, Run, State
+from fake_github.state import Artifact, Comment, LabelEvent, Pull, Run, State
 
 Json = dict[str, Any]
 _WHEN = "2026-01-02T03:04:05Z"
+
+
+def when(made_id: int) -> str:
+    """When something was made: what has the greater id is younger, a second for each."""
+    return (datetime(2026, 1, 2, tzinfo=UTC) + timedelta(seconds=made_id % 10_000_000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 _USER_URLS = [
     f"{name}_url"
     for name in [
@@ -153,6 +161,20 @@ class Shapes:
             "performed_via_github_app": None,
         }
 
+    def label_event(self, one: LabelEvent) -> Json:
+        return {
+            "id": one.id,
+            "node_id": "LE_1",
+            "url": f"{self._api}/repos/{self._state.repository}/issues/events/{one.id}",
+            "actor": self.user(one.login, one.kind),
+            "event": one.event,
+            "commit_id": None,
+            "commit_url": None,
+            "created_at": when(one.id),
+            "label": {"name": one.name, "color": "ededed"},
+            "performed_via_github_app": None,
+        }
+
     def pull(self, pull: Pull, *, whole: bool = False) -> Json:
         repository = self._state.repository
         url = f"{self._api}/repos/{repository}/pulls/{pull.number}"
@@ -232,7 +254,7 @@ class Shapes:
             "url": url,
             "html_url": f"{self._server}/{repository}/actions/runs/{run.id}",
             **{f"{key}_url": f"{url}/{key}" for key in links},
-            "created_at": _WHEN,
+            "created_at": when(run.id),
             "updated_at": _WHEN,
             "head_commit": None,
             "repository": self.repository(repository),

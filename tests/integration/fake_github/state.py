@@ -70,6 +70,18 @@ class Comment:
 
 
 @dataclass(kw_only=True)
+class LabelEvent:
+    id: int
+    number: int
+    """Of the pull request."""
+    name: str
+    event: str
+    """`labeled` or `unlabeled`."""
+    login: str
+    kind: str = "User"
+
+
+@dataclass(kw_only=True)
 class State:
     """One repository. `fake.state` may be changed while the server runs."""
 
@@ -83,6 +95,7 @@ class State:
     runs: dict[int, Run] = field(default_factory=dict)
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     comments: dict[int, Comment] = field(default_factory=dict)
+    labels: list[LabelEvent] = field(default_factory=list)
     locked: set[int] = field(default_factory=set)
     """Pull requests whose conversation is locked."""
     git: Path | None = None
@@ -182,6 +195,13 @@ class State:
         """Adds a comment."""
         made = Comment(id=self.new_id(), number=number, body=body, login=login, kind=kind)
         self.comments[made.id] = made
+        return made
+
+    def label(self, number: int, name: str, **more: Any) -> LabelEvent:
+        """Sets a label on a pull request, or removes it (`event="unlabeled"`)."""
+        facts = {"event": "labeled", "login": "maintainer", **more}
+        made = LabelEvent(id=self.new_id(), number=number, name=name, **facts)
+        self.labels.append(made)
         return made
 
     def comments_of(self, number: int) -> list[Comment]:

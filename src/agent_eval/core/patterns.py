@@ -1,0 +1,143 @@
+"""Patterns of paths, as in a .gitignore; they match in polynomial time, whatever the pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_ANY_FOLDERS = "(?:[^/]+/)*?"
+
+
+class PathPatterns:
+    """A list of .gitignore lines; the last one that matches a path decides."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        """Compiles the lines; comments and empty lines are skipped.
+
+        Raises:
+            ValueError: A line is no pattern. The message names it.
+        """
+        rules = [_rule(line) for line in lines]
+        self._rules = [rule for rule in reversed(rules) if rule is not None]
+        self._folders = {"": False}
+
+    def match(self, path: str, *, folder: bool = False) -> bool:
+        """Whether a file, or a directory that it is in, is matched.
+
+        Args:
+            path: Relative to where the patterns start, with forward slashes.
+            folder: Whether it is a directory itself.
+        """
+        return self._folder(path) if folder else self._folder(path.rpartition("/")[0]) or self._decides(path)
+
+    def _folder(self, path: str) -> bool:
+        known = self._folders.get(path)
+        if known is None:
+            parent = path.rpartition("/")[0]
+            known = self._folders[path] = self._folder(parent) or self._decides(path, folder=True)
+        return known
+
+    def _decides(self, path: str, *, folder: bool = False) -> bool:
+        for expression, folders_only, matched in self._rules:
+            if (folder or not folders_only) and expression.fullmatch(path):
+                return matched
+        return False
+
+
+def glob(pattern: str) -> re.Pattern[str]:
+    """An expression for what a glob such as `evals/**/*.json` names itself, without what is inside of it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return re.compile(_expression([segment for segment in pattern.split("/") if segment not in ("", ".")], pattern))
+
+
+def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+    """What a line matches, whether directories only, and whether a match counts or is taken back."""
+    text = line.rstrip("\r\n")
+    while text.endswith(" ") and not text.endswith("\\ "):
+        text = text[:-1]
+    if not text or text.startswith("#"):
+        return None
+    matched = not text.startswith("!")
+    body = text if matched else text[1:]
+    folders_only = body.endswith("/")
+    anchored = "/" in body.rstrip("/")
+    segments = [segment for segment in body.split("/") if segment]
+    if not segments:
+        raise ValueError(f"`{line}` names nothing; `**` is everything")
+    if not anchored:
+        segments.insert(0, "**")
+    return re.compile(_expression(segments, line)), folders_only, matched
+
+
+def _expression(segments: list[str], line: str) -> str:
+    """Text between two `**` is matched as far left as it can be, which never prevents a match: no backtracking."""
+    parts: list[list[str]] = [[]]
+    for segment in segments:
+        if segment == "**":
+            parts.append([])
+        else:
+            parts[-1].append(_segment(segment, line))
+    first, *others = parts
+    middle = [part for part in others[:-1] if part]
+    text = "".join(f"{segment}/" for segment in first) if others else "/".join(first)
+    text += "".join(f"(?>{_ANY_FOLDERS}{'/'.join(part)}/)" for part in middle)
+    if others:
+        text += _ANY_FOLDERS + ("/".join(others[-1]) if others[-1] else "[^/]+")
+    return text
+
+
+def _segment(text: str, line: str) -> str:
+    """A name: `*`, `?`, `[a-z]`, `[!a]`, and backslashes that take their meaning away."""
+    pieces, at = [""], 0
+    while at < len(text):
+        char, at = text[at], at + 1
+        if char == "*":
+            if pieces[-1] or len(pieces) == 1:
+                pieces.append("")
+        elif char == "?":
+            pieces[-1] += "[^/]"
+        elif char == "[" and (end := _set_end(text, at)) is not None:
+            pieces[-1] += _set(text[at:end])
+            at = end + 1
+        elif char == "\\":
+            if at == len(text):
+                raise ValueError(f"`{line}` ends in a backslash, which has nothing to escape")
+            pieces[-1] += re.escape(text[at])
+            at += 1
+        else:
+            pieces[-1] += re.escape(char)
+    first, *others = pieces
+    if not others:
+        return first
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in others[:-1]) + "[^/]*" + others[-1]
+
+
+def _set_end(text: str, start: int) -> int | None:
+    """Where the `]` of a set is; None for a bracket that nothing closes: it means itself."""
+    at = start + (text[start : start + 1] in {"!", "^"})
+    at += text[at : at + 1] == "]"
+    while at < len(text) and text[at] != "]":
+        at += 2 if text[at] == "\\" else 1
+    return at if at < len(text) else None
+
+
+def _set(body: str) -> str:
+    negated = body[0] in "!^"
+    chars = body[negated:]
+    parts, at = [], 0
+    while at < len(chars):
+        at += chars[at] == "\\" and at + 1 < len(chars)
+        low, at = chars[at], at + 1
+        if chars[at : at + 1] == "-" and at + 1 < len(chars):
+            at += 1 + (chars[at + 1] == "\\" and at + 2 < len(chars))
+            high, at = chars[at], at + 1
+            if low <= high:
+                parts.append(f"{re.escape(low)}-{re.escape(high)}")
+        else:
+            parts.append(re.escape(low))
+    if not parts:
+        return "[^/]" if negated else "(?!)"
+    return f"(?!/)[{'^' if negated else ''}{''.join(parts)}]"

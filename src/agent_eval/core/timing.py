@@ -1,0 +1,19 @@
+"""When something began and how long it took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A moment, to be told as a date and measured from by a clock that nobody sets."""
+
+    at: float = field(default_factory=lambda: round(time.time(), 3))
+    """Seconds since the epoch."""
+    _monotonic: float = field(default_factory=time.monotonic)
+
+    def duration(self) -> float:
+        """Seconds since then, never negative, to the millisecond."""
+        return round(time.monotonic() - self._monotonic, 3)

@@ -1,0 +1,290 @@
+"""A recorded run becomes a conversation that people can read: calls with their responses, expected beside actual."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
+from agent_eval.core.text import shorten
+from agent_eval.criteria.calls import match_calls
+from agent_eval.criteria.literal import literal, name_of, render_call
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
+from agent_eval.results.recording import Recording
+from agent_eval.results.report import CaseReport, RunReport
+
+MOST_CHARACTERS = 10_000_000
+"""Of all conversations in one results.json together."""
+MOST_OF_A_CASE = 12_000
+"""Characters of one case's conversation."""
+_LEAST_OF_A_CASE = 1_200
+"""With less nothing could be seen in it: beyond 8,333 cases the rest have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much of a conversation to keep. Counts of turns and steps, lengths in characters."""
+
+    turns: int
+    steps: int
+    """Calls, or texts on the way, of a turn; the same number of expected calls."""
+    text: int
+    """A user's message, an answer, an expected answer."""
+    call: int
+    """A call, and a response."""
+
+
+_BOUNDS = (
+    Bounds(turns=20, steps=20, text=2_000, call=1_000),
+    Bounds(turns=10, steps=15, text=1_000, call=500),
+    Bounds(turns=6, steps=10, text=500, call=300),
+    Bounds(turns=2, steps=5, text=250, call=120),
+    Bounds(turns=1, steps=3, text=120, call=80),
+)
+"""From a generous excerpt to one that fits the least room. The last has at most 3 * 120 + 9 * 80
+characters and the names of agents, unless a tool returns more than once."""
+
+
+def attach_conversations(
+    report: RunReport,
+    cases: Mapping[str, EvalCase],
+    recording_of: Callable[[str], Recording | None],
+    *,
+    most: int = MOST_CHARACTERS,
+) -> None:
+    """Gives each case that did not pass the conversation of a run that shows why, in bounded size.
+
+    The cases that block come first, then those that failed, then the rest: where there is no room for all, the last
+    have none.
+
+    Args:
+        report: Whose cases get their `conversation`.
+        cases: The eval cases by case id.
+        recording_of: What was recorded of a run, by its run id; None if nothing was.
+        most: Characters of all conversations together.
+    """
+    blocking = set(report.blocking)
+    shown = {"failed", "errored", "quarantined"}
+    unhappy = [case for case in report.cases if case.status in shown or case.case_id in blocking]
+    unhappy.sort(key=lambda case: (case.case_id not in blocking, case.status != "failed"))
+    room = min(MOST_OF_A_CASE, max(most // max(len(unhappy), 1), _LEAST_OF_A_CASE))
+    added: dict[str, list[CaseReport]] = {}
+    for part in report.confirmations:
+        added.setdefault(part.case_id, []).append(part)
+    for case in unhappy[: most // room]:
+        for chosen in _telling_runs([case, *added.get(case.case_id, ())]):
+            if (recording := recording_of(chosen)) is not None:
+                case.conversation = _within(recording, cases.get(case.case_id), _turns_to_show(case, recording), room)
+                break
+
+
+def _telling_runs(parts: Sequence[CaseReport]) -> Iterator[str]:
+    """The runs of a case, failed ones first. Where only the mean of a score is too low, all of them passed."""
+    runs = [run for part in parts for run in part.runs]
+    for status in ("failed", "errored", "not_run", "passed"):
+        yield from (run.run_id for run in runs if run.status == status)
+
+
+def _turns_to_show(case: CaseReport, recording: Recording) -> set[int]:
+    """The turns that lowered a score of the run, or in which it broke."""
+    turns = {
+        evidence.turn
+        for metric in case.metrics
+        for run in metric.runs
+        if run.run == recording.run
+        for evidence in run.evidence
+    }
+    if recording.error is not None and recording.error.turn is not None:
+        turns.add(recording.error.turn)
+    return turns
+
+
+def _within(recording: Recording, case: EvalCase | None, first: Collection[int], room: int) -> ConversationReport:
+    for bounds in _BOUNDS:
+        made = conversation_of(recording, case, bounds, first=first)
+        if sum(map(_size, made.turns)) <= room:
+            break
+    return made
+
+
+def _size(turn: TurnReport) -> int:
+    texts = [turn.user, turn.answer or "", turn.expected_answer or "", *(turn.expected_calls or ())]
+    for step in turn.steps:
+        texts += [step.agent, step.call, step.text, *step.responses]
+    return sum(map(len, texts))
+
+
+def conversation_of(
+    recording: Recording, case: EvalCase | None, bounds: Bounds | None = None, *, first: Collection[int] = ()
+) -> ConversationReport:
+    """What happened in a run, turn by turn.
+
+    Args:
+        recording: The run.
+        case: What was asked and expected; None if that is unknown.
+        bounds: How much to keep; None for everything.
+        first: Turns (0-based) to keep before others where there is no room for all.
+    """
+    expected = (case.conversation if case is not None else None) or []
+    turns: list[tuple[Invocation | None, Invocation | None]] = [
+        (actual, expected[number] if number < len(expected) else None)
+        for number, actual in enumerate(recording.invocations)
+    ]
+    error = recording.error
+    if error is not None and error.turn == len(turns) < len(expected):
+        turns.append((None, expected[error.turn]))  # What was asked when it broke.
+    numbers = list(range(len(turns)))
+    if bounds is not None:
+        numbers = sorted(sorted(numbers, key=lambda number: number not in first)[: bounds.turns])
+    return ConversationReport(
+        run=recording.run,
+        turns=[_turn(number, *turns[number], bounds) for number in numbers],
+        turns_left_out=len(turns) - len(numbers),
+    )
+
+
+def _turn(number: int, actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> TurnReport:
+    asked = actual or expected
+    steps = _steps(actual) if actual is not None else []
+    most = len(steps) if bounds is None else bounds.steps
+    several = len({step.agent for step in steps}) > 1
+    return TurnReport(
+        turn=number,
+        user=_cut(_words(asked.user_content), bounds) if asked is not None else "",
+        steps=[_reported(step, bounds, named=several) for step in steps[:most]],
+        steps_left_out=max(len(steps) - most, 0),
+        answer=_cut(_words(actual.final_response), bounds) if actual is not None else None,
+        expected_calls=_expected_calls(actual, expected, bounds),
+        expected_answer=_expected_answer(actual, expected, bounds),
+    )
+
+
+def _cut(text: str, bounds: Bounds | None) -> str:
+    return text if bounds is None else shorten(text, bounds.text)
+
+
+def _words(content: Content | None) -> str:
+    """A message as text; what is no text is named."""
+    if content is None:
+        return ""
+    parts = [part.text or _named(part) for part in content.iter_parts()]
+    return "\n".join(text for text in parts if text)
+
+
+def _named(part: Part) -> str:
+    if part.inline_data is not None:
+        return f"[{part.inline_data.mime_type or 'data'}, {len(part.inline_data.data or '') * 3 // 4:,} bytes]"
+    if part.file_data is not None:
+        return f"[{part.file_data.mime_type or 'file'}: {part.file_data.file_uri or 'no address'}]"
+    if part.executable_code is not None:
+        return f"[code] {part.executable_code.get('code', '')}"
+    if part.code_execution_result is not None:
+        return f"[output of the code] {part.code_execution_result.get('output', '')}"
+    return ""
+
+
+def _expected_calls(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> list[str] | None:
+    if expected is None or expected.intermediate_data is None:
+        return None
+    calls = tool_calls(expected.intermediate_data)
+    made = tool_calls(actual.intermediate_data) if actual is not None else []
+    try:
+        if match_calls(calls, made):
+            return None
+    except RecursionError:
+        return None  # Too deep to be compared; the criteria say so.
+    return [_call(call, bounds) for call in calls[: None if bounds is None else bounds.steps]]
+
+
+def _expected_answer(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> str | None:
+    if expected is None or expected.final_response is None:
+        return None
+    reference = text_of(expected.final_response)
+    same = actual is not None and reference == text_of(actual.final_response)
+    return None if same or not reference else _cut(reference, bounds)
+
+
+def _call(call: FunctionCall, bounds: Bounds | None) -> str:
+    if bounds is not None:
+        return shorten(render_call(call, limit=bounds.call), bounds.call)
+    args = ", ".join(f"{name_of(key)}={_json(value)}" for key, value in (call.args or {}).items())
+    return f"{name_of(call.name)}({args})"
+
+
+def _response(response: FunctionResponse, bounds: Bounds | None) -> str:
+    value = response.response if response.response is not None else {}
+    text = _json(value) if bounds is None else shorten(literal(value, bounds.call), bounds.call)
+    return text + (f" and {len(response.parts)} attached" if response.parts else "")
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (RecursionError, TypeError, ValueError):  # Too deep, or a number of over 4,300 digits.
+        return literal(value, 10_000)
+
+
+@dataclass(kw_only=True)
+class _Step:
+    agent: str
+    call: FunctionCall | None = None
+    responses: list[FunctionResponse] = field(default_factory=list)
+    text: str = ""
+
+
+def _steps(actual: Invocation) -> list[_Step]:
+    """What happened before the answer, in order; a response belongs to the call of its id, else of its name."""
+    steps: list[_Step] = []
+    by_id: dict[str, _Step] = {}
+    waiting: dict[str | None, deque[_Step]] = {}
+    answer = text_of(actual.final_response)
+    for agent, part in _parts(actual):
+        call, response = part.function_call, part.function_response
+        if call is not None:
+            step = _Step(agent=agent, call=call)
+            steps.append(step)
+            if call.id is not None:
+                by_id.setdefault(call.id, step)
+            else:
+                waiting.setdefault(call.name, deque()).append(step)
+        elif response is not None:
+            same_name = waiting.get(response.name)
+            owner = by_id.get(response.id or "") or (same_name.popleft() if same_name else None)
+            if owner is None:  # Its call was in an earlier turn.
+                owner = _Step(agent=agent, text=f"{name_of(response.name)} returned:")
+                steps.append(owner)
+            owner.responses.append(response)
+        elif (text := part.text or _named(part)) and text != answer:
+            steps.append(_Step(agent=agent, text=f"[thought] {text}" if part.thought else text))
+    return steps
+
+
+def _reported(step: _Step, bounds: Bounds | None, *, named: bool) -> StepReport:
+    responses = step.responses if bounds is None else step.responses[:3]
+    return StepReport(
+        agent=shorten(step.agent, 60) if named else "",
+        call="" if step.call is None else _call(step.call, bounds),
+        responses=[_response(response, bounds) for response in responses],
+        text=_cut(step.text, bounds),
+    )
+
+
+def _parts(actual: Invocation) -> Iterator[tuple[str, Part]]:
+    data = actual.intermediate_data
+    if isinstance(data, InvocationEvents):
+        for event in data.invocation_events:
+            for part in event.content.iter_parts() if event.content is not None else ():
+                yield event.author, part
+    elif isinstance(data, IntermediateData):
+        yield from ((author, part) for author, parts in data.intermediate_responses for part in parts)
+        yield from _flat(data.tool_uses, data.tool_responses)
+
+
+def _flat(calls: Iterable[FunctionCall], responses: Iterable[FunctionResponse]) -> Iterator[tuple[str, Part]]:
+    yield from (("agent", Part(function_call=call)) for call in calls)
+    yield from (("agent", Part(function_response=response)) for response in responses)

@@ -1,0 +1,60 @@
+"""A disk that is full ends the gate in time, with a clear message and without a pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents_open_dir import as_root
+from gate_runs import Repository, repository_in, wait_until
+
+pytestmark = as_root
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    """With an output directory on a disk of its own, of 64 kB."""
+    with repository_in(tmp_path / "repository", "faults") as made:
+        output = made.root / "agent-eval-results"
+        output.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(output)], capture_output=True)
+        if mounted.returncode:
+            pytest.skip(f"nothing can be mounted here: {mounted.stderr.decode()}")
+        try:
+            yield made
+        finally:
+            made.end()
+            subprocess.run(["umount", "--lazy", str(output)], check=True, timeout=30)
+
+
+def test_a_log_that_fills_the_disk__is_exit_2_with_the_path_and_what_to_do(repository: Repository) -> None:
+    repository.evals("evals/a.test.json", {"floods": "flood:1000000", "quick": "say hello"})
+    done = repository.gate("run", "--concurrency", "1")
+    assert done.code == 2, done.out + done.err
+    assert done.seconds < 60
+    assert "No space left on device" in done.out + done.err
+    assert "agent-eval-results/" in done.out + done.err
+    assert "Traceback" not in done.err
+    journal = done.output / "journal.jsonl"
+    assert not journal.exists() or journal.read_bytes()[-1:] in {b"", b"\n"}, "half a line would spoil the next one"
+    assert repository.left_behind() == []
+
+
+def test_a_full_disk_and_a_signal__end_in_time(repository: Repository) -> None:
+    repository.evals("evals/a.test.json", {"floods": "flood:1000000", "hangs": "sleep:600"})
+    (repository.root / "agent-eval-results" / "ballast").write_bytes(b"x" * 20_000)
+    process = repository.start("run", "--concurrency", "2")
+    output = repository.root / "agent-eval-results"
+    wait_until(lambda: os.statvfs(output).f_bavail == 0 or process.poll() is not None, seconds=60)
+    begun = time.monotonic()
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGTERM)
+    done = repository.finish(process, begun=begun, timeout=60, output=None)
+    assert done.code == 2, done.out + done.err
+    assert "No space left on device" in done.out + done.err
+    assert repository.left_behind() == []

@@ -1,0 +1,146 @@
+"""Mistakes in the set-up: each ends with a message that names the way out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agents_open_dir import as_root, python_for, remove
+from gate_runs import Repository, repository_in
+
+SECRET = "abcdefgh-12345"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repository") as made:
+        yield made
+
+
+def test_agent_env__a_variable_of_the_job_that_the_agent_lacks_is_named(repository: Repository) -> None:
+    repository.agent("faults")
+    agent = repository.root / "faults" / "agent.py"
+    agent.write_text(agent.read_text("utf-8") + '\n\nimport os\n\nTOKEN = os.environ["CRM_TOKEN"]\n', "utf-8")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    done = repository.gate("run", environment={"CRM_TOKEN": SECRET})
+    assert done.code == 1, done.out + done.err
+    assert "KeyError: 'CRM_TOKEN'" in done.out
+    assert "`agent-env: +CRM_TOKEN`" in " ".join(done.out.split())
+    written = [path.read_text("utf-8") for path in done.output.rglob("*.*") if path.suffix in {".json", ".xml", ".md"}]
+    assert not any(SECRET in text for text in [done.out, done.err, *written])
+
+
+def test_validate__names_a_misspelt_judge_model_without_a_key(repository: Repository) -> None:
+    repository.evals("evals/a.test.json", {"one": "say hello"})
+
+    def judged_by(model: str) -> None:
+        criterion = {"threshold": 0.8, "judge_model_options": {"judge_model": model}}
+        config = {"criteria": {"final_response_match_v2": criterion}}
+        (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), "utf-8")
+
+    judged_by("gemin-2")
+    done = repository.gate("validate", environment={"GOOGLE_API_KEY": ""})
+    assert done.code == 2, done.out
+    assert "judge-model-unknown" in done.out
+    assert "gemin-2" in done.out
+    judged_by("gemini-2.5-flash")
+    assert repository.gate("validate", environment={"GOOGLE_API_KEY": ""}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [
+        ("pyhton3.12", "can't be started"),
+        (".venv/bin/python", "can't be started"),
+        ("not-executable", "because of the permissions of"),
+        ("/usr/bin/env false", "is not a working Python interpreter"),
+        ("'python3", "No closing quotation"),
+        (sys.executable, "google-adk is not installed"),
+    ],
+)
+def test_agent_python__that_cannot_be_used_is_invalid_and_nothing_is_lost(
+    repository: Repository, python: str, message: str
+) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    (repository.root / "not-executable").write_text("", "utf-8")
+    output = repository.root / "agent-eval-results"
+    output.mkdir()
+    (output / "journal.jsonl").write_text("of an earlier run\n", "utf-8")
+    done = repository.gate("run", "--agent-python", python, python=False)
+    assert done.code == 2, done.out + done.err
+    assert "agent-python-unusable" in done.out
+    assert message in " ".join(done.out.split())
+    assert "nothing was run" in done.out
+    assert (output / "journal.jsonl").read_text("utf-8") == "of an earlier run\n"
+
+
+@pytest.fixture
+def open_repository() -> Iterator[Repository]:
+    """In a directory that other users can enter."""
+    folder = Path(tempfile.mkdtemp(prefix="agent-eval-hints-"))
+    folder.chmod(0o755)
+    try:
+        with repository_in(folder / "repository") as made:
+            yield made
+    finally:
+        remove(folder)
+
+
+@as_root
+def test_agent_python__in_a_home_that_is_closed_to_the_agent_names_the_way_out(open_repository: Repository) -> None:
+    open_repository.agent("faults")
+    open_repository.evals("faults/a.test.json", {"one": "say hello"})
+    home = open_repository.root.parent / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "python").symlink_to(python_for(None))
+    python = str(home / "bin" / "python")
+    done = open_repository.gate("run", "--agent-python", python, python=False, environment={"HOME": str(home)})
+    assert done.code == 2, done.out + done.err
+    printed = " ".join(done.out.split())
+    assert f"because of the permissions of {home}" in printed
+    assert "who can't enter HOME" in printed
+    assert home.stat().st_mode & 0o777 == 0o755  # what was closed is open again
+
+
+@as_root
+@pytest.mark.parametrize("closed", ["faults", "faults/agent.py"])
+def test_agent_directory__that_its_user_cannot_read_is_invalid(open_repository: Repository, closed: str) -> None:
+    open_repository.agent("faults")
+    open_repository.evals("evals/a.test.json", {"one": "say hello"})
+    (open_repository.root / closed).chmod(0o600)
+    done = open_repository.gate("run", "--agent", "faults")
+    assert done.code == 2, done.out + done.err
+    assert "agent-unreachable" in done.out
+    printed = " ".join(done.out.split())
+    assert f"the permissions of {open_repository.root / closed}" in printed
+    assert "chmod -R o+rX" in printed
+
+
+def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Repository) -> None:
+    """As travel-concierge of adk-samples, which opens `travel_concierge/profiles/...`."""
+    for project in ("agents/one", "agents/two"):
+        repository.agent("faults")
+        (repository.root / project).mkdir(parents=True)
+        place = repository.root / project / f"bot_{project[-3:]}"
+        (repository.root / "faults").rename(place)
+        (place.parent / "pyproject.toml").write_text("[tool.ruff]\n", "utf-8")
+        (place.parent / "profile.txt").write_text(project, "utf-8")
+        agent = place / "agent.py"
+        opened = "\n\nfrom pathlib import Path\n\nassert Path('profile.txt').read_text() == " + repr(project) + "\n"
+        agent.write_text(agent.read_text("utf-8") + opened, "utf-8")
+        repository.evals(f"{project}/evals/a.test.json", {"case": "say hello"})
+    done = repository.gate("run")
+    assert done.code == 0, done.out + done.err
+    at_root = repository.gate("run", "--agent-cwd", "root")
+    assert at_root.code == 1
+    assert "FileNotFoundError" in at_root.out
+    named = repository.gate("run", "agents/two", "--agent-cwd", "agents/two")
+    assert named.code == 0, named.out + named.err
+    nowhere = repository.gate("run", "--agent-cwd", "agents/tow")
+    assert nowhere.code == 2
+    assert "is not a directory" in " ".join(nowhere.out.split())

@@ -1,0 +1,145 @@
+"""A pull request does not loosen its own gate silently: real git, real agents, a stand-in for GitHub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_github import FakeGitHub
+from gate_runs import Done
+from pull_requests import Lab
+
+from agent_eval.github.labels import ACCEPT_RULES
+from agent_eval.results.rule_changes import RuleChangesReport
+
+CASES = ("lamp_on", "lamp_off", "door")
+BROKEN = {"lamp_on": 0.0, "lamp_off": 0.0}
+CONFIG = "evals/test_config.json"
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
+    made = Lab.make(tmp_path / "shop", github, *CASES)
+    yield made
+    made.repository.end()
+
+
+def config(**criteria: Any) -> str:
+    return json.dumps({"criteria": criteria})
+
+
+def comment_of(lab: Lab, number: int = 7) -> str:
+    [found] = [one.body for one in lab.github.state.comments_of(number) if "agent-eval key=" in one.body]
+    return found.replace("&#8203;", "")
+
+
+def rules_of(done: Done) -> RuleChangesReport:
+    found = done.report.rule_changes
+    assert found is not None, done.out + done.err
+    return found
+
+
+def test_a_lower_threshold__hides_nothing_until_somebody_accepts_it_for_this_commit(lab: Lab) -> None:
+    base = lab.base_run()
+    assert base.code == 0, base.out + base.err
+    loose = {CONFIG: config(response_match_score=0.0)}
+
+    done = lab.pull_request(7, BROKEN, files=loose)
+
+    assert done.code == 1, done.out + done.err
+    found = rules_of(done)
+    [change] = found.changes
+    assert (change.kind, change.metric) == ("threshold", "response_match_score")
+    assert (change.base, change.head) == ("1.00", "0.00")
+    assert (change.cases, change.fails, found.decides, found.base_ref) == (3, 2, "base", "main")
+    comment = comment_of(lab)
+    assert "What this pull request changes about the gate | On main | Here" in comment
+    assert "**2 cases fail**" in comment and ACCEPT_RULES in comment
+    assert "2 by rules of main that this pull request loosens" in comment.splitlines()[1]
+
+    accepted = lab.pull_request(7, BROKEN, files=loose, label=ACCEPT_RULES)
+
+    assert accepted.code == 0, accepted.out + accepted.err
+    assert rules_of(accepted).accepted == f"maintainer set the label `{ACCEPT_RULES}`"
+    first = comment_of(lab).splitlines()[1]
+    assert "Passes only by rules that this pull request loosens: 2 of 3 cases would fail by those of main" in first
+    assert "Passed" not in first
+
+    pushed = lab.pull_request(7, BROKEN, files={**loose, "README.md": "more"})
+
+    assert pushed.code == 1, pushed.out + pushed.err
+    assert "before this commit was pushed" in comment_of(lab)
+
+
+METRIC = """
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+
+def same(metric, actual, expected, scenario=None):
+    answers = [one.final_response.parts[0].text for one in actual]
+    score = float(answers == [one.final_response.parts[0].text for one in expected])
+    status = EvalStatus.PASSED if score >= 1.0 else EvalStatus.FAILED
+    results = [
+        PerInvocationResult(actual_invocation=one, expected_invocation=other, score=score, eval_status=status)
+        for one, other in zip(actual, expected)
+    ]
+    return EvaluationResult(
+        overall_score=score, overall_eval_status=status, per_invocation_results=results
+    )
+"""
+CUSTOM = json.dumps(
+    {"criteria": {"same": 1.0}, "custom_metrics": {"same": {"code_config": {"name": "bot.checks.same"}}}}
+)
+
+
+def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) -> None:
+    lab.repo.git("checkout", "-q", "main")
+    lab.commit({}, **{CONFIG: CUSTOM, "bot/checks.py": METRIC})
+    gutted = METRIC.replace("score = float(", "score = 1.0 or (")
+
+    done = lab.pull_request(7, BROKEN, files={"bot/checks.py": gutted})
+
+    assert done.code == 1, done.out + done.err
+    assert set(done.statuses.values()) == {"passed"}
+    assert [reason.code for reason in done.report.reasons] == ["rule-changed"]
+    comment = comment_of(lab)
+    assert "code of the custom metric same" in comment and "Passed" not in comment.splitlines()[1]
+
+    removed = lab.pull_request(8, BROKEN, files={CONFIG: config(response_match_score=0.0)})
+
+    assert removed.code == 1, removed.out + removed.err
+    assert [(one.kind, one.metric, one.fails) for one in rules_of(removed).changes] == [("removed", "same", 2)]
+
+
+def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
+    lab.repo.git("checkout", "-q", "-b", "scratch")
+    lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})
+    smaller = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    lab.repo.git("checkout", "-q", "-f", "main")
+
+    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": smaller})
+
+    assert done.code == 0, done.out + done.err
+    assert "2 of main's 3 cases are gone" in comment_of(lab).splitlines()[1]
+    assert "2 of main's 3 cases are gone" in done.out
+    assert [(one.base, one.removed) for one in rules_of(done).removed] == [(3, 2)]
+
+    blocked = lab.pull_request(8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller})
+
+    assert blocked.code == 1, blocked.out + blocked.err
+    assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
+    accepted = lab.pull_request(
+        8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller, "README.md": "x"},
+        label=ACCEPT_RULES,
+    )  # fmt: skip
+    assert accepted.code == 0, accepted.out + accepted.err

@@ -1,0 +1,91 @@
+"""Whether a label accepts the rules of a pull request, asked of the stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_github import FakeGitHub, Fault
+from github_clock import client
+
+from agent_eval.github.events import Event
+from agent_eval.github.labels import ACCEPT_RULES, Acceptance, acceptance
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        server.state.history(1)
+        server.state.pull(7)
+        yield server
+
+
+def run_of(fake: FakeGitHub, **payload: object) -> Event:
+    run = fake.state.run(fake.state.pulls[7].head_sha, event="pull_request", branch="feature")
+    return Event(name="pull_request", run_id=run.id, payload=payload)
+
+
+def asked(fake: FakeGitHub, event: Event) -> Acceptance:
+    return acceptance(client(fake), event, 7)
+
+
+def test_a_label_that_a_person_set_after_the_push__accepts(fake: FakeGitHub) -> None:
+    event = run_of(fake)
+    for number in range(120):
+        fake.state.label(7, f"area: {number}")
+    fake.state.label(7, ACCEPT_RULES.upper(), login="mona")
+    fake.state.label(7, "another")
+
+    assert asked(fake, event) == Acceptance(by="mona")
+
+
+def test_no_label__accepts_nothing(fake: FakeGitHub) -> None:
+    event = run_of(fake)
+    fake.state.label(7, f"not {ACCEPT_RULES}")
+    fake.state.pull(8)
+    fake.state.label(8, ACCEPT_RULES)
+
+    assert asked(fake, event) == Acceptance()
+
+
+def test_a_label_that_was_removed_again__accepts_nothing(fake: FakeGitHub) -> None:
+    event = run_of(fake)
+    fake.state.label(7, ACCEPT_RULES)
+    fake.state.label(7, ACCEPT_RULES, event="unlabeled")
+
+    assert asked(fake, event) == Acceptance()
+
+
+def test_a_label_from_before_the_push__is_told_and_does_not_count(fake: FakeGitHub) -> None:
+    fake.state.label(7, ACCEPT_RULES)
+
+    found = asked(fake, run_of(fake))
+
+    assert found.by == "" and "before this commit was pushed" in found.why_not
+
+
+def test_a_run_that_the_label_started__is_accepted(fake: FakeGitHub) -> None:
+    fake.state.label(7, ACCEPT_RULES, login="mona")
+
+    assert asked(fake, run_of(fake, action="labeled", label={"name": ACCEPT_RULES})).by == "mona"
+    assert asked(fake, run_of(fake, action="labeled", label={"name": "another"})).by == ""
+    assert asked(fake, run_of(fake, action="unlabeled", label={"name": ACCEPT_RULES})).by == ""
+
+
+def test_a_program__can_not_accept(fake: FakeGitHub) -> None:
+    event = run_of(fake)
+    fake.state.label(7, ACCEPT_RULES, login="github-actions[bot]", kind="Bot")
+
+    found = asked(fake, event)
+
+    assert found.by == "" and "a program set it" in found.why_not
+
+
+def test_labels_that_can_not_be_read__accept_nothing(fake: FakeGitHub) -> None:
+    event = run_of(fake)
+    fake.state.label(7, ACCEPT_RULES)
+    fake.faults.append(Fault(status=403, times=1_000))
+
+    found = asked(fake, event)
+
+    assert found.by == "" and "could not be read" in found.why_not

@@ -1,0 +1,31 @@
+"""Every spelling of a secret goes, as a whole."""
+
+from __future__ import annotations
+
+import base64
+import urllib.parse
+
+import pytest
+
+from agent_eval.core.masking import MASK, Masker
+
+
+def test_masker__a_secret_that_contains_another_goes_as_a_whole() -> None:
+    """Shortest first would leave the tail of the longer one."""
+    masker = Masker(["token-1", "token-1-and-its-tail"])
+    assert masker.text("use token-1-and-its-tail now") == f"use {MASK} now"
+    assert masker.data(b"use token-1-and-its-tail now") == f"use {MASK} now".encode()
+
+
+@pytest.mark.parametrize("secret", ["s3cret/with+signs?", "p\u00e4ssword-long"])
+def test_masker__base64_with_and_without_padding(secret: str) -> None:
+    encoded = base64.b64encode(secret.encode()).decode()
+    masked = Masker([secret]).text(f"Authorization: Basic {encoded}; {encoded.rstrip('=')}")
+    assert encoded.rstrip("=") not in masked
+    assert masked.startswith(f"Authorization: Basic {MASK}")
+
+
+@pytest.mark.parametrize("safe", ["", "/"])
+def test_masker__percent_encoding_with_and_without_slashes(safe: str) -> None:
+    secret = "key/with slash&more"
+    assert Masker([secret]).text(f"?k={urllib.parse.quote(secret, safe=safe)}") == f"?k={MASK}"

@@ -1,0 +1,273 @@
+"""What results.json keeps of what the agent did: readable, expected beside actual, in bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_samples import RESPONSE, TRAJECTORY, case, metric, report
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.evalset.schema import EvalCase
+from agent_eval.report.results_json import results_json
+from agent_eval.results.conversation import ConversationReport
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
+from agent_eval.runner.conversations import MOST_OF_A_CASE, attach_conversations, conversation_of
+from agent_eval.runner.journal import Journal
+
+NO_DEVICES: dict[str, Any] = {"devices": []}
+
+
+def called(name: str, response: dict[str, Any] | None = None, *, id: str | None = None, **args: Any) -> list[Part]:
+    parts = [Part(function_call=FunctionCall(id=id, name=name, args=args))]
+    if response is not None:
+        parts.append(Part(function_response=FunctionResponse(id=id, name=name, response=response)))
+    return parts
+
+
+def actual(said: str, answer: str | None, *parts: Part, author: str = "home") -> Invocation:
+    events = [InvocationEvent(author=author, content=Content(role="model", parts=[part])) for part in parts]
+    return Invocation(
+        user_content=user_message(said),
+        final_response=None if answer is None else model_message(answer),
+        intermediate_data=InvocationEvents(invocation_events=events),
+    )
+
+
+def expected(said: str, answer: str, *calls: FunctionCall) -> Invocation:
+    return Invocation(
+        user_content=user_message(said),
+        final_response=model_message(answer),
+        intermediate_data=IntermediateData(tool_uses=list(calls)) if calls else None,
+    )
+
+
+def recording(*turns: Invocation, run: int = 0, error: RunError | None = None, eval_id: str = "lamp") -> Recording:
+    return Recording(
+        run_id=f"tests/a.test.json:{eval_id}#{run + 1}",
+        case_id=f"tests/a.test.json:{eval_id}",
+        file="tests/a.test.json",
+        eval_set_id="a",
+        eval_id=eval_id,
+        run=run,
+        fingerprint="f",
+        invocations=list(turns),
+        error=error,
+        started_at=0.0,
+        duration=1.0,
+    )
+
+
+def eval_case(*turns: Invocation, eval_id: str = "lamp") -> EvalCase:
+    return EvalCase(eval_id=eval_id, conversation=list(turns))
+
+
+LAMP = FunctionCall(name="set_status", args={"device": "lamp", "status": "off"})
+FIND = FunctionCall(name="find_devices", args={"room": "bedroom"})
+
+
+def test_conversation_of__calls_have_their_responses_and_what_differs_its_expectation() -> None:
+    made = conversation_of(
+        recording(actual("Lamp off.", "No such lamp.", *called("find_devices", NO_DEVICES, room="bedroom"))),
+        eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP)),
+    )
+
+    assert made.model_dump() == {
+        "run": 0,
+        "turns": [
+            {
+                "turn": 0,
+                "user": "Lamp off.",
+                "steps": [{"call": 'find_devices(room="bedroom")', "responses": ['{"devices": []}']}],
+                "answer": "No such lamp.",
+                "expected_calls": ['find_devices(room="bedroom")', 'set_status(device="lamp", status="off")'],
+                "expected_answer": "The lamp is off.",
+            }
+        ],
+    }
+
+
+def test_conversation_of__what_is_as_expected_is_not_repeated() -> None:
+    made = conversation_of(
+        recording(actual("Lamp off.", "Done.", *called("find_devices", NO_DEVICES, room="bedroom"))),
+        eval_case(expected("Lamp off.", "Done.", FIND)),
+    )
+
+    [turn] = made.turns
+    assert turn.expected_calls is None
+    assert turn.expected_answer is None
+
+
+def test_conversation_of__parallel_calls_are_paired_by_id() -> None:
+    first, second = called("look", id="1", at="a"), called("look", id="2", at="b")
+    answers = [Part(function_response=FunctionResponse(id=id, name="look", response={"saw": id})) for id in ("2", "1")]
+
+    [turn] = conversation_of(recording(actual("Look.", "Seen.", *first, *second, *answers)), None).turns
+
+    assert [(step.call, step.responses) for step in turn.steps] == [
+        ('look(at="a")', ['{"saw": "1"}']),
+        ('look(at="b")', ['{"saw": "2"}']),
+    ]
+
+
+def test_conversation_of__a_long_running_tool_returns_twice_and_one_that_broke_never() -> None:
+    again = Part(function_response=FunctionResponse(id="1", name="book", response={"status": "done"}))
+    parts = [*called("book", {"status": "pending"}, id="1"), again, *called("cancel", id="2")]
+
+    [turn] = conversation_of(recording(actual("Book.", "Booked.", *parts)), None).turns
+
+    assert [step.responses for step in turn.steps] == [['{"status": "pending"}', '{"status": "done"}'], []]
+
+
+def test_conversation_of__sub_agents_and_words_on_the_way() -> None:
+    events = [
+        InvocationEvent(author="root", content=Content(parts=called("transfer_to_agent", {"result": None}, id="1"))),
+        InvocationEvent(author="clerk", content=Content(parts=[Part(text="Let me see.")])),
+        InvocationEvent(author="clerk", content=None),
+    ]
+    turn = Invocation(
+        user_content=user_message("Hello"),
+        final_response=model_message("Seen."),
+        intermediate_data=InvocationEvents(invocation_events=events),
+    )
+
+    [shown] = conversation_of(recording(turn), None).turns
+
+    assert [(step.agent, step.call, step.text) for step in shown.steps] == [
+        ("root", "transfer_to_agent()", ""),
+        ("clerk", "", "Let me see."),
+    ]
+
+
+def test_conversation_of__the_turn_that_broke_says_what_was_asked() -> None:
+    error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
+    made = conversation_of(
+        recording(actual("One.", "Done."), error=error), eval_case(expected("One.", "Done."), expected("Two.", "Done."))
+    )
+
+    assert [(turn.user, turn.answer) for turn in made.turns] == [("One.", "Done."), ("Two.", None)]
+
+
+def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:
+    evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=["bad"])]}
+    scores = [0.0 if number == run else 1.0 for number in range(runs)]
+    made = case(
+        eval_id,
+        "failed",
+        metric(TRAJECTORY, *scores, threshold=1.0, evidence=evidence),
+        file="tests/a.test.json",
+        runs=runs,
+    )
+    for result in made.runs:
+        result.status = "failed" if result.run == run else "passed"
+    return made
+
+
+def attach(cases: Sequence[CaseReport], recordings: Sequence[Recording], blocking: Sequence[str] = ()) -> RunReport:
+    made = report("failed", list(cases))
+    made.blocking = list(blocking)
+    by_id = {one.run_id: one for one in recordings}
+    attach_conversations(made, {}, by_id.get)
+    return made
+
+
+def test_attach__the_run_that_failed_is_kept_and_passed_cases_have_none() -> None:
+    good = case("fine", "passed", metric(RESPONSE, 1.0, threshold=0.8), file="tests/a.test.json")
+    made = attach(
+        [failing("lamp", run=1, runs=3), good],
+        [recording(actual("Hi", f"answer {run}"), run=run) for run in range(3)] + [recording(eval_id="fine")],
+    )
+
+    assert made.cases[0].conversation is not None
+    assert (made.cases[0].conversation.run, made.cases[0].conversation.turns[0].answer) == (1, "answer 1")
+    assert made.cases[1].conversation is None
+
+
+def test_attach__the_turns_that_say_why_come_before_the_others() -> None:
+    long = "word " * 2_000
+    made = attach([failing("lamp", turn=37)], [recording(*(actual(f"{n} {long}", long) for n in range(40)))])
+
+    kept = made.cases[0].conversation
+    assert kept is not None
+    assert 37 in [turn.turn for turn in kept.turns]
+    assert kept.turns_left_out == 40 - len(kept.turns) > 0
+    assert len(kept.model_dump_json()) < 2 * MOST_OF_A_CASE
+
+
+def huge() -> Invocation:
+    text = "word " * 300
+    return actual(text, text, *(part for n in range(8) for part in called(f"tool_{n}", {"text": text}, text=text)))
+
+
+@pytest.mark.parametrize("number", [10, 1_000])
+def test_attach__many_failing_cases_stay_within_the_bound(number: int) -> None:
+    made = report("failed", [failing(f"case-{n}") for n in range(number)])
+    made.blocking = [made.cases[-1].case_id]
+    shared = recording(huge())
+
+    attach_conversations(made, {}, lambda run_id: shared, most=100_000)
+
+    kept = [case.conversation for case in made.cases if case.conversation is not None]
+    assert len(kept) == min(number, 100_000 // 1_200)
+    assert made.cases[-1].conversation is not None  # What blocks comes first.
+    assert 20_000 < sum(map(_characters, kept)) <= 100_000
+    assert len(results_json(made)) < 200_000 + 2_500 * number
+
+
+def test_attach__a_huge_conversation_costs_no_more_than_what_is_kept_of_it() -> None:
+    text = "word " * 100_000
+    parts = [part for n in range(300) for part in called(f"tool_{n}", {"text": text}, text=text)]
+    made = attach([failing("lamp")], [recording(actual(text, text, *parts))])
+
+    kept = made.cases[0].conversation
+    assert kept is not None
+    assert kept.turns[0].steps_left_out > 250
+    assert _characters(kept) <= MOST_OF_A_CASE
+
+
+def _characters(conversation: ConversationReport) -> int:
+    total = 0
+    for turn in conversation.turns:
+        total += len(turn.user) + len(turn.answer or "")
+        total += sum(len(step.call) + sum(map(len, step.responses)) for step in turn.steps)
+    return total
+
+
+@pytest.mark.parametrize("depth", [100, 3_000])
+def test_conversation_of__a_deep_response_breaks_nothing(depth: int) -> None:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    part = Part.model_construct(
+        **{
+            **Part().__dict__,
+            "function_response": FunctionResponse.model_construct(id=None, name="t", response=value, parts=None),
+        }
+    )
+    turn = actual("Hi", "Ho")
+    assert isinstance(turn.intermediate_data, InvocationEvents)
+    turn.intermediate_data.invocation_events.append(InvocationEvent(author="home"))
+    turn.intermediate_data.invocation_events[0].content = Content.model_construct(role="model", parts=[part])
+
+    [shown] = conversation_of(recording(turn), None).turns
+
+    assert shown.steps[0].responses[0].startswith('{"a": {"a"')
+
+
+def test_attach__runs_that_were_taken_from_an_earlier_journal_count(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with closing(Journal(path, resume=False)) as journal:
+        journal.add(recording(actual("Hi", "answer")))
+    with closing(Journal(path, resume=True)) as journal:
+        assert journal.recording("tests/a.test.json:lamp#1") is None, "nobody has asked for it yet"
+        assert journal.reuse("tests/a.test.json:lamp#1", "f") is not None
+        made = report("failed", [failing("lamp")])
+        attach_conversations(made, {}, journal.recording)
+
+    assert made.cases[0].conversation is not None
+    assert made.cases[0].conversation.turns[0].answer == "answer"
