@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline.git import GitError
@@ -121,24 +120,11 @@ async def _base_side(settings: Settings, situation: Situation, find: Find) -> Si
 
 
 def _read_base(settings: Settings, checkout: BaseCheckout, find: Find) -> Side:
-    there = dataclasses.replace(
-        settings,
-        root=checkout.root,
-        config=_there(settings.config, settings, checkout),
-        initial_session=_there(settings.initial_session, settings, checkout),
-    )
+    there = settings.in_checkout(checkout.root, checkout.corresponding)
     if there.config is not None and not (checkout.root / there.config).is_file():
         raise GitError(f"The base branch has no file {there.config}, which `config` names.")
     suite, choices = find(there)
     return _side(there, suite, choices, keep=True)
-
-
-def _there(path: Path | None, settings: Settings, checkout: BaseCheckout) -> Path | None:
-    """A path of the settings in the base's checkout: an absolute one would lead into this one."""
-    if path is None or not path.is_absolute():
-        return path
-    root = settings.root.resolve()
-    return checkout.root / path.resolve().relative_to(root) if path.resolve().is_relative_to(root) else path
 
 
 def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool = False) -> Side:

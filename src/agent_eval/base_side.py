@@ -142,8 +142,7 @@ class BaseSide:
 
         async with self.checkout(self.git, self.commit, remote=self.remote) as checkout:
             settings = dataclasses.replace(
-                self.settings,
-                root=checkout.root,
+                self.settings.in_checkout(checkout.root, checkout.corresponding),
                 output_dir=self.settings.output / BASE,
                 cache_dir=None if self.settings.cache_dir is None else self.settings.root / self.settings.cache_dir,
                 agent_python=interpreter_for_base(self.settings),

@@ -8,7 +8,7 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.results.folder import LOGS
@@ -55,6 +55,18 @@ class Clients:
     """What the run is about, and what it is compared with."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What was found out and done before the agents are started."""
+
+    problems: Sequence[Problem] = ()
+    """What would keep every agent from starting."""
+    interpreter: AgentInterpreter | None = None
+    """The one that `agent-python` names, if it has been checked."""
+    setup: asyncio.Future[None] | None = None
+    """`agent-setup`, begun; None if there is none."""
+
+
 @contextlib.asynccontextmanager
 async def open_agents(
     settings: Settings,
@@ -62,7 +74,7 @@ async def open_agents(
     choices: AgentChoices,
     isolation: Isolation,
     limiter: Limiter,
-    interpreter: AgentInterpreter | None = None,
+    prepared: Preparation | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
     """Makes every agent, started by whoever needs it, and closes all in the end.
 
@@ -72,7 +84,7 @@ async def open_agents(
         choices: The checkout's agents.
         isolation: How they are started.
         limiter: Hears how their models answer.
-        interpreter: The one that `agent-python` names, if it has been checked.
+        prepared: What `prepare` gave. None: `agent-setup` is begun here, and nothing has been checked.
     """
     from agent_eval.agents.environment import EnvironmentRequest, default_cache_dir
     from agent_eval.agents.forwarding import installer_environment, secrets_in
@@ -88,9 +100,9 @@ async def open_agents(
         if settings.cache_dir is not None
         else default_cache_dir(clients.environ, isolation.sandbox.user)
     )
-    setup: asyncio.Future[None] | None = None
-    if settings.agent_setup is not None and any(choice.recording is None for choice in choices.by_file.values()):
-        setup = asyncio.ensure_future(_set_up(settings.agent_setup, clients, isolation, masker, root))
+    if prepared is None:
+        prepared = Preparation(setup=_begin_setup(settings, clients, choices, isolation))
+    setup = prepared.setup
     agents: dict[str, Agent] = {}
     for choice in dict.fromkeys(choices.by_file.values()):
         if choice.path in agents:
@@ -110,7 +122,7 @@ async def open_agents(
             ),
             sandbox=isolation.sandbox,
             masker=masker,
-            interpreter=interpreter,
+            interpreter=prepared.interpreter,
             working_directory=choice.working_directory(root, settings.agent_cwd),
             workers=settings.workers,
             cache_dir=cache_dir,
@@ -130,24 +142,32 @@ async def open_agents(
             await asyncio.gather(setup, return_exceptions=True)
 
 
-async def ready_to_start(
-    settings: Settings, choices: AgentChoices, isolation: Isolation
-) -> tuple[AgentInterpreter | None, list[Problem]]:
-    """Finds out what would keep every agent from starting, before anything is run or written.
+async def prepare(
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, *, until: float
+) -> Preparation:
+    """Runs `agent-setup` and finds out what would keep every agent from starting, before anything is written.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: The checkout's agents.
+        isolation: How they are started.
+        until: `time.monotonic()` at which the run must have ended.
 
     Returns:
-        The interpreter that `agent-python` names, and what is wrong with the set-up. What `agent-setup` may still make
-        is looked at when it has ended.
+        What was found out. If `agent-setup` fails, or the run is stopped meanwhile, nothing is: then it is the agents'
+        start that fails.
     """
     running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.recording is None]
     if not running:
-        return None, []
+        return Preparation()
     from agent_eval.agents.environment import EnvironmentRequest
     from agent_eval.agents.startable import AgentPlace, checked_interpreter, unreachable
     from agent_eval.core.masking import Masker
 
-    if settings.agent_setup is not None:
-        return None, []
+    setup = _begin_setup(settings, clients, choices, isolation)
+    if setup is not None and not await _has_succeeded(setup, clients.stop, until):
+        return Preparation(setup=setup)
     root = settings.root.resolve()
     places = [
         AgentPlace(
@@ -159,9 +179,36 @@ async def ready_to_start(
     ]
     problems = unreachable(places, isolation)
     if settings.agent_python is None or problems:
-        return None, problems
+        return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
-    return await checked_interpreter(request, isolation, Masker(isolation.secrets))
+    interpreter, problems = await checked_interpreter(
+        request, isolation, Masker(isolation.secrets), after_setup=setup is not None
+    )
+    return Preparation(problems=problems, interpreter=interpreter, setup=setup)
+
+
+async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:
+    """Waits for `agent-setup`, but not longer than the run may go on."""
+    stopping = asyncio.ensure_future(stop.wait())
+    either: set[asyncio.Future[Any]] = {setup, stopping}
+    try:
+        await asyncio.wait(either, timeout=max(until - time.monotonic(), 0.0), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    return setup.done() and setup.exception() is None
+
+
+def _begin_setup(
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation
+) -> asyncio.Future[None] | None:
+    """Begins to run `agent-setup`, if an agent needs it."""
+    if settings.agent_setup is None or all(choice.recording is not None for choice in choices.by_file.values()):
+        return None
+    from agent_eval.agents.forwarding import installer_environment, secrets_in
+    from agent_eval.core.masking import Masker
+
+    masker = Masker([*isolation.secrets, *secrets_in(installer_environment(clients.environ))])
+    return asyncio.ensure_future(_set_up(settings.agent_setup, clients, isolation, masker, settings.root.resolve()))
 
 
 async def _set_up(command: str, clients: Clients, isolation: Isolation, masker: Masker, root: Path) -> None:

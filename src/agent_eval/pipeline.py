@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from agent_eval import __version__
 from agent_eval.base_rules import HeldRules, held_rules
 from agent_eval.clients import Clients as Clients
-from agent_eval.clients import model_uses, open_models, ready_to_start
+from agent_eval.clients import model_uses, open_models, prepare
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import carriable, plural
 from agent_eval.core.timing import Begun
@@ -215,10 +215,10 @@ async def _run(
         except NotIsolated as refused:
             return write(settings, clients, _with_problems(report, refused.problems), lines=None)
         report = _with_problems(report, isolation.problems)
-        interpreter, wrong = await ready_to_start(settings, choices, isolation)
-        if wrong:
+        prepared = await prepare(settings, clients, choices, isolation, until=until)
+        if prepared.problems:
             apart.close()
-            return write(settings, clients, _with_problems(report, wrong), lines=None)
+            return write(settings, clients, _with_problems(report, prepared.problems), lines=None)
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
@@ -233,7 +233,7 @@ async def _run(
                 limiter=limiter,
                 models=models,
                 until=until,
-                interpreter=interpreter,
+                prepared=prepared,
             ) as bench,
             base_side(bench, plan, choices, planned) as side,
         ):

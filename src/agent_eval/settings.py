@@ -6,8 +6,8 @@ told at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal
@@ -86,6 +86,30 @@ class Settings:
     def output(self) -> Path:
         """The output directory, absolute."""
         return self.root.absolute() / self.output_dir
+
+    def in_checkout(self, root: Path, move: Callable[[str], str]) -> Settings:
+        """The same settings for another checkout of the repository.
+
+        Args:
+            root: The directory of that checkout that corresponds to `root`.
+            move: Maps an absolute path inside this checkout into the other one, and leaves other texts alone. Without
+                it the other checkout would be run with files of this one.
+        """
+
+        def moved(path: Path | None) -> Path | None:
+            return None if path is None else Path(move(str(path)))
+
+        return replace(
+            self,
+            root=root,
+            paths=tuple(move(path) for path in self.paths),
+            config=moved(self.config),
+            initial_session=moved(self.initial_session),
+            agent=None if self.agent is None else move(self.agent),
+            agents={pattern: move(agent) for pattern, agent in self.agents.items()},
+            agent_requirements=moved(self.agent_requirements),
+            agent_cwd=move(self.agent_cwd),
+        )
 
 
 def read_settings(

@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.clients import Clients, open_agents
+from agent_eval.clients import Clients, Preparation, open_agents
 from agent_eval.core.problem import Problem, has_error
 
 if TYPE_CHECKING:
-    from agent_eval.agents.environment import AgentInterpreter
     from agent_eval.agents.isolation import Isolation
     from agent_eval.agents.locate import AgentChoices
     from agent_eval.agents.protocol import Agent
@@ -150,10 +149,10 @@ async def open_workbench(
     limiter: Limiter,
     models: ModelPool | None,
     until: float,
-    interpreter: AgentInterpreter | None = None,
+    prepared: Preparation | None = None,
 ) -> AsyncIterator[Workbench]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    async with open_agents(settings, clients, choices, isolation, limiter, interpreter) as agents:
+    async with open_agents(settings, clients, choices, isolation, limiter, prepared) as agents:
         yield Workbench(
             settings=settings,
             clients=clients,

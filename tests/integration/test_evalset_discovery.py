@@ -120,7 +120,8 @@ def test_links(tmp_path: Path) -> None:
     (root / "w.test.json").symlink_to(tmp_path / "w.test.json")
     found = discover(root)
     assert names(found) == ["z/x.test.json"]
-    assert [(problem.code, problem.file) for problem in found.problems] == [("link-outside-root", "w.test.json")]
+    [outside] = found.problems
+    assert (outside.code, outside.file, outside.severity) == ("link-outside-root", "w.test.json", Severity.ERROR)
     assert names(discover(root, ["w.test.json"])) == ["w.test.json"]
     assert names(discover(root, ["a"])) == ["a/x.test.json"]
 

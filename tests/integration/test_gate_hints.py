@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from adk_envs import adk_python
 from agents_open_dir import as_root, python_for, remove
+from base_repos import Repo
 from gate_runs import Repository, repository_in
 
 SECRET = "abcdefgh-12345"
@@ -144,3 +146,46 @@ def test_agent_cwd__an_agent_finds_the_files_of_its_project(repository: Reposito
     nowhere = repository.gate("run", "--agent-cwd", "agents/tow")
     assert nowhere.code == 2
     assert "is not a directory" in " ".join(nowhere.out.split())
+
+
+def test_agent_cwd__an_absolute_one_in_the_checkout_leads_the_base_into_its_own(repository: Repository) -> None:
+    """Else the base's agent would read the head's files, and what the head breaks would be red on both sides."""
+    repo = Repo(repository.root)
+    repo.git("init", "-q", "-b", "main")
+    repository.agent("faults")
+    agent = repository.root / "faults" / "agent.py"
+    opened = "\n\nfrom pathlib import Path\n\nassert Path('profile.txt').read_text() == 'whole'\n"
+    agent.write_text(agent.read_text("utf-8") + opened, "utf-8")
+    repository.evals("faults/a.test.json", {"case": "say hello"})
+    base = repo.commit({"data/profile.txt": "whole"})
+    repo.branch("change")
+    repo.commit({"data/profile.txt": "broken"})
+    cwd = str(repository.root / "data")
+    done = repository.gate("run", "--agent-cwd", cwd, "--baseline", "rerun", "--base-ref", "main")
+    assert done.code == 1, done.out + done.err
+    baseline = done.report.baseline
+    assert baseline is not None
+    assert (baseline.status, baseline.commit) == ("found", base), baseline.message
+
+
+def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Repository) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    chosen = ("--agent-python", "made/python")
+    done = repository.gate("run", *chosen, "--agent-setup", "echo made > log.txt", python=False)
+    assert done.code == 2, done.out + done.err
+    printed = " ".join(done.out.split())
+    assert "agent-python-unusable" in printed
+    assert "after agent-setup has run" in printed
+    assert (repository.root / "log.txt").exists()
+    make = f"mkdir made; printf '#!/bin/sh\\nexec {adk_python()} \"$@\"\\n' > made/python; chmod a+rx made made/python"
+    made = repository.gate("run", *chosen, "--agent-setup", make, python=False)
+    assert made.code == 0, made.out + made.err
+
+
+def test_agent_setup__that_fails_is_told_as_such(repository: Repository) -> None:
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"one": "say hello"})
+    done = repository.gate("run", "--agent-setup", "echo no such package; exit 7")
+    assert done.code == 1, done.out + done.err
+    assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.base_side import interpreter_for_base
+from agent_eval.baseline.rerun import BaseCheckout
 from agent_eval.settings import Settings
 
 
@@ -28,3 +29,31 @@ def test_an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
     found = interpreter_for_base(Settings(root=tmp_path, agent_python=given))
 
     assert found == (None if expected is None else expected.format(root=tmp_path))
+
+
+def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:
+    head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
+    checkout = BaseCheckout(root=base / "app", top=base, head_top=head, commit="0" * 40)
+    settings = Settings(
+        root=head / "app",
+        paths=(f"{head}/app/evals/a.test.json:one", "evals"),
+        config=head / "shared" / "test_config.json",
+        initial_session=Path("session.json"),
+        agent=str(head / "app" / "bot"),
+        agents={"**": str(head / "app" / "bot"), "x/**": "bot"},
+        agent_requirements=Path("/etc/requirements.txt"),
+        agent_cwd=str(head / "app" / "data"),
+    )
+
+    there = settings.in_checkout(checkout.root, checkout.corresponding)
+
+    assert there == Settings(
+        root=base / "app",
+        paths=(f"{base}/app/evals/a.test.json:one", "evals"),
+        config=base / "shared" / "test_config.json",
+        initial_session=Path("session.json"),
+        agent=str(base / "app" / "bot"),
+        agents={"**": str(base / "app" / "bot"), "x/**": "bot"},
+        agent_requirements=Path("/etc/requirements.txt"),
+        agent_cwd=str(base / "app" / "data"),
+    )

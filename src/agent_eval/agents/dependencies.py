@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_eval.agents.poetry import NotTranslatable, local_sources, poetry_table, python_versions, requirements
 from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.core.files import open_regular, read_regular
 from agent_eval.core.toml_lines import read_toml
 
 MINIMUM_PYTHON = ">=3.10"
@@ -25,6 +26,8 @@ _SPECIFIER = re.compile(r"(===|==|~=|<=|<|>=|>|!=)\s*([0-9][0-9A-Za-z.*+!-]*)")
 _SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
 _LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
 _MAX_FILES = 20_000
+_MAX_BYTES = 20_000_000
+"""Bytes of a file that names dependencies. The lock file of a very large project has a few million."""
 
 
 class SourceKind(enum.Enum):
@@ -183,9 +186,9 @@ def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iter
             listed = (_toml(file).get("project") or {}).get("dependencies")
             yield from ((file, line) for line in (listed if isinstance(listed, list) else ()) if isinstance(line, str))
         case SourceKind.REQUIREMENTS:
-            for path in _included(file, set()):
+            for path in _included(file):
                 if path.is_file():
-                    yield from ((path, line) for line in path.read_text("utf-8", "replace").splitlines())
+                    yield from ((path, line) for line in _text_of(path).splitlines())
         case SourceKind.LOCK:
             lock = _lock_of(file, root.resolve())
             packages = _toml(lock).get("package", []) if lock is not None else []
@@ -224,13 +227,33 @@ def _lock_of(manifest: Path, root: Path) -> Path | None:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return read_toml(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise AgentFailure(
-            f"{path} can't be read: {error}",
-            kind=FailureKind.ENVIRONMENT,
-            hint="The agent's dependencies are looked up there; correct the file.",
-        ) from error
+        return read_toml(_bytes_of(path).decode("utf-8"))
+    except ValueError as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _text_of(path: Path) -> str:
+    return _bytes_of(path).decode("utf-8", "replace")
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The contents of a file that names dependencies.
+
+    Raises:
+        AgentFailure: It can't be read, or is too large.
+    """
+    try:
+        return read_regular(path, _MAX_BYTES)
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
+
+
+def _unreadable(path: Path, reason: str) -> AgentFailure:
+    return AgentFailure(
+        f"{path} can't be read: {reason}",
+        kind=FailureKind.ENVIRONMENT,
+        hint="The agent's dependencies are looked up there; correct the file.",
+    )
 
 
 def _text(value: object) -> str | None:
@@ -242,7 +265,7 @@ def _pinned_python(start: Path, root: Path) -> str | None:
     for directory in (start, *start.parents):
         file = directory / ".python-version"
         if file.is_file():
-            lines = (line.strip() for line in file.read_text("utf-8", "replace").splitlines())
+            lines = (line.strip() for line in _text_of(file).splitlines())
             return next((line for line in lines if line and not line.startswith("#")), None)
         if directory == root:
             break
@@ -276,12 +299,12 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
         return digest.hexdigest()
     paths = [file]
     if dependencies.kind is SourceKind.REQUIREMENTS:
-        paths = list(_included(file, set()))
+        paths = list(_included(file))
     elif (lock := _lock_of(file, root.resolve())) is not None:
         paths += [lock, lock.with_name("pyproject.toml")]
     paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
     for path in dict.fromkeys(paths):
-        data = path.read_bytes() if path.is_file() else b"missing"
+        data = _bytes_of(path) if path.is_file() else b"missing"
         digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
         for source in _local_sources(path, data.decode("utf-8", "replace")):
             _add_tree(digest, source)
@@ -291,18 +314,22 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
     return digest.hexdigest()
 
 
-def _included(file: Path, seen: set[Path]) -> Iterator[Path]:
+def _included(file: Path) -> Iterator[Path]:
     """A requirements file and all that it includes with -r and -c."""
-    if file in seen:
-        return
-    seen.add(file)
-    yield file
-    if not file.is_file():
-        return
-    for line in file.read_text("utf-8", "replace").splitlines():
-        found = re.match(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]*([^\s#]+)", line)
-        if found and "://" not in found[1]:
-            yield from _included((file.parent / found[1]).resolve(), seen)
+    seen: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        path = waiting.pop(0)
+        if path in seen:
+            continue
+        seen.add(path)
+        yield path
+        if not path.is_file():
+            continue
+        for line in _text_of(path).splitlines():
+            include = re.match(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]*([^\s#]+)", line)
+            if include and "://" not in include[1]:
+                waiting.append((path.parent / include[1]).resolve())
 
 
 def _local_sources(file: Path, text: str) -> Iterator[Path]:
@@ -326,7 +353,7 @@ def _local_sources(file: Path, text: str) -> Iterator[Path]:
 def _add_tree(digest: Any, source: Path) -> None:
     """Adds the names and contents of a file or of a directory's files, up to a number that no package reaches."""
     if source.is_file():
-        digest.update(source.read_bytes())
+        digest.update(_hash_of(source))
         return
     count = 0
     for folder, folders, files in os.walk(source):
@@ -339,4 +366,16 @@ def _add_tree(digest: Any, source: Path) -> None:
             if count > _MAX_FILES:
                 return
             digest.update(f"\n{path.relative_to(source)} ".encode("utf-8", "surrogateescape"))
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            digest.update(_hash_of(path))
+
+
+def _hash_of(path: Path) -> bytes:
+    """The hash of a file of any size: a local archive may have gigabytes."""
+    try:
+        digest = hashlib.sha256()
+        with open_regular(path) as file:
+            while chunk := file.read(1_000_000):
+                digest.update(chunk)
+        return digest.digest()
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error

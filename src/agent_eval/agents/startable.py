@@ -59,14 +59,25 @@ def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Prob
 
 
 async def checked_interpreter(
-    request: EnvironmentRequest, isolation: Isolation, masker: Masker
+    request: EnvironmentRequest, isolation: Isolation, masker: Masker, *, after_setup: bool = False
 ) -> tuple[AgentInterpreter | None, list[Problem]]:
-    """The interpreter that `agent-python` names, or why it can't be used."""
+    """The interpreter that `agent-python` names, or why it can't be used.
+
+    Args:
+        request: Names it.
+        isolation: As it is in force.
+        masker: For what the interpreter prints.
+        after_setup: Whether `agent-setup` has run, which should have made it.
+    """
     try:
         return await given_interpreter(request, isolation.sandbox, masker), []
     except AgentFailure as failure:
         tail = f"\n{failure.log_tail.strip()}" if failure.log_tail and failure.log_tail.strip() else ""
-        return None, [_error("agent-python-unusable", f"agent-python: {failure.message}.{tail}", failure.hint)]
+        when = "agent-python, after agent-setup has run" if after_setup else "agent-python"
+        hint = failure.hint
+        if after_setup:
+            hint = f"agent-setup runs at the repository's root and must make what agent-python names. {hint or ''}"
+        return None, [_error("agent-python-unusable", f"{when}: {failure.message}.{tail}", hint)]
 
 
 def _who(isolation: Isolation) -> str:

@@ -52,10 +52,11 @@ class BaseCheckout:
         """The environment for the base's agent: PYTHONPATH must not lead to the head's modules."""
         changed = dict(environ)
         if paths := environ.get("PYTHONPATH"):
-            changed["PYTHONPATH"] = os.pathsep.join(self._moved(path) for path in paths.split(os.pathsep))
+            changed["PYTHONPATH"] = os.pathsep.join(self.corresponding(path) for path in paths.split(os.pathsep))
         return changed
 
-    def _moved(self, path: str) -> str:
+    def corresponding(self, path: str) -> str:
+        """An absolute path inside the head's checkout as it is here; any other text as it is."""
         if not path or not Path(path).is_absolute():
             return path
         with contextlib.suppress(ValueError):

@@ -301,10 +301,10 @@ class _Search:
 
     def _outside(self, link: Path) -> Problem:
         return Problem(
-            severity=Severity.WARNING,
+            severity=Severity.ERROR,  # As for a link that leads nowhere: its cases would be missing without a word.
             code="link-outside-root",
-            message="The link leads out of the repository; it is not followed.",
-            hint="Name the link to take it all the same.",
+            message="The link leads out of the repository, so it is not followed and its cases can't be run.",
+            hint="Commit what it leads to, name the link to follow it, or exclude it.",
             file=name_of(link, self.root),
         )
 
