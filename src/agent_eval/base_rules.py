@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_eval.evalset.suite import LoadedFile, Suite
     from agent_eval.gate.rule_changes import RuleChanges, Side
     from agent_eval.results.report import CaseReport, Reason
-    from agent_eval.results.rule_changes import RuleChangesReport
+    from agent_eval.results.rule_changes import Removal, RuleChangesReport
     from agent_eval.settings import Settings
     from agent_eval.situation import Situation
 
@@ -37,8 +37,8 @@ class HeldRules:
     base_ref: str = ""
     accepted: str = ""
     """Who or what accepted the pull request's own rules; "": the stricter ones hold."""
-    removal_accepted: bool = False
-    """Whether somebody accepted that cases are removed."""
+    removal: Removal = "reported"
+    """What becomes of removed cases."""
     unread: str = ""
     """Why the base branch's rules can't be read, as a sentence."""
     not_accepted: str = ""
@@ -52,8 +52,7 @@ class HeldRules:
         if self.changes is None:
             return []
         found = [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
-        blocks = settings.removed_cases == "block" and not self.removal_accepted
-        return [*found, *(cases_removed(self.changes) if blocks else [])]
+        return [*found, *(cases_removed(self.changes) if self.removal == "blocked" else [])]
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
         """What is told of it; None where there is nothing to hold the run to."""
@@ -62,7 +61,9 @@ class HeldRules:
 
         if self.changes is None:
             return RuleChangesReport(base_ref=self.base_ref, unread=self.unread) if self.unread else None
-        told = rule_changes_report(self.changes, cases, base_ref=self.base_ref, accepted=self.accepted)
+        told = rule_changes_report(
+            self.changes, cases, base_ref=self.base_ref, accepted=self.accepted, removal=self.removal
+        )
         return told.model_copy(update={"not_accepted": self.not_accepted})
 
 
@@ -94,13 +95,18 @@ async def held_rules(
         rule_changes, _side(settings, suite, choices), base, default_judge=settings.judge_model or DEFAULT_JUDGE
     )
     by, why_not = await asyncio.to_thread(_accepted_by, settings, situation, changes)
-    accepted = by or ("`rule-changes` is `report`" if settings.rule_changes == "report" else "")
+    accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
+    removal: Removal = "reported"
+    if settings.removed_cases == "block" and changes.removed:
+        removal = "accepted" if by else "blocked"
+    elif changes.removal_blocks:
+        removal = "accepted" if accepted else "blocked"
     return dataclasses.replace(
         own,
         files=suite.files if accepted else changes.files,
         changes=changes,
         accepted=accepted,
-        removal_accepted=bool(by),
+        removal=removal,
         not_accepted=why_not,
     )
 
@@ -146,9 +152,15 @@ def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool
     return Side(files=suite.files, code=lambda file, function: known.get((file, function), ""))
 
 
+def _reported(settings: Settings) -> str:
+    """Which setting accepts every change, and where it stands."""
+    source = settings.sources.get("rule-changes", "")
+    return f"`rule-changes` is `report`{f' ({source})' if source else ''}"
+
+
 def _accepted_by(settings: Settings, situation: Situation, changes: RuleChanges) -> tuple[str, str]:
     """Who accepts the changes, and why a label that is set does not count."""
-    rules = bool(changes.changes) and settings.rule_changes == "block"
+    rules = (bool(changes.changes) or changes.removal_blocks) and settings.rule_changes == "block"
     removal = bool(changes.removed) and settings.removed_cases == "block"
     about = situation.activity
     if not rules and not removal:

@@ -81,6 +81,8 @@ class Settings:
     output_dir: Path = Path("agent-eval-results")
     cache_dir: Path | None = None
     resume: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """By input name where a setting was given, in words; without those that have their default."""
 
     @property
     def output(self) -> Path:
@@ -135,10 +137,13 @@ def read_settings(
         so that the rest (the output directory above all) still says where to tell it.
     """
     values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     in_file = _read_own(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
     problems = list(in_file.problems)
     for setting in SETTINGS:
         raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
+        if source != setting.input:
+            sources[setting.input] = source
         if not isinstance(raw, str):
             values[setting.field] = tuple(raw)
             continue
@@ -162,7 +167,9 @@ def read_settings(
         known = name.removeprefix("INPUT_").lower()
         if name.startswith("INPUT_") and known not in BY_INPUT and (near := nearest(known)):
             problems.append(unknown(f"the input `{known}`", near, None, None))
-    settings = Settings(root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, **values)
+    settings = Settings(
+        root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, sources=sources, **values
+    )
     return settings, problems
 
 

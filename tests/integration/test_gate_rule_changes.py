@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_github import FakeGitHub
 from gate_runs import Done
-from pull_requests import Lab
+from pull_requests import BOT, Lab
 
 from agent_eval.github.labels import ACCEPT_RULES
 from agent_eval.results.rule_changes import RuleChangesReport
@@ -138,6 +138,74 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
 
     assert blocked.code == 1, blocked.out + blocked.err
     assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
+    comment = comment_of(lab, 8)
+    assert comment.splitlines()[1] == "## ❌ Blocks the merge: 2 of main's 3 cases are gone"
+    assert "of the base branch removed" not in comment
+    assert ACCEPT_RULES in comment and "Blocks the merge: 2 of main's 3 cases are gone" in blocked.out
+
+    accepted = lab.pull_request(
+        8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller}, label=ACCEPT_RULES
+    )
+
+    assert accepted.code == 0, accepted.out + accepted.err
+    assert "That cases of main are gone is accepted: maintainer set the label" in comment_of(lab, 8)
+
+
+def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_branchs_rules(lab: Lab) -> None:
+    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    for case in CASES:
+        evals = evals.replace(f'"{case}"', f'"the_{case}"').replace(f'"Say {case}."', f'"Say  {case}. "')
+    broken = {
+        "evals/bot.evalset.json": evals,
+        CONFIG: config(response_match_score=0.0),
+        "bot/agent.py": BOT.replace("text = said", 'text = "No" if "lamp" in said else said'),
+    }
+
+    done = lab.pull_request(7, {}, files=broken)
+
+    assert done.code == 1, done.out + done.err
+    assert [(one.kind, one.cases, one.fails) for one in rules_of(done).changes] == [("threshold", 3, 2)]
+    assert rules_of(done).removed == []
+    assert "2 by rules of main that this pull request loosens" in comment_of(lab).splitlines()[1]
+
+
+def test_a_pull_request_that_leaves_no_case_of_the_base_branch__has_to_be_accepted(lab: Lab) -> None:
+    lab.repo.git("checkout", "-q", "-b", "scratch")
+    lab.repository.evals("evals/bot.evalset.json", {"hall": "Say hall.", "roof": "Say roof."})
+    others = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    lab.repo.git("checkout", "-q", "-f", "main")
+    files = {"evals/bot.evalset.json": others, CONFIG: config(response_match_score=0.0)}
+
+    done = lab.pull_request(7, {}, files=files)
+
+    assert done.code == 1, done.out + done.err
+    assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
+    comment = comment_of(lab)
+    assert comment.splitlines()[1] == "## ❌ Blocks the merge: all of main's 3 cases are gone"
+    assert "No case of main is left to hold this pull request to" in comment and ACCEPT_RULES in comment
+
+    accepted = lab.pull_request(7, {}, files=files, label=ACCEPT_RULES)
+
+    assert accepted.code == 0, accepted.out + accepted.err
+    assert "is accepted: maintainer set the label" in comment_of(lab)
+
+    reported = lab.pull_request(8, {}, "--rule-changes", "report", files=files)
+
+    assert reported.code == 0, reported.out + reported.err
+    assert "is accepted: `rule-changes` is `report` (--rule-changes)" in comment_of(lab, 8).replace("&#45;", "-")
+
+
+def test_a_lower_threshold_beside_most_cases_gone__has_to_be_accepted(lab: Lab) -> None:
+    lab.repo.git("checkout", "-q", "-b", "scratch")
+    lab.repository.evals("evals/bot.evalset.json", {"lamp_on": "Say lamp_on."})
+    smaller = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    lab.repo.git("checkout", "-q", "-f", "main")
+
+    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": smaller, CONFIG: config(response_match_score=0.0)})
+
+    assert done.code == 1, done.out + done.err
+    assert [reason.code for reason in done.report.reasons] == ["cases-removed"]
+    assert "Most cases of main are gone and rules are changed" in comment_of(lab)
     accepted = lab.pull_request(
         8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller, "README.md": "x"},
         label=ACCEPT_RULES,

@@ -37,7 +37,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
 
 def test_every_row_of_the_table_is_a_field_with_the_same_default(tmp_path: Path) -> None:
     fields = {field.name: field for field in dataclasses.fields(Settings)}
-    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy"} == set(fields)
+    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy", "sources"} == set(fields)
     for setting in SETTINGS:
         assert setting.parse(setting.default) == fields[setting.field].default, setting.input
 

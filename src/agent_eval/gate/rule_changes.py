@@ -4,11 +4,16 @@ For a case that the base branch has, each of the base branch's criteria holds as
 stricter one decides. A lower threshold is replaced, a removed criterion is put back, and one with other options is
 scored by both definitions. What the code of a custom metric gave on the base branch can't be found out with the pull
 request's code: such a change has to be accepted.
+
+A case that has another id and another content asks the same as before if its prompts have the same words; the base
+branch's criteria hold for it too. Where none of the base branch's cases is left, or most of them are gone and criteria
+are changed as well, its rules hold for next to nothing: that has to be accepted whatever `removed-cases` says.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +21,19 @@ from enum import Enum
 from itertools import groupby
 from typing import Any
 
+from agent_eval.core.content import text_of
 from agent_eval.core.text import plural
 from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.schema import EvalCase
 from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile
-from agent_eval.gate.pairing import pair_up
+from agent_eval.gate.pairing import Pairing, pair_up
 from agent_eval.gate.policy import AS_HERE, PolicyReader
 from agent_eval.results.report import CaseReport, MetricReport, Reason
-from agent_eval.results.rule_changes import RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
+from agent_eval.results.rule_changes import Removal, RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
 from agent_eval.runner.fingerprints import case_fingerprint, metric_identity
 
 ABSENT = "not a criterion"
+CASES_REMOVED = "cases-removed"
 _MOST_NAMES = 3
 
 
@@ -63,6 +71,14 @@ class RuleChanges:
     changes: tuple[Changed, ...] = ()
     removed: tuple[RemovedCases, ...] = ()
     base_cases: int = 0
+    removal_blocks: bool = False
+    """Whether so many cases are gone that the base branch's rules hold for next to nothing: all, or most of them beside
+    changed criteria."""
+
+    @property
+    def removed_cases(self) -> int:
+        """How many cases of the base branch are gone."""
+        return sum(one.removed for one in self.removed)
 
 
 def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
@@ -77,6 +93,10 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
     there = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
     there |= {new.case_id: old.file for new, old in pairing.changed}
+    followed = _by_prompts(head.files, base.files, pairing)
+    there |= {new: old.file for new, old in followed.items()}
+    kept = {old.case_id for old in followed.values()}
+    gone = [case for case in pairing.removed if case.case_id not in kept]
     merger = _Merger(head=head, base=base, default_judge=default_judge)
     files: list[LoadedFile] = []
     cases: dict[Changed, list[str]] = {}
@@ -90,12 +110,47 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
             files.append(dataclasses.replace(file, config=config, cases=selected))
             for change in changes:
                 cases.setdefault(change, []).extend(_id(file, one.case.eval_id) for one in selected)
+    replaced = {case.file for case in gone}
+    loosened = bool(cases) or any(
+        merger.merged(file.path, file.config, path, configs[path])[1]
+        for file in head.files
+        if any(_id(file, one.case.eval_id) not in there for one in file.cases)
+        for path in ({file.path} if file.path in configs else replaced) & replaced
+    )
     return RuleChanges(
         files=tuple(files),
         changes=tuple(dataclasses.replace(change, case_ids=tuple(ids)) for change, ids in cases.items()),
-        removed=_removed(pairing.removed, base_stubs),
+        removed=_removed(gone, base_stubs),
         base_cases=len(base_stubs),
+        removal_blocks=bool(gone) and (len(gone) == len(base_stubs) or (loosened and 2 * len(gone) > len(base_stubs))),
     )
+
+
+def _by_prompts(head: Iterable[LoadedFile], base: Iterable[LoadedFile], pairing: Pairing) -> dict[str, CaseReport]:
+    """The case of the base branch that a new case follows, by the new id: it has other ids, and the words of its
+    prompts are the same.
+    """
+    words = [
+        {_id(file, one.case.eval_id): _words(one.case) for file in files for one in file.cases}
+        for files in (head, base)
+    ]
+    left: dict[tuple[str, ...], list[CaseReport]] = {}
+    for old in pairing.removed:
+        left.setdefault(words[1][old.case_id], []).append(old)
+    found = {}
+    for new in pairing.added:
+        prompts = words[0][new.case_id]
+        if any(prompts) and left.get(prompts):
+            found[new.case_id] = left[prompts].pop(0)
+    return found
+
+
+def _words(case: EvalCase) -> tuple[str, ...]:
+    """The prompts of a case without what changes nothing about them: blanks, punctuation, capitals."""
+    scenario = case.conversation_scenario
+    said = [text_of(turn.user_content) for turn in case.conversation or ()]
+    said += [scenario.starting_prompt, scenario.conversation_plan] if scenario is not None else []
+    return tuple(" ".join(re.findall(r"\w+", text.casefold())) for text in said)
 
 
 def _id(file: LoadedFile, eval_id: str) -> str:
@@ -274,17 +329,17 @@ def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[Cas
 
 def cases_removed(changes: RuleChanges) -> list[Reason]:
     """The reason for a run to fail that removes cases, where that blocks."""
-    count = sum(one.removed for one in changes.removed)
+    count = changes.removed_cases
     if not count:
         return []
     files = [one.file for one in changes.removed]
     more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
     message = f"{plural(count, 'case')} of the base branch removed ({', '.join(files[:_MOST_NAMES])}{more})"
-    return [Reason(code="cases-removed", message=message)]
+    return [Reason(code=CASES_REMOVED, message=message)]
 
 
 def rule_changes_report(
-    found: RuleChanges, cases: Iterable[CaseReport], *, base_ref: str, accepted: str
+    found: RuleChanges, cases: Iterable[CaseReport], *, base_ref: str, accepted: str, removal: Removal = "reported"
 ) -> RuleChangesReport:
     """The changes with what they mean for the cases of this run.
 
@@ -293,6 +348,7 @@ def rule_changes_report(
         cases: The head's, as they were judged.
         base_ref: The base branch's name.
         accepted: Who or what accepted it; "" if the stricter rules decided.
+        removal: What becomes of removed cases.
     """
     known = {case.case_id: {metric.name: metric for metric in case.metrics} for case in cases}
     only_here: dict[str, None] = {}
@@ -323,6 +379,7 @@ def rule_changes_report(
         changes=changes,
         only_here=list(only_here),
         removed=list(found.removed),
+        removal=removal,
         base_cases=found.base_cases,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agent_eval.agents.blame import KEY_HINT
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
+from agent_eval.gate.rule_changes import CASES_REMOVED
 from agent_eval.report.causes import NEVER_RAN, Cause, causes
 from agent_eval.report.digest import case_name, has_crashed, with_status
 from agent_eval.report.escape import one_line
@@ -55,7 +56,10 @@ def headline(report: RunReport, known: Against) -> str:
         known: What is known about the base branch.
     """
     said = _decision(report, known)
-    return said if report.verdict == "invalid" else f"{_with_rules(said, report)}{_gone(report, known)}"
+    if report.verdict == "invalid":
+        return said
+    gone = _gone(report, known)
+    return f"{_with_rules(said, report)}{f'; {gone}' if gone and gone not in said else ''}"
 
 
 def _decision(report: RunReport, known: Against) -> str:
@@ -76,7 +80,10 @@ def _decision(report: RunReport, known: Against) -> str:
         return _passed(report, known, sorted_out)
     parts = list(_wrong(report, known, sorted_out)) if report.verdict == "failed" else []
     parts += _undecided(report, known, sorted_out) if report.verdict == "inconclusive" else _unjudged(report, parts)
-    sentence = ", ".join(parts) or _inside(_reason(report))
+    sentence = ", ".join(parts)
+    if not sentence:
+        removal = bool(report.reasons) and report.reasons[0].code == CASES_REMOVED
+        sentence = (_gone(report, known) if removal else "") or _inside(_reason(report))
     if report.totals.quarantined:
         sentence += f", {report.totals.quarantined:,} quarantined"
     remedy = _remedy(report) if report.verdict == "inconclusive" else ""
@@ -318,20 +325,22 @@ def _with_rules(said: str, report: RunReport) -> str:
 
 
 def _gone(report: RunReport, known: Against) -> str:
-    """How many cases of the base branch are not there any more."""
+    """How many cases of the base branch are not there any more; "" for none."""
     found, branch = report.rule_changes, known.branch
     if found is not None:
         removed, branch = found.removed_cases, base_name(found)
         cases = plural(found.base_cases, "case")
     else:
         removed, cases = count(known.comparison)["removed"] if known.comparison is not None else 0, "cases"
-    return f"; {removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
+    if found is not None and removed == found.base_cases > 1:
+        return f"all of {branch}'s {cases} are gone"
+    return f"{removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
 
 
 _IN_THE_TABLE = frozenset(
-    {"failed", "case-worse", "broken-case", "cases-worse-together", "agent-error", "not-comparable"}
+    {"failed", "case-worse", "broken-case", "cases-worse-together", "agent-error", "not-comparable", CASES_REMOVED}
 )
-"""Codes of reasons that only name cases, which every text lists anyway."""
+"""Codes of reasons that only name cases, which every text lists anyway, or which the headline says in other words."""
 
 
 def other_reasons(report: RunReport, known: Against, limit: int = 600) -> list[str]:

@@ -80,12 +80,29 @@ def rule_sentences(report: RunReport) -> list[str]:
         return [f"The criteria of this pull request decide, since those of {base} can't be read: {found.unread}"]
     said = []
     if found.changes and found.decides == "base":
-        accept = "To use those of this checkout, set `rule-changes` to `report`."
-        if report.origin is not None and report.origin.pull_request is not None:
-            accept = (
-                f"To accept the rules of this pull request, set the label `{ACCEPT_RULES}` and start this job again."
-            )
-        said = [f"For cases that {base} has, the stricter rule decides. {accept}"]
+        said.append(f"For cases that {base} has, the stricter rule decides.")
     elif found.changes:
-        said = [f"The rules of this pull request decide: {found.accepted}."]
-    return [*said, *([found.not_accepted] if found.not_accepted else [])]
+        said.append(f"The rules of this pull request decide: {found.accepted}.")
+    if found.removal == "blocked":
+        said.append(_why_removal_blocks(found, base))
+    elif found.removal == "accepted" and not found.changes:
+        said.append(f"That cases of {base} are gone is accepted: {found.accepted}.")
+    if (found.changes and found.decides == "base") or found.removal == "blocked":
+        said.append(_way_out(report, found))
+    return [" ".join(said)] * bool(said) + [found.not_accepted] * bool(found.not_accepted)
+
+
+def _why_removal_blocks(found: RuleChangesReport, base: str) -> str:
+    if found.removed_cases == found.base_cases:
+        return f"No case of {base} is left to hold this pull request to, which somebody has to accept."
+    if found.removed_cases * 2 > found.base_cases and found.changes:
+        return f"Most cases of {base} are gone and rules are changed, which somebody has to accept."
+    return f"Somebody has to accept that cases of {base} are gone."
+
+
+def _way_out(report: RunReport, found: RuleChangesReport) -> str:
+    """How to accept what is changed."""
+    if report.origin is not None and report.origin.pull_request is not None:
+        what = "the rules of this pull request" if found.changes else "that"
+        return f"To accept {what}, set the label `{ACCEPT_RULES}` and start this job again."
+    return "To use the rules of this checkout, set `rule-changes` to `report`."

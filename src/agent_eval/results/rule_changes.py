@@ -12,6 +12,9 @@ RuleChangeKind = Literal["threshold", "removed", "options", "code"]
 """`threshold`: a lower one, or any other one of a custom metric. `removed`: the criterion is gone. `options`: other
 options, another judge, other rubrics. `code`: the code of a custom metric is another one."""
 
+Removal = Literal["reported", "blocked", "accepted"]
+"""What becomes of removed cases: they are only reported, they fail the run, or they would and somebody accepted it."""
+
 
 class RuleChange(WireModel):
     """One criterion of the base branch that the pull request changes, over the cases that both have."""
@@ -56,6 +59,8 @@ class RuleChangesReport(WireModel):
     """Ids of the cases that pass, or would pass, only by the pull request's rules."""
     removed: list[RemovedCases] = Field(default_factory=list)
     """In path order."""
+    removal: Removal = "reported"
+    """What becomes of them; `accepted` says who accepted it."""
     base_cases: int = 0
     """Cases of the base branch, of those that this run selects."""
     unread: str = ""
