@@ -18,7 +18,7 @@ from agent_eval.calibration.arguments import add_arguments
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless
 from agent_eval.gate.policy import Policy
-from agent_eval.options import BY_INPUT, SETTINGS, Setting
+from agent_eval.options import BY_INPUT, GROUPS, SETTINGS, Setting
 from agent_eval.settings import Settings, read_settings
 
 _FINDING = ("include", "exclude", "config", "initial-session")
@@ -27,6 +27,16 @@ _JUDGING = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-
 _CALIBRATING = ("config", *_JUDGING, "run-timeout", "num-runs")
 INTERNAL_ERROR = 70
 """sysexits.h, EX_SOFTWARE: a bug of ours is none of the four verdicts."""
+
+_EXAMPLES = """\
+examples:
+  agent-eval run
+      every eval file of the repository, each with the agent nearest to it
+  agent-eval run evals/weather.test.json:rain --agent agents/weather --num-runs 3
+      one case, three times, with an agent that is named
+  agent-eval run --baseline rerun --base-ref origin/main
+      compare with main, whose agent runs again: fails for regressions only
+"""
 
 _WHAT_TO_DO = {
     errno.ENOSPC: ". Free space there, or name another --output-dir or --cache-dir.",
@@ -68,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_stdout()
         return 141  # as a shell tells SIGPIPE
     except OSError as error:
-        _say(f"agent-eval: {error}{_WHAT_TO_DO.get(error.errno or 0, '')}")
+        _say(f"agent-eval: {error}{_what_to_do(error)}")
         return 2
     except Exception as error:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
@@ -79,6 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(traceback.format_exc())
         _say("agent-eval: this is a bug of agent-eval, not a verdict. Please report it with the lines above.")
         return INTERNAL_ERROR
+
+
+def _what_to_do(error: OSError) -> str:
+    if isinstance(error, PermissionError) and error.filename is not None and hasattr(os, "geteuid"):
+        from agent_eval.results.folder import why_unwritable
+
+        whose = why_unwritable(Path(os.path.abspath(os.fsdecode(error.filename))))  # noqa: PTH100
+        return f". {whose} Name another --output-dir or --cache-dir, or give that user the permission."
+    return _WHAT_TO_DO.get(error.errno or 0, "")
 
 
 def open_missing_streams() -> None:
@@ -136,7 +155,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     parser.add_argument("--version", action="version", version=f"agent-eval {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", allow_abbrev=False, help="run the agents on the eval files and judge them")
+    run = commands.add_parser(
+        "run",
+        allow_abbrev=False,
+        help="run the agents on the eval files and judge them",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
     run.set_defaults(command=_run)
 
@@ -219,20 +244,30 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
     if paths:
         parser.add_argument("paths", nargs="*", metavar="PATH", help=BY_INPUT["paths"].help)
-    for setting in settings:
-        if setting.secret is not None:
-            continue
-        if setting.input == "config":  # As `adk eval` calls it.
-            parser.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
-        default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
-        told = setting.help.replace("%", "%%") + default
-        flag = f"--{setting.input}"
-        if setting.is_switch:
-            parser.add_argument(flag, action="store_const", const="true", dest=setting.field, help=told)
-        elif setting.metavar == "PATTERN":
-            parser.add_argument(flag, action="append", dest=setting.field, metavar=setting.metavar, help=told)
-        else:
-            parser.add_argument(flag, dest=setting.field, metavar=setting.metavar, help=told)
+    for name in GROUPS:
+        if members := [setting for setting in settings if setting.group == name and setting.secret is None]:
+            group = parser.add_argument_group(name)
+            for setting in members:
+                _add_setting(group, setting)
+
+
+def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+    if setting.input == "config":  # As `adk eval` calls them.
+        group.add_argument("--config_file_path", dest=setting.field, help=argparse.SUPPRESS)
+    elif setting.input == "details":
+        group.add_argument(
+            "--print_detailed_results", action="store_const", const="all", dest=setting.field, help=argparse.SUPPRESS
+        )
+    default = f" Default: {setting.default}." if setting.default and not setting.is_switch else ""
+    text = setting.help.replace("%", "%%") + default
+    flag = f"--{setting.input}"
+    metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
+    if setting.is_switch:
+        group.add_argument(flag, action="store_const", const="true", dest=setting.field, help=text)
+    elif setting.metavar == "PATTERN":
+        group.add_argument(flag, action="append", dest=setting.field, metavar=metavar, help=text)
+    else:
+        group.add_argument(flag, dest=setting.field, metavar=metavar, help=text)
 
 
 def _settings(
@@ -247,7 +282,21 @@ def _settings(
 
 
 def _run(given: argparse.Namespace) -> int:
+    _say_where()
     return _gate(given, None)
+
+
+def _say_where() -> None:
+    """Says what paths are relative to where that is not the root of the git repository."""
+    from agent_eval.evalset.paths import repository_of
+
+    here = Path.cwd()
+    top = repository_of(here)
+    if top is not None and top != here:
+        _say(
+            f"agent-eval: started in {here.relative_to(top).as_posix()}/ of the repository {top}. Eval files, agents "
+            "and agent-eval.toml are looked for there, and paths are relative to it."
+        )
 
 
 def _action(given: argparse.Namespace) -> int:
@@ -302,6 +351,7 @@ def _close_stdout() -> None:
 def _validate(given: argparse.Namespace) -> int:
     from agent_eval.evalset.render import summary_line
 
+    _say_where()
     settings, problems = _settings(given)
     if has_error(problems):
         _list(problems, given.format)
@@ -334,6 +384,7 @@ def _list(problems: Sequence[Problem], format: str = "text") -> None:
 
 
 def _agents(given: argparse.Namespace) -> int:
+    _say_where()
     settings, problems = _settings(given)
     if has_error(problems):
         _list(problems)
@@ -348,6 +399,7 @@ def _agents(given: argparse.Namespace) -> int:
 
 
 def _plan(given: argparse.Namespace) -> int:
+    _say_where()
     settings, problems = _settings(given)
     if has_error(problems):
         _list(problems)

@@ -123,7 +123,7 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
     """
     import tempfile
 
-    from agent_eval.results.folder import DEFAULT, InUse, file_in, held, link_in, relative
+    from agent_eval.results.folder import DEFAULT, InUse, file_in, held, link_in, relative, why_unwritable
 
     hint = "Remove it from the repository, or name another `output-dir`."
     with contextlib.ExitStack() as stack:
@@ -141,6 +141,11 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
                 message = f"{where} is in use by another agent-eval (process {used.holder})."
                 hint = "Wait until it has ended, or give this run another `--output-dir`."
                 problem = Problem(severity=Severity.ERROR, code="output-dir-in-use", message=message, hint=hint)
+            except PermissionError:
+                where = relative(settings.output, settings.root)
+                message = f"{where} can't be written: {why_unwritable(settings.output)}"
+                hint = "Name another --output-dir, or give that user the permission to write there."
+                problem = Problem(severity=Severity.ERROR, code="output-dir-unwritable", message=message, hint=hint)
             else:
                 yield settings, []
                 return
@@ -218,6 +223,8 @@ def _tell(outcome: Outcome, settings: Settings, world: World) -> None:
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
     width = min(world.terminal_width or 110, 160)
     text = console(outcome.report, width=width, color=color, files=labels)
+    if settings.details == "all":
+        text = _every_case(settings, width, color=color) + text
     if not world.on_github:
         world.show(text)
         return
@@ -227,6 +234,17 @@ def _tell(outcome: Outcome, settings: Settings, world: World) -> None:
     _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), world)
     _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), world)
     world.show(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+
+
+def _every_case(settings: Settings, width: int, *, color: bool) -> str:
+    """All cases as `agent-eval show` prints them."""
+    from agent_eval.baseline.reading import UnreadableError
+    from agent_eval.showing import Request, show
+
+    try:
+        return show(Request(results=settings.output, every=True), settings.root, width=width, color=color) + "\n"
+    except UnreadableError as error:
+        return f"--details all: {error}\n"
 
 
 def _comment(outcome: Outcome, settings: Settings, situation: Situation, warnings: Sequence[str], world: World) -> None:

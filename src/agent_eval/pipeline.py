@@ -150,7 +150,7 @@ def load(settings: Settings) -> Suite:
 
 def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     """The files with their cases, and the agent of each. Both have their problems."""
-    from agent_eval.agents.locate import choose_agents
+    from agent_eval.agents.locate import agent_as_path, choose_agents
 
     def everything() -> Sequence[str]:
         from agent_eval.evalset.discovery import discover
@@ -161,6 +161,9 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
     choices = choose_agents(
         settings.root, suite.files, explicit=settings.agent, mapping=settings.agents, everything=everything
     )
+    if settings.agent is None:
+        notices = agent_as_path(settings.root, settings.paths)
+        choices = dataclasses.replace(choices, problems=(*choices.problems, *notices))
     return suite, choices
 
 

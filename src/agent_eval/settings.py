@@ -78,6 +78,7 @@ class Settings:
     github_token: str | None = field(default=None, repr=False)
     without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = "auto"
     allow_pull_request_target: bool = False
+    details: Literal["failed", "all"] = "failed"
     output_dir: Path = Path("agent-eval-results")
     cache_dir: Path | None = None
     resume: bool = False

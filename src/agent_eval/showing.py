@@ -26,8 +26,10 @@ class Request:
     """What to show."""
 
     results: Path
-    cases: Sequence[str]
+    cases: Sequence[str] = ()
     """Selectors as `run` takes them; none for the cases that did not pass."""
+    every: bool = False
+    """Show all cases, whatever `cases` says."""
 
 
 def read_request(words: Sequence[str], root: Path) -> Request:
@@ -60,7 +62,9 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
     """
     report = _read(request.results)
     where = harmless(str(request.results))
-    cases = _selected(report, request.cases, where)
+    cases = list(report.cases) if request.every else _selected(report, request.cases, where)
+    if request.every and not cases:
+        return ""
     if not cases:
         passed = plural(report.totals.passed, "case")
         return f"No case of {where} failed or could not be judged; {passed} passed. Name the cases to show.\n"

@@ -258,6 +258,19 @@ def test_paths_before_and_behind_flags(repository: Repository) -> None:
         assert len(done.report.cases[0].runs) == 2
 
 
+def test_details_all__shows_passed_cases_in_full(repository: Repository) -> None:
+    run = ("run", "evals", "--agent", "recorded:recordings/good.json")
+    assert "a b c d e f g h" not in repository.gate(*run).out
+    for flags in (("--details", "all"), ("--print_detailed_results",)):
+        done = repository.gate(*run, *flags)
+        assert done.code == 0, done.out + done.err
+        assert done.out.count("a b c d e f g h") >= 2  # said, and answered
+        assert done.out.rstrip().splitlines()[-1].startswith("Passed")
+    wrong = repository.gate(*run, "--details", "some")
+    assert wrong.code == 2
+    assert "must be failed or all" in " ".join(wrong.out.split())
+
+
 def test_nobody_reads_the_output(repository: Repository) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -143,6 +143,23 @@ def test_dropped_capabilities__are_no_traceback_and_say_what_is_missing(tmp_path
         assert (repository.root / "agent-eval-results" / "junit.xml").exists()
 
 
+@as_root
+@pytest.mark.parametrize("closed", ["results", "."])
+def test_output_directory__that_cannot_be_written_names_its_owner(repository: Repository, closed: str) -> None:
+    folder = repository.root / closed
+    folder.mkdir(exist_ok=True)
+    os.chown(folder, 1234, 1234)
+    folder.chmod(0o755)
+    drop = 'exec setpriv --bounding-set=-all --inh-caps=-all "$@"'  # root that may not write everywhere
+    output = ("--output-dir", "results/new") if closed == "results" else ()
+    done = in_shell(repository, drop, *RUN, *output)
+    assert done.returncode == 2, done.stdout + done.stderr
+    printed = " ".join((done.stdout + done.stderr).split())
+    assert f"{folder.resolve()} belongs to uid 1234 (drwxr-xr-x), and agent-eval runs as root." in printed
+    assert "Name another --output-dir" in printed
+    assert ("output-dir-unwritable" in printed) is (closed == "results")
+
+
 @pytest.fixture
 def few_processes() -> Iterator[Path]:
     """A control group that allows few processes and threads; its `pids.max` says how many."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.locate import AgentChoice, AgentChoices, choose_agents, render_choices
+from agent_eval.agents.locate import AgentChoice, AgentChoices, agent_as_path, choose_agents, render_choices
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
@@ -250,9 +250,30 @@ def test_no_agent_anywhere(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_was_forgotten_is_named(tmp_path: Path) -> None:
-    make(tmp_path, "bot/agent.py", text="weather = Agent(name='weather')\n")
+    make(tmp_path, "bot/agent.py", text="weather: Agent = agents.LlmAgent(name='weather')\n")
+    why = "bot/agent.py defines no `root_agent` (its agent is called `weather`)"
     text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
-    assert "nor anywhere in the repository; bot/agent.py defines none" in text
+    assert f"nor anywhere in the repository; {why}" in text
+    named = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="bot"))
+    assert f"--agent names bot, which holds no agent: {why}" in named
+    for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
+        assert layout in text
+        assert layout in named
+    (tmp_path / "empty").mkdir()
+    empty = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="empty"))
+    assert "it has neither agent.py nor __init__.py, and no root_agent.yaml" in empty
+
+
+def test_an_agent_that_was_forgotten__of_a_very_long_line(tmp_path: Path) -> None:
+    make(tmp_path, "bot/agent.py", text="a" * 900_000)
+    assert "bot/agent.py defines no `root_agent`" in only_problem(choose_agents(tmp_path, [loaded("a.test.json")]))
+
+
+def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
+    make(tmp_path, ".git/HEAD", "bot/agent.py")
+    (tmp_path / "evals").mkdir()
+    text = only_problem(choose_agents(tmp_path / "evals", [loaded("a.test.json")]))
+    assert f"nor anywhere in `evals/` of the repository {tmp_path}, where agent-eval was started" in text
 
 
 def test_what_is_printed(tmp_path: Path) -> None:
@@ -291,3 +312,16 @@ def test_working_directory__is_the_project_that_the_agent_is_a_part_of(tmp_path:
     assert choice.working_directory(tmp_path, "./agent") == tmp_path / "agent"
     module = AgentChoice(path="my_package.agent", reason="")
     assert [module.working_directory(tmp_path, word) for word in ("project", "agent")] == [tmp_path, tmp_path]
+
+
+def test_agent_as_path(tmp_path: Path) -> None:
+    make(tmp_path, "my bot/agent.py")
+    make(tmp_path, "evals/a.test.json", "evals/b.test.json", "my bot/c.test.json", text="{}")
+    files = ["evals/a.test.json:one,two", "evals/b.test.json"]
+    for agent in ("my bot", "my bot/", "my bot/agent.py"):
+        [notice] = agent_as_path(tmp_path, [agent, *files])
+        assert (notice.code, notice.severity) == ("agent-as-path", Severity.NOTICE)
+        assert notice.hint is not None
+        assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
+    for other in ([], ["my bot"], ["evals", files[1]], [files[1], "my bot"], ["my bot", "evals"], ["gone", files[1]]):
+        assert agent_as_path(tmp_path, other) == []

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli import main
+from agent_eval.cli import _parser, main
+from agent_eval.options import GROUPS
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,40 @@ def test_arguments__help_and_version_need_no_command(flag: str, capsys: pytest.C
         main([flag])
     assert exit.value.code == 0
     assert "agent-eval" in capsys.readouterr().out
+
+
+def test_arguments__flags_of_adk_are_understood() -> None:
+    parser, _ = _parser()
+    given = parser.parse_args(["run", "--config_file_path", "test_config.json", "--print_detailed_results"])
+    assert (given.config, given.details) == ("test_config.json", "all")
+
+
+def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = capsys.readouterr().out
+    headings = [f"\n{group}:\n" for group in GROUPS]
+    assert sorted(headings, key=text.index) == headings
+    assert "--gate {auto,thresholds,regressions,both,advisory}" in text
+    assert text.index("only in CI:") < text.index("--comment-key") < text.index("examples:")
+    assert text.count("\n  agent-eval run") == 3
+    assert "config_file_path" not in text
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "agents", "plan"])
+def test_command__in_a_part_of_a_repository_says_so(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evals").mkdir()
+    place = f"started in evals/ of the repository {tmp_path}"
+    monkeypatch.chdir(tmp_path / "evals")
+    assert main([command]) == 2
+    printed = capsys.readouterr()
+    assert place in printed.err
+    assert f"No eval file was found in `evals/` of the repository {tmp_path}" in " ".join(
+        (printed.out + printed.err).split()
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main([command]) == 2
+    assert "started in" not in capsys.readouterr().err

@@ -109,9 +109,14 @@ def test_action__runs_the_image_without_arguments() -> None:
     assert re.fullmatch(r"\.\./Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
 
 
-@pytest.mark.parametrize("name", [setting.input for setting in SETTINGS])
-def test_readme__table_names_the_input(name: str) -> None:
-    assert re.search(rf"^\| `{re.escape(name)}` \|", README, re.MULTILINE), f"README's table of inputs lacks `{name}`"
+def test_readme__table_has_each_input_as_the_code_describes_it() -> None:
+    default = {setting.input: f"`{setting.default}`" if setting.default else "" for setting in SETTINGS}
+    rows = [f"| `{setting.input}` | {setting.help} | {default[setting.input]} |" for setting in SETTINGS]
+    start, table = re.search(r"^(\| input \| meaning \| default \|\n\|[-|]+\|\n)(.*?)^$", README, re.M | re.S).groups()  # type: ignore[union-attr]
+    if os.environ.get("UPDATE_GOLDEN"):
+        (ROOT / "README.md").write_text(README.replace(start + table, start + "\n".join(rows) + "\n"), "utf-8")
+        return
+    assert table.splitlines() == rows, "UPDATE_GOLDEN=1 writes it"
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

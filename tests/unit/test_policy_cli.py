@@ -43,7 +43,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ('[[policy]]\nmetric = "hallucinations_v1"\nalpha = 0.1', 1, "[policy-matches-nothing]"),
         (f"max-quarantined = 0.5\n{HELD}expires = 2020-01-31", 3, "[quarantine-expired]"),
         (f"max-quarantined = 0.5\n{HELD}", 3, "has no `expires`"),
-        (f"{HELD}expires = {SOON}", 2, "[quarantine-too-many] 1 of 2 cases are quarantined"),
+        (f"{HELD}expires = {SOON}", 2, "[quarantine-too-many] 1 of 2 cases is quarantined"),
         ('gate = "regression"', 1, "[setting-invalid]"),
     ],
 )

@@ -29,15 +29,19 @@ _ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
 # `app` is also what web frameworks call theirs, so it counts only in a file that has to do with ADK.
 _APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
 _ADK = re.compile(r"adk\b", re.IGNORECASE)
+_OTHER_NAME = re.compile(r"^(\w++)[ \t]*+(?::[^=\n]*+)?=[ \t]*+[\w.]*(?:Agent|App)\(", re.MULTILINE)
+"""An agent that is assigned to a variable. Possessive: a line of a million letters must not take forever."""
+_SOURCES = ("agent.py", "__init__.py")
 PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
 """What the directory of a Python project has."""
 _MAX_DIRECTORIES = 20_000
 _MAX_SOURCE_BYTES = 1_000_000
 
 
-WHAT_IS_AN_AGENT = (
-    "An agent is a directory with an agent.py (or __init__.py) that defines root_agent, or with a root_agent.yaml."
-)
+WHAT_IS_AN_AGENT = """\
+An agent is a directory in one of these two layouts:
+    my_agent/agent.py (or __init__.py)   with `root_agent = LlmAgent(...)`
+    my_agent/root_agent.yaml"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +116,20 @@ def is_agent(directory: Path) -> bool:
     with contextlib.suppress(PermissionError):
         if (directory / "root_agent.yaml").is_file():
             return True
-    return any(_mentions_agent(directory / name) for name in ("agent.py", "__init__.py"))
+    return any(_mentions_agent(directory / name) for name in _SOURCES)
+
+
+def _source_of(path: Path) -> str:
+    """The text of a source file as far as it is looked at; "" if it can't be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(_MAX_SOURCE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _mentions_agent(source: Path) -> bool:
-    try:
-        with open_regular(source) as file:
-            text = file.read(_MAX_SOURCE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return False
+    text = _source_of(source)
     return bool(_ROOT_AGENT.search(text) or (_ADK.search(text) and _APP.search(text)))
 
 
@@ -129,7 +138,7 @@ class Finder:
     """Looks around in the repository; remembers what it saw."""
 
     root: Path
-    without: list[str] = field(default_factory=list)
+    without: list[Path] = field(default_factory=list)
     """Files called agent.py that define no agent; known once `everywhere` is."""
     _seen: dict[Path, bool] = field(default_factory=dict)
     _inside: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
@@ -156,7 +165,7 @@ class Finder:
                 found.append(Path(folder))
                 folders.clear()
             elif "agent.py" in files:
-                self.without.append(self.label(Path(folder, "agent.py")))
+                self.without.append(Path(folder, "agent.py"))
         return tuple(found)
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
@@ -170,19 +179,30 @@ class Finder:
             if self.is_agent(path):
                 return self.label(path), None
             inside = self._children(path)
-            message = f"{who} names {name}, which holds no agent"
+            message = f"{who} names {name}, which holds no agent: {self._what_is_there(path)}"
             known = [self.label(agent) for agent in inside] or self._similar(name)
         elif _MODULE.fullmatch(name):
             return name, None
         else:
             message = f"{who} names {name}, which is neither a directory nor a dotted module"
             known = self._similar(name)
-        hint = (
-            "An agent is a directory with an agent.py (or __init__.py) that defines root_agent, or a root_agent.yaml."
-        )
+        hint = WHAT_IS_AN_AGENT
         if known:
-            hint = f"Did you mean {' or '.join(known[:5])}? {hint}"
+            hint = f"Did you mean {' or '.join(known[:5])}?\n{hint}"
         return None, Problem(severity=Severity.ERROR, code="agent-not-found", message=message, hint=hint, file=file)
+
+    def _what_is_there(self, directory: Path) -> str:
+        """Which files were looked at, and what they lack."""
+        there = [directory / name for name in _SOURCES if (directory / name).is_file()]
+        if not there:
+            return f"it has neither {' nor '.join(_SOURCES)}, and no root_agent.yaml"
+        return "; ".join(map(self.lacking, there))
+
+    def lacking(self, source: Path) -> str:
+        """Says of a source file that it defines no agent that ADK finds, and which agent it has under another name."""
+        label = plain(self.label(source))
+        other = _OTHER_NAME.search(_source_of(source))
+        return f"{label} defines no `root_agent`" + (f" (its agent is called `{other[1]}`)" if other else "")
 
     def _similar(self, name: str) -> list[str]:
         labels = {self.label(agent): agent.name for agent in self.everywhere}

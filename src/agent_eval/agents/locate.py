@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.agents.finder import RECORDED as RECORDED
-from agent_eval.agents.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, plain
+from agent_eval.agents.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain
 from agent_eval.agents.finder import AgentChoice as AgentChoice
 from agent_eval.agents.recorded import check_recording
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
+from agent_eval.evalset.paths import searched
+from agent_eval.evalset.selectors import parse_selector
 from agent_eval.evalset.suite import LoadedFile
 
 CONFIG_FILE = "agent-eval.toml"
@@ -64,6 +68,34 @@ def choose_agents(
     shared = _shared_set_ids(choices, files)
     recorded = _check_recordings(root, choices, files)
     return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *recorded))
+
+
+def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
+    """A notice where paths look like the arguments of `adk eval AGENT FILE ...`, of which the first is the agent.
+
+    Args:
+        root: The repository's root.
+        targets: The paths that the user gave.
+    """
+    if len(targets) < 2:
+        return []
+    agent, *files = targets
+    directory = root / agent
+    if directory.name in {"agent.py", "__init__.py"}:
+        directory = directory.parent
+    selected = (parse_selector(file, lambda path: (root / path).exists()).path for file in files)
+    if not directory.is_dir() or not is_agent(directory) or not all((root / file).is_file() for file in selected):
+        return []
+    meant = shlex.join(["agent-eval", "run", "--agent", os.path.relpath(directory, root), *files])
+    return [
+        Problem(
+            severity=Severity.NOTICE,
+            code="agent-as-path",
+            message=f"`{plain(agent)}` is an agent. As a path it stands for its own eval files, which run too, and the "
+            "agent of each file is looked for as always.",
+            hint=f"`adk eval` takes the agent first. Here that would be `{plain(meant)}`.",
+        )
+    ]
 
 
 def _choose(
@@ -185,12 +217,13 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
     elif candidates:
         message = f"no agent was found around {who}; elsewhere there are {_listed(candidates)}"
     else:
-        seen = f"; {_listed(finder.without)} {'defines' if len(finder.without) == 1 else 'define'} none"
+        lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without[:3])
+        where = searched(finder.root)
         return Problem(
             severity=Severity.ERROR,
             code=failure.code,
-            message=f"no agent was found for {who}, nor anywhere in the repository{seen if finder.without else ''}",
-            hint=f"{WHAT_IS_AN_AGENT} Name it with `--agent DIRECTORY` or `--agent package.module`.",
+            message=f"no agent was found for {who}, nor anywhere in {where}{lacking}",
+            hint=f"{WHAT_IS_AN_AGENT}\nElsewhere, name it with `--agent DIRECTORY` or `--agent package.module`.",
             file=paths[0],
         )
     # A TOML string has the same escapes as a JSON one.

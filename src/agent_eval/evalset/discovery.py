@@ -13,7 +13,7 @@ from agent_eval.core.text import plural
 from agent_eval.evalset.config import CONFIG_NAMES
 from agent_eval.evalset.listing import SUFFIXES as SUFFIXES
 from agent_eval.evalset.listing import Listing, is_aside, list_directory
-from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of
+from agent_eval.evalset.paths import absolute, dangling_link, is_utf8, name_of, searched
 from agent_eval.evalset.selectors import GLOB, Selector, nearby, parse_selector
 
 
@@ -89,7 +89,7 @@ def discover(
     )
     found.problems += [*search.problems, *search.notices()]
     if not found.files and not any(problem.severity is Severity.ERROR for problem in found.problems):
-        found.problems.append(_nothing_found(targets, include, exclude))
+        found.problems.append(_nothing_found(root, targets, include, exclude))
     return found
 
 
@@ -123,8 +123,8 @@ def _patterns(option: str, lines: Sequence[str], problems: list[Problem]) -> Pat
         return PathPatterns([])
 
 
-def _nothing_found(targets: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Problem:
-    where = ", ".join(f"`{target}`" for target in targets) or "the repository"
+def _nothing_found(root: Path, targets: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Problem:
+    where = ", ".join(f"`{target}`" for target in targets) or searched(root)
     filters = " Check the include and exclude patterns too." if include or exclude else ""
     return Problem(
         severity=Severity.ERROR,
@@ -156,7 +156,7 @@ def _missing(root: Path, selector: Selector) -> Problem:
     if path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.iterdir())
         siblings = [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]
-    hint = "Paths are relative to the repository's root."
+    hint = f"Paths are relative to {root}."
     if siblings:
         hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
     elif "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):

@@ -28,6 +28,20 @@ def is_utf8(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
+def repository_of(directory: Path) -> Path | None:
+    """The root of the git repository that an absolute directory is in; None if it is in none."""
+    return next((folder for folder in (directory, *directory.parents) if os.path.lexists(folder / ".git")), None)
+
+
+def searched(root: Path) -> str:
+    """What a search of the root covers, for a message: it may be a part of a repository only."""
+    root = absolute(root)
+    top = repository_of(root)
+    if top is None or top == root:
+        return "the repository"
+    return f"`{name_of(root, top)}/` of the repository {top}, where agent-eval was started"
+
+
 def dangling_link(link: Path, root: Path) -> Problem:
     """The error about a symbolic link that leads to no file."""
     target = f"{os.readlink(link)}, which does not exist"  # noqa: PTH115

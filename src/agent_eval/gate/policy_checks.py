@@ -156,7 +156,7 @@ class _Findings:
         if not cases or len(held) <= policy.max_quarantined * len(cases) + _EPSILON:
             return
         message = (
-            f"{len(held):,} of {plural(len(cases), 'case')} are quarantined; "
+            f"{len(held):,} of {plural(len(cases), 'case')} {'is' if len(held) == 1 else 'are'} quarantined; "
             f"max-quarantined allows {policy.max_quarantined:.1%}, which is {_allowed(policy, len(cases)):,}."
         )
         hint = "A gate that looks away from more than that says little. Mend cases, or raise max-quarantined."

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -114,6 +115,22 @@ def file_in(output: Path) -> Path | None:
     """What stands where the output directory or one above it should be; None if nothing does."""
     there = next(path for path in (output, *output.parents) if path.exists())
     return None if there.is_dir() else there
+
+
+def why_unwritable(path: Path) -> str:
+    """Whose a directory is that we may not write to, as a sentence."""
+    import pwd  # not on Windows, where other commands need this module
+
+    def name(uid: int) -> str:
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return f"uid {uid}"
+
+    there = next(part for part in (path, *path.parents) if os.path.lexists(part))
+    facts = there.lstat()
+    owner, ours = name(facts.st_uid), os.geteuid()
+    return f"{there} belongs to {owner} ({stat.filemode(facts.st_mode)}), and agent-eval runs as {name(ours)}."
 
 
 def relative(path: Path, root: Path) -> str:
