@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-_PAUSE = 1.0
-"""Seconds in which several refusals count as one: they answer requests that were sent together."""
+_PAUSE = 5.0
+"""Seconds after a halving in which further refusals change nothing.
 
-
+Most of them answer calls that were in flight already and say nothing about the lower size. Halving for each of them
+would pin the size to its minimum as long as a provider refuses some share of all calls.
+"""
 _FLOOR = 4
-"""The size never falls below the maximum divided by this: one refusal in three is no reason to stand in line."""
+"""The size never falls below the maximum divided by this: one refusal in three is no reason to queue up."""
 
 
 class Place:
@@ -69,7 +71,7 @@ class Limiter:
         return int(self._size)
 
     def throttled(self) -> None:
-        """Lowers the size; the provider refused a request."""
+        """Halves the size, unless it was halved in the last five seconds; the provider refused a request."""
         now = self._clock()
         if now - self._shrunk_at >= _PAUSE:
             self._shrunk_at = now
