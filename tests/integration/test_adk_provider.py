@@ -211,6 +211,41 @@ async def test_a_model_that_never_answers_is_the_providers(tmp_path: Path, versi
     assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
 
 
+@pytest.mark.parametrize(("name", "version"), [("gemini", MATRIX[-1]), ("streams", MATRIX[0]), ("streams", MATRIX[-1])])
+async def test_an_answer_that_stops_after_its_headers_is_the_providers(tmp_path: Path, name: str, version: str) -> None:
+    with serving() as server:
+        async with gemini_agent(tmp_path / "logs", server, name=name, python=adk_python(version)) as agent:
+            assert text_of((await say(agent, "warm up")).final_response) == "to warm up"
+            server.fail(Fault(kind="hang-body"))
+            without_body = await failure(agent, "hello", timeout=2)
+            server.fail(Fault(kind="hang-rest"))
+            without_rest = await failure(agent, "hello", timeout=2)
+    for error in (without_body, without_rest):
+        assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER), error.message
+        assert f"gemini-2.5-flash at {server.url}) sent nothing for" in error.message
+
+
+async def test_a_stream_that_a_tool_waits_for_is_the_providers(tmp_path: Path) -> None:
+    def answer(request: GenerateRequest) -> Answer | Fault:
+        if request.model == "gemini-2.5-pro":
+            return Fault(kind="hang-rest")
+        return Answer.calls(("research", {"topic": "owls"}))
+
+    with FakeGemini(answer) as server:
+        async with gemini_agent(tmp_path / "logs", server, name="streams") as agent:
+            error = await failure(agent, "hello", timeout=4)
+    assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER), error.message
+    assert f"gemini-2.5-pro at {server.url}) sent nothing for" in error.message
+
+
+async def test_a_stream_that_the_agent_does_not_read_is_its_own_deadline(tmp_path: Path) -> None:
+    with serving() as server:
+        environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any", "SLOW_READER": "1"}
+        async with gemini_agent(tmp_path / "logs", server, name="streams", environment=environment) as agent:
+            error = await failure(agent, "hello", timeout=3)
+    assert (error.kind, error.owner) == (FailureKind.DEADLINE, Owner.AGENT), error.message
+
+
 async def test_a_silent_model_of_the_agents_own_is_a_deadline(tmp_path: Path) -> None:
     async with running("own_model", tmp_path / "logs") as agent:
         error = await failure(agent, "hello", timeout=8)

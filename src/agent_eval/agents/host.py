@@ -553,15 +553,22 @@ class Turn:
     def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
         self._requests.setdefault((invocation_id, agent), llm_request)
 
-    def waiting(self, task: asyncio.Task[Any]) -> dict[str, Any]:
-        """What the turn is waiting for right now, and where; the innermost when it is several things."""
+    def waiting(self, task: asyncio.Task[Any], asking: ModelCall | None) -> dict[str, Any]:
+        """What the turn is waiting for right now, and where; the innermost when it is several things.
+
+        Args:
+            task: The turn's.
+            asking: The call whose provider is being waited for, also one that a tool made by itself.
+        """
         facts: dict[str, Any] = {"calls": self.calls}
-        innermost = task
+        innermost, since = task, float("-inf")
         for (kind, _), (since, what, inner, call) in reversed(self._open.items()):
             facts |= {"for": kind, "name": what, "seconds": time.monotonic() - since}
             facts |= {} if call is None else call.facts()
             innermost = inner or task
             break
+        if asking is not None and (asking.attempt_began or 0.0) >= since:
+            facts |= {"for": "model", "name": asking.model, **asking.facts()}
         # ADK runs parts of an agent in tasks of their own: the newest one with a line of the agent's is where it waits.
         stacks = [_awaited(one) for one in [innermost, *reversed(list(self.tasks)), task] if not one.done()]
         return {**facts, **_hang(next((stack for stack in stacks if _own_line(stack)), stacks[0]))}
@@ -713,6 +720,7 @@ class ModelCall:
         self.remote = remote  # whether code that isn't the agent's own asks it over the network
         self.seen = seen  # whether each attempt is seen, which is so in google-genai only
         self.ended = False
+        self.streaming = False  # whether the headers of a streamed answer have come, and not yet its end
         self.began = time.monotonic()
         self.attempt_began: float | None = None if seen else self.began
         self.silent_attempts = 0
@@ -820,7 +828,9 @@ class ModelWatch:
         return call
 
     def end(self, call: ModelCall, error: BaseException | None = None) -> None:
-        """A call has ended, as ADK says."""
+        """A call has ended, as ADK says; of a stream it says so at the first part."""
+        if call.streaming and error is None:
+            return
         if error is not None:
             call.turn.failed_call = call
         if call.remote and not call.seen and not call.ended:
@@ -910,19 +920,54 @@ class ModelWatch:
             response = await attempt
             _check_body(response, stream)
         except Exception as error:
-            self._attempt_ended(call, error)
-            if _is_transport(error):
-                call.turn.model_errors.append(error)
-                call.turn.failed_call = call
+            self._attempt_failed(call, error)
             raise
         else:
             self._slowest = max(self._slowest or 0.0, time.monotonic() - began)
-            self._attempt_ended(call, None)
+            if stream and hasattr(response, "async_segments"):
+                # Only the headers have come. Whoever reads the rest asks the response for it.
+                call.streaming = True
+                response.async_segments = lambda: self._segments(call, type(response).async_segments(response))
+            else:
+                self._attempt_ended(call, None)
             return response
         finally:
             call.attempt_began = None
-            if alone:
+            if alone and not call.streaming:
                 self._close(call)
+
+    async def _segments(self, call: ModelCall, segments: Any) -> Any:
+        """A streamed answer's parts. The model is waited for only while its reader asks for the next one."""
+        try:
+            while True:
+                call.attempt_began = time.monotonic()
+                try:
+                    segment = await segments.__anext__()
+                except StopAsyncIteration:
+                    break
+                call.attempt_began = None
+                yield segment
+            self._attempt_ended(call, None)
+        except GeneratorExit:  # the reader has enough
+            self._attempt_ended(call, None)
+            raise
+        except Exception as error:
+            self._attempt_failed(call, error)
+            raise
+        finally:
+            call.streaming = False
+            self._close(call)
+
+    def _attempt_failed(self, call: ModelCall, error: Exception) -> None:
+        self._attempt_ended(call, error)
+        if _is_transport(error):
+            call.turn.model_errors.append(error)
+            call.turn.failed_call = call
+
+    def in_flight(self, turn: Turn) -> ModelCall | None:
+        """The latest call of a turn, its model's or a tool's, whose provider is being waited for."""
+        asking = [call for call in self._calls.values() if call.turn is turn and call.attempt_began is not None]
+        return max(asking, key=lambda call: call.attempt_began or 0.0, default=None)
 
     async def _repeated(self, call: ModelCall, request: Callable[[], Any]) -> Any:
         """A request, again and again while another attempt fits into the turn's time."""
@@ -1394,7 +1439,9 @@ class Host:
             self._channel.answer(number, {})
             return
         stalled = self._stalled_until_now() - turn.stalled
-        self._channel.notify("waiting", {"turn": turn.number, "stalled": stalled, **turn.waiting(task)})
+        self._channel.notify(
+            "waiting", {"turn": turn.number, "stalled": stalled, **turn.waiting(task, self._models.in_flight(turn))}
+        )
         task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
 

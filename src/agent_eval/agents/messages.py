@@ -59,7 +59,7 @@ class ModelCallFacts(_Message):
     seconds: NonNegativeFloat = 0.0
     """Since its first attempt began."""
     silent: NonNegativeFloat = 0.0
-    """Seconds that the attempt under way has waited for an answer."""
+    """Seconds that the attempt under way has waited for an answer, or for the next part of a streamed one."""
     attempts: list[Attempt] = Field(default_factory=list)
     """The failed ones, oldest first."""
 
