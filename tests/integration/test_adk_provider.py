@@ -84,6 +84,11 @@ async def test_blame_by_status(tmp_path: Path) -> None:
             errors = {name: await failure(agent, name) for name in blamed}
     assert {name: (error.kind, error.owner) for name, error in errors.items()} == blamed
     assert all(error.traceback for error in errors.values())
+    assert errors["404"].hint == (
+        f"The provider at {server.url} does not know the model `gemini-2.5-flash`. Check the name that the agent "
+        "gives, and the base URL if the job sets one."
+    )
+    assert errors["400"].hint is None
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:

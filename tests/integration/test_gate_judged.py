@@ -253,6 +253,21 @@ def test_a_key_that_the_judge_refuses_and_quotes__is_masked(repository: Reposito
     assert KEY.encode() not in everything_written(done)
 
 
+def test_a_judge_model_that_does_not_exist__is_one_message_with_its_name_and_address(repository: Repository) -> None:
+    criteria(repository, METRIC)
+    answers(repository, {f"c{number}": "Paris." for number in range(5)})
+    with FakeGemini(lambda _: Fault(kind=404, message="models/gemini-9-flush is not found")) as server:
+        done = judged_run(repository, server, "--judge-model", "gemini-9-flush")
+        url = server.url
+
+    assert done.code == 3
+    assert [reason.code for reason in done.report.reasons] == ["judge-invalid-request", "nothing-scored"]
+    expected = f"`gemini-9-flush` at {url} can't be asked: the provider knows no such model or address (404"
+    for text in ((done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())):
+        assert text.replace("&#8203;", "").count(expected) == text.count("is not found") == 1, text
+        assert "`judge-model`" in text
+
+
 def test_a_budget_stops_exactly_and_says_so_once(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number:02}": "Paris." for number in range(34)})

@@ -80,7 +80,12 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
             hint=missing or "An agent or a tool that can't go on should raise an exception or return an error.",
         )
     who = "The agent's model call" if data.origin == "model" else "The agent"
-    return AgentFailure(f"{who} raised {summary}", kind=FailureKind.EXCEPTION, traceback=data.traceback, hint=missing)
+    return AgentFailure(
+        f"{who} raised {summary}",
+        kind=FailureKind.EXCEPTION,
+        traceback=data.traceback,
+        hint=missing or _unknown_model_hint(data),
+    )
 
 
 def failed_metric(
@@ -120,6 +125,18 @@ def failed_metric(
     elif data.exit is not None:
         what = f"`{function}` called sys.exit({data.exit})"
     return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
+
+
+def _unknown_model_hint(data: ErrorData) -> str | None:
+    """What to do about a model call that was answered with 404; None for any other error."""
+    if data.origin != "model" or data.status != 404:
+        return None
+    model = f"the model `{data.call.model}`" if data.call and data.call.model else "this model"
+    address = f" at {data.call.address}" if data.call and data.call.address else ""
+    return (
+        f"The provider{address} does not know {model}. Check the name that the agent "
+        "gives, and the base URL if the job sets one."
+    )
 
 
 def _data(error: RemoteError) -> ErrorData:

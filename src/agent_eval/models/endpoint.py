@@ -52,6 +52,14 @@ class Endpoint:
         return " ".join(part for part in (self.provider.name, self.base_url, self.project, self.location) if part)
 
     @property
+    def address(self) -> str:
+        """Scheme, host and port of the base URL, for messages; empty if the client's default is used."""
+        if self.base_url is None:
+            return ""
+        scheme, _, rest = self.base_url.partition("://")
+        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+
+    @property
     def client_key(self) -> str:
         """Equal for endpoints that can share a client. Not for showing: it depends on the key."""
         secret = hashlib.sha256((self.api_key or "").encode()).hexdigest()

@@ -82,6 +82,7 @@ class Lane:
             outage=settings.outage,
             enough=_QUESTIONS * settings.backoff.attempts,
             now=time.monotonic(),
+            where=f" at {endpoint.address}" if endpoint.address else "",
         )
         self._quiet_until = float("-inf")
         self._output_seen = 0
@@ -111,6 +112,7 @@ class Lane:
                 trouble.message = shorten(self._masker.text(trouble.message), _LONGEST_MESSAGE)
                 if trouble.hopeless:
                     self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
+                    self._health.check()  # All questions end in the same words, those under way too.
                 if not trouble.again:
                     raise self._given_up(trouble, question) from trouble
                 self._health.failed(time.monotonic(), trouble.message)

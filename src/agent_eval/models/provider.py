@@ -169,7 +169,8 @@ def status_trouble(status: int, message: str, headers: Mapping[str, str], *, wai
             f"the provider knows no such model or address ({said})",
             kind="invalid-request",
             hopeless=True,
-            hint="Check the model's name, and the base URL if one is set.",
+            hint="Check the model's name (`judge-model`, `judge_model` of the criterion, or that of the simulated "
+            "user), and the base URL if one is set.",
             sent=False,
         )
     return Trouble(f"the provider refused the request ({said})", kind="invalid-request", sent=False)

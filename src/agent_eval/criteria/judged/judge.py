@@ -44,8 +44,8 @@ class Unjudgeable(Exception):
 
     def __init__(self, failure: ModelFailure) -> None:
         super().__init__(failure.message)
-        hint = f" {failure.hint}" if failure.hint else ""
-        self.result = NotEvaluated(code=CODES[failure.kind], message=f"The judge: {failure.message}{hint}")
+        message = f"{failure.message.rstrip('.')}. {failure.hint}" if failure.hint else failure.message
+        self.result = NotEvaluated(code=CODES[failure.kind], message=f"The judge: {message}")
 
 
 @dataclass(frozen=True, kw_only=True)
