@@ -93,6 +93,16 @@ async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
     assert time.monotonic() - begun < 20
 
 
+async def test_faults__one_cause_is_one_message_however_often_it_was_tried() -> None:
+    """Reports group by message."""
+    last = Fault(kind=503, retry_after=3600)
+    with FakeGemini(good, faults=[last, Fault(kind=503), last]) as server:
+        async with pool_at(server) as pool:
+            failures = [await failure_of(pool, ask(sample=number)) for number in range(2)]
+    assert [failure.calls for failure in failures] == [1, 2]
+    assert len({failure.message for failure in failures}) == 1
+
+
 async def test_faults__a_used_up_quota_stops_all_who_ask() -> None:
     """Told to wait for long, nobody else is sent to hear the same; those without the time for it end at once."""
     with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600)] * 50) as server:

@@ -114,11 +114,11 @@ class Lane:
                     self._health.hopeless(trouble.kind, trouble.message, trouble.hint)
                     self._health.check()  # All questions end in the same words, those under way too.
                 if not trouble.again:
-                    raise self._given_up(trouble, question) from trouble
+                    raise self._given_up(trouble) from trouble
                 self._health.failed(time.monotonic(), trouble.message)
                 wait = self._pause(attempt, trouble)
                 if attempt == self._settings.backoff.attempts or wait >= self._left(question):
-                    raise self._given_up(trouble, question) from trouble
+                    raise self._given_up(trouble) from trouble
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt either returns or raises")
 
@@ -243,9 +243,8 @@ class Lane:
             return jittered
         return trouble.retry_after * self._random.uniform(1.0, 1.1) + min(0.5, jittered / 2)
 
-    def _given_up(self, trouble: Trouble, question: Question) -> ModelFailure:
-        tries = f" (attempt {question.calls})" if question.calls > 1 else ""
-        return ModelFailure(trouble.kind, f"`{self.endpoint.name.given}`: {trouble.message}{tries}", trouble.hint)
+    def _given_up(self, trouble: Trouble) -> ModelFailure:
+        return ModelFailure(trouble.kind, f"`{self.endpoint.name.given}`: {trouble.message}", trouble.hint)
 
     def _no_time(self) -> ModelFailure:
         name = self.endpoint.name.given
