@@ -116,6 +116,22 @@ async def test_a_line_that_is_too_long() -> None:
             await asyncio.wait_for(running, 5)
 
 
+@pytest.mark.parametrize("where", [390, 400 - len(SECRET) // 2])
+async def test_a_line_that_is_too_long__is_not_cut_in_a_secret(where: int) -> None:
+    async with connected(max_line=1000) as (_, other, running, _notes):
+        await other.writes(b"x" * where + SECRET.encode() + b"y" * 5000)
+        with pytest.raises(ProtocolError) as caught:
+            await asyncio.wait_for(running, 5)
+    assert SECRET[:4] not in str(caught.value)
+
+
+def test_a_long_line_that_is_no_json__is_not_cut_in_a_secret() -> None:
+    line = b"x" * (100_000 - len(SECRET) // 2) + SECRET.encode() + b"y" * 5000
+    with pytest.raises(ProtocolError) as caught:
+        decode(line, Masker([SECRET]))
+    assert SECRET[:4] not in str(caught.value)
+
+
 async def test_a_closed_connection_fails_what_waits_and_what_comes() -> None:
     async with connected() as (connection, other, running, _):
         _, waiting = connection.ask("a", {})

@@ -188,6 +188,12 @@ async def test_secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Pa
     assert not any(SECRET.encode() in path.read_bytes() for path in logs.glob("*.log"))
 
 
+async def test_a_long_message_is_not_cut_in_a_secret(faulty: AdkAgent) -> None:
+    error = await failure(faulty, "raise:3990")
+    assert "x x x" in error.message
+    assert SECRET[:6] not in error.message
+
+
 async def test_garbage_on_the_protocol(faulty: AdkAgent) -> None:
     error = await failure(faulty, "garbage")
     assert error.kind is FailureKind.PROTOCOL

@@ -310,7 +310,7 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
             command,
             sandbox=Sandbox(environment={"PATH": "/usr/bin:/bin", "KEY": "x"}),
             root=bench.root,
-            masker=Masker(["s3cret-value"]),
+            masker=Masker(["s3cret-value", "s3cret-value-of-the-index-0123456789"]),
             log=said.append,
             timeout=timeout,
         )
@@ -322,6 +322,10 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
     assert "exit code 3" in caught.value.message
     assert caught.value.log_tail == "broken with ***\n"
     assert said[-1] == "Running agent-setup: echo broken with ***; exit 3"
+    for digits in ("1", "22", "333"):  # What is left of much output begins somewhere in a secret.
+        with pytest.raises(AgentFailure) as caught:
+            await setup(f"yes {digits}s3cret-value-of-the-index-0123456789 | head -n 5000 | tr -d '\\n'; exit 3")
+        assert "89" not in (caught.value.log_tail or "")
     with pytest.raises(AgentFailure, match="took longer"):
         await setup("sleep 60", timeout=0.2)
     await setup("(sleep 0.7; echo served > served.txt) & echo started", timeout=10)  # a service outlives its start

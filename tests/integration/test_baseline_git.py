@@ -17,6 +17,7 @@ from agents_open_dir import as_root
 from base_repos import ENVIRON, Repo, new_repo
 
 from agent_eval.baseline.git import GitError, Remote, open_git
+from agent_eval.core.git_process import authorization, run_git
 
 TOKEN = "ghs_" + "k" * 36
 
@@ -339,3 +340,14 @@ def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Pa
     os.chown(repo.root / ".git", 4242, 4242)
     with pytest.raises(GitError, match="belongs to somebody else"):
         open_git(repo.root / "a", ENVIRON)
+
+
+def test_what_git_says_is_masked_before_it_is_shortened(tmp_path: Path) -> None:
+    repo = new_repo(tmp_path / "shop")
+    config = authorization("https://github.com/octo/shop", "ghs_" + "k" * 36)
+    secret = config[1][1].rpartition(" ")[2]
+    for length in range(20, 260, 20):
+        arguments = ["rev-parse", "x" * length + secret + "y" * 300]
+        with pytest.raises(GitError) as caught:
+            run_git(arguments, cwd=repo.root, environment=ENVIRON, config=config, owner=None, timeout=20)
+        assert secret[:8] not in str(caught.value) and secret[-8:] not in str(caught.value)

@@ -29,3 +29,11 @@ def test_masker__base64_with_and_without_padding(secret: str) -> None:
 def test_masker__percent_encoding_with_and_without_slashes(safe: str) -> None:
     secret = "key/with slash&more"
     assert Masker([secret]).text(f"?k={urllib.parse.quote(secret, safe=safe)}") == f"?k={MASK}"
+
+
+def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
+    masker = Masker(["s3cret-value-of-the-job"])
+    assert masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value").startswith(b"a ***....")
+    assert b"s3cret" not in masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value")
+    assert b"the-job" not in masker.ending(b"value-of-the-job, then s3cret-value-of-the-job" + b"." * 40)
+    assert Masker().beginning(b"abc") == Masker().ending(b"abc") == b"abc"

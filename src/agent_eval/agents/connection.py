@@ -73,7 +73,7 @@ def decode(line: bytes, masker: Masker) -> dict[str, Any]:
 
 
 def _shown(line: bytes, masker: Masker) -> str:
-    return shorten(carriable(masker.data(line[:100_000]).decode("utf-8", "replace")), 400)
+    return shorten(carriable(masker.data(line).decode("utf-8", "replace")), 400)
 
 
 def _clean(value: Any, masker: Masker) -> Any:
@@ -150,9 +150,9 @@ class Connection:
             # Also in the middle of a line: a process that was killed is dead, not wrong, and its end says more.
             return None
         except asyncio.LimitOverrunError as error:
-            start = await self._reader.read(400)
+            start = self._masker.beginning(await self._reader.read(400 + self._masker.longest))
             raise ProtocolError(
-                f"a line of more than {self._max_line:,} bytes, beginning {_shown(start, self._masker)}"
+                f"a line of more than {self._max_line:,} bytes, beginning {_shown(start[:400], self._masker)}"
             ) from error
         except OSError:
             return None

@@ -99,6 +99,15 @@ def _shown(value: object) -> str:
         return f"<{type(value).__name__}: {type(error).__name__} when shown>"
 
 
+def _cut(text: str, limit: int) -> str:
+    """A text of at most so many characters, of whole words: the gate masks what comes out of here, and would not know
+    half of a secret.
+    """
+    if len(text) <= limit:
+        return text
+    return text[: max(text.rfind(mark, 0, limit) for mark in " \n\t\"',;") + 1]
+
+
 def _dump(model: Any, include: Any = None) -> Any:
     """A pydantic model as plain JSON values under their Python names, without Nones."""
     try:
@@ -246,7 +255,10 @@ def _traceback(error: BaseException) -> str:
         part.stack = traceback.StackSummary.from_list(_trimmed(list(part.stack)))
         waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
     text = "".join(told.format())
-    return text if len(text) <= _LONGEST_TRACEBACK else "[...]\n" + text[-_LONGEST_TRACEBACK:]
+    if len(text) <= _LONGEST_TRACEBACK:
+        return text
+    # From a whole line on, as in `_cut`.
+    return "[...]\n" + text[-_LONGEST_TRACEBACK:].partition("\n")[2]
 
 
 def _leaves_us(error: BaseException) -> bool:
@@ -321,7 +333,7 @@ def _told(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
     return {
         "type": type(shown).__name__,
         "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
-        "message": _shown(shown)[:_LONGEST_MESSAGE],
+        "message": _cut(_shown(shown), _LONGEST_MESSAGE),
         "traceback": _traceback(error) if _leaves_us(error) else None,
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else _status(culprit),
@@ -776,7 +788,7 @@ def _cause(error: BaseException) -> str:
         return "the answer was cut off"
     if name in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ClientOSError"):
         return "connection closed without an answer"
-    return f"{name}: {text[:120]}" if text else name
+    return f"{name}: {_cut(text, 120)}" if text else name
 
 
 def _retry_after(error: BaseException) -> float:
@@ -1136,7 +1148,7 @@ class CustomMetrics:
     def told(self, result: Any) -> dict[str, Any]:
         """A result as the gate gets it; whether it is one that counts is decided there."""
         if not isinstance(result, self._types["EvaluationResult"]):
-            return {"type": type(result).__name__, "shown": _shown(result)[:_SHOWN_RESULT]}
+            return {"type": type(result).__name__, "shown": _cut(_shown(result), _SHOWN_RESULT)}
         return {
             "type": "EvaluationResult",
             **_score_of(result.overall_score, result.overall_eval_status, result.overall_rubric_scores),
@@ -1300,7 +1312,7 @@ class Host:
             data = _told(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
         except BaseException as error:
-            self._channel.refuse(number, "agent-import", _shown(error)[:_LONGEST_MESSAGE], _told(error))
+            self._channel.refuse(number, "agent-import", _cut(_shown(error), _LONGEST_MESSAGE), _told(error))
         else:
             agent = getattr(app, "root_agent", app)
             self._app = app

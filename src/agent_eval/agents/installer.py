@@ -86,7 +86,8 @@ async def run(
     process = await sandbox.start(argv, cwd=cwd, environment=environment, privileged=privileged)
     tail = bytearray()
     # More than is shown, so that a secret is never cut before it is masked.
-    reader = asyncio.create_task(_read_tail(process, tail, _TAIL_BYTES + masker.longest))
+    keep = _TAIL_BYTES + masker.longest
+    reader = asyncio.create_task(_read_tail(process, tail, keep))
     try:
         async with asyncio.timeout(timeout):
             while process.returncode is None:
@@ -103,7 +104,8 @@ async def run(
             close_pipe(process)
         else:
             await kill_group(process)
-    return Finished(code=code, output=masker.data(bytes(tail)).decode("utf-8", "replace")[-_TAIL_BYTES:])
+    output = masker.ending(bytes(tail)) if len(tail) == keep else masker.data(bytes(tail))
+    return Finished(code=code, output=output.decode("utf-8", "replace")[-_TAIL_BYTES:])
 
 
 async def _read_tail(process: asyncio.subprocess.Process, tail: bytearray, keep: int) -> None:

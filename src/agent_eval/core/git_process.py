@@ -110,7 +110,7 @@ def run_git(
                 os.killpg(process.pid, signal.SIGKILL)
             raise GitError(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
     if process.returncode not in ok:
-        said = _mask(first_line(err.decode("utf-8", "replace"), 300), config)
+        said = first_line(_mask(err.decode("utf-8", "replace"), config), 300)
         what = harmless(said).rstrip(".") or f"exit code {process.returncode}"
         raise GitError(f"`git {arguments[0]}` failed: {what}.")
     return out

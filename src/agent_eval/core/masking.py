@@ -56,6 +56,15 @@ class Masker:
                 value = value.replace(form, MASK.encode())
         return value
 
+    def beginning(self, value: bytes) -> bytes:
+        """The same for bytes whose end was cut off: what may be the first part of a secret goes with it."""
+        masked = self.data(value)
+        return masked[: len(masked) - max(self.longest - 1, 0)] if len(masked) >= self.longest else b""
+
+    def ending(self, value: bytes) -> bytes:
+        """The same for bytes whose beginning was cut off: what may be the last part of a secret goes with it."""
+        return self.data(value)[max(self.longest - 1, 0) :]
+
 
 def _forms(secret: str) -> Iterable[str]:
     stripped = secret.strip()

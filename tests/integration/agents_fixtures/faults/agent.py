@@ -35,6 +35,8 @@ async def fail(how: str) -> dict[str, Any]:
     match how.split(":"):
         case ["raise"]:
             raise ValueError("the tool is broken")
+        case ["raise", length]:
+            raise ValueError("x " * (int(length) // 2) + os.environ["JOB_SECRET"] + " y" * 1000)
         case ["sys.exit"]:
             sys.exit(3)
         case ["os._exit"]:
