@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from agent_eval.gate.statistics import dealt, exact_p
+from agent_eval.gate.stats.exact_tests import dealt, exact_p
 
 DOCS = Path(__file__).parents[1] / "docs"
 GREY, RED, GREEN, BLUE, INK = "#8c959f", "#cf222e", "#1a7f37", "#0969da", "#57606a"

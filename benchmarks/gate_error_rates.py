@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from agent_eval.gate.decision import Budget, Decision, MetricRule, Rules
-from agent_eval.gate.evidence import PASS, CaseEvidence, Series
-from agent_eval.gate.sequential import next_step
-from agent_eval.gate.statistics import wilson
+from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.stats.decision import Budget, Decision, MetricRule, Rules
+from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.exact_tests import wilson
 
 DOCS = Path(__file__).parents[1] / "docs" / "statistics.md"
 CHUNK = 250
@@ -415,7 +415,9 @@ def table_of_rules(rows: Sequence[Cell], counts: Sequence[Count]) -> str:
         lines.append(f"| {name} | {shares} | {paid:.1f} | {source} |")
     shares = " | ".join(f"**{count.failed / count.trials:.3f}**" for _, count in picked)
     costs = [count.paid / count.trials for _, count in picked]
-    lines.append(f"| **this gate** | {shares} | {costs[0]:.2f}, at most {max(costs):.2f} | `gate/sequential.py` |")
+    lines.append(
+        f"| **this gate** | {shares} | {costs[0]:.2f}, at most {max(costs):.2f} | `gate/regression/sequential.py` |"
+    )
     return "\n".join(lines)
 
 

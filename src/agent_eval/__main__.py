@@ -22,7 +22,7 @@ def run() -> NoReturn:
     if _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) or os.name != "posix":
         code = main()
     else:
-        from agent_eval.agents.supervisor import supervised
+        from agent_eval.agents.sandbox import supervised
 
         code = supervised(main)
     for stream in (sys.stdout, sys.stderr):

@@ -18,8 +18,7 @@ from agent_eval.calibration.arguments import add_arguments
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless
 from agent_eval.gate.policy import Policy
-from agent_eval.options import BY_INPUT, GROUPS, SETTINGS, Setting
-from agent_eval.settings import Settings, read_settings
+from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting, Settings, read_settings
 
 _FINDING = ("include", "exclude", "config", "initial-session")
 _CHOOSING = (*_FINDING, "agent")
@@ -93,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _what_to_do(error: OSError) -> str:
     if isinstance(error, PermissionError) and error.filename is not None and hasattr(os, "geteuid"):
-        from agent_eval.results.folder import why_unwritable
+        from agent_eval.results import why_unwritable
 
         whose = why_unwritable(Path(os.path.abspath(os.fsdecode(error.filename))))  # noqa: PTH100
         return f". {whose} Name another --output-dir or --cache-dir, or give that user the permission."
@@ -308,7 +307,7 @@ def _gate(given: argparse.Namespace, environ: Mapping[str, str] | None) -> int:
         _say("agent-eval: `run` needs Linux or macOS. On Windows, use WSL or the container image (README.md, Systems);")
         _say("`validate`, `agents`, `plan`, `compare` and `flaky` work here.")
         return 2
-    from agent_eval.gating import World, gate
+    from agent_eval.commands.run import World, gate
 
     def read(text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]:
         return _settings(given, environ, text=text)
@@ -349,15 +348,14 @@ def _close_stdout() -> None:
 
 
 def _validate(given: argparse.Namespace) -> int:
-    from agent_eval.evalset.render import summary_line
+    from agent_eval.commands.problems_text import summary_line
 
     _say_where()
     settings, problems = _settings(given)
     if has_error(problems):
         _list(problems, given.format)
         return 2
-    from agent_eval.clients import misnamed_models
-    from agent_eval.pipeline import load, policy_problems
+    from agent_eval.pipeline import load, misnamed_models, policy_problems
 
     suite = load(settings)
     found = misnamed_models(suite.files, settings, os.environ)
@@ -373,7 +371,7 @@ def _validate(given: argparse.Namespace) -> int:
 
 
 def _list(problems: Sequence[Problem], format: str = "text") -> None:
-    from agent_eval.evalset import render
+    from agent_eval.commands import problems_text as render
 
     if format == "json":
         print(render.render_json(problems), end="")
@@ -389,7 +387,7 @@ def _agents(given: argparse.Namespace) -> int:
     if has_error(problems):
         _list(problems)
         return 2
-    from agent_eval.agents.locate import render_choices
+    from agent_eval.agents.discovery import render_choices
     from agent_eval.pipeline import find
 
     suite, choices = find(settings)
@@ -404,10 +402,10 @@ def _plan(given: argparse.Namespace) -> int:
     if has_error(problems):
         _list(problems)
         return 2
-    from agent_eval.evalset.render import render_text
+    from agent_eval.commands.plan import make_report
+    from agent_eval.commands.plan import render_text as render_plan
+    from agent_eval.commands.problems_text import render_text
     from agent_eval.pipeline import find, policy_problems
-    from agent_eval.planning import make_report
-    from agent_eval.planning import render_text as render_plan
 
     suite, choices = find(settings)
     report, found = make_report(settings, os.environ, suite, choices)
@@ -426,7 +424,7 @@ def _calibrate(given: argparse.Namespace) -> int:
         _list(problems)
         return 2
     from agent_eval.calibration.command import execute
-    from agent_eval.evalset.render import render_text
+    from agent_eval.commands.problems_text import render_text
 
     code, text, found = execute(given, settings, os.environ, _say)
     if told := render_text([*problems, *found]):
@@ -452,8 +450,8 @@ def _web_address(value: str) -> str:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    from agent_eval.baseline.reading import UnreadableError
-    from agent_eval.comparing import compare_files, render
+    from agent_eval.baseline import UnreadableError
+    from agent_eval.commands.compare import compare_files, render
 
     try:
         report = compare_files(given.head, given.base)
@@ -466,8 +464,8 @@ def _compare(given: argparse.Namespace) -> int:
 
 
 def _show_cases(given: argparse.Namespace) -> int:
-    from agent_eval.baseline.reading import UnreadableError
-    from agent_eval.showing import read_request, show
+    from agent_eval.baseline import UnreadableError
+    from agent_eval.commands.show import read_request, show
 
     root = Path.cwd()
     on_terminal = sys.stdout.isatty()
@@ -485,8 +483,8 @@ def _show_cases(given: argparse.Namespace) -> int:
 def _flaky(given: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from agent_eval.baseline.reading import UnreadableError
-    from agent_eval.flaky import find_flaky, read_results, render_toml
+    from agent_eval.baseline import UnreadableError
+    from agent_eval.commands.flaky import find_flaky, read_results, render_toml
 
     try:
         report = find_flaky(read_results(given.results))
@@ -505,7 +503,7 @@ def _flaky(given: argparse.Namespace) -> int:
 
 
 def _migrate(given: argparse.Namespace) -> int:
-    from agent_eval.evalset.migrate import migrate
+    from agent_eval.commands.migrate import migrate
 
     problems = migrate(given.old, given.new, initial_session=given.initial_session, root=Path.cwd())
     _list(problems)

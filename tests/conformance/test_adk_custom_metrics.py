@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.host_process import HostSpec
-from agent_eval.agents.metric_hosts import MetricHosts
-from agent_eval.agents.spawn import Sandbox
+from agent_eval.agents.host.metric_hosts import MetricHosts
+from agent_eval.agents.host.process import HostSpec
+from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
 from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.custom import CustomMetric
-from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.models.schema import EvalCase
 
 pytestmark = pytest.mark.conformance
 

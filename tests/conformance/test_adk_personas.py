@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.evalset.personas import PERSONAS
+from agent_eval.evalset.models.personas import PERSONAS
 
 pytestmark = pytest.mark.conformance
 _ADKS = """

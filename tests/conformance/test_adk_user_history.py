@@ -14,11 +14,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from adk_envs import adk_python
 
-from agent_eval.agents.adk_events import to_invocation
+from agent_eval.agents.adk._events import to_invocation
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
-from agent_eval.simulation.history import as_text, lines
+from agent_eval.simulation._history import as_text, lines
 
 pytestmark = pytest.mark.conformance
 

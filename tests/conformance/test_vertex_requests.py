@@ -17,10 +17,10 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.schema import EvalCase
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.pool import open_models
 from agent_eval.models.settings import Backoff, ModelSettings
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE

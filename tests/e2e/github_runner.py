@@ -21,7 +21,7 @@ from typing import Any
 
 from container_engine import REPOSITORY, Engine
 
-from agent_eval.agents.uids import STATE_DIR
+from agent_eval.agents.sandbox.uids import STATE_DIR
 
 RUNNER_USER = (1001, 118)
 """Whom the workspace belongs to on a hosted runner (`runner:docker`)."""

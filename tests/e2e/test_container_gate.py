@@ -18,8 +18,8 @@ from fake_gemini import Answer, FakeGemini
 from github_runner import SECRETS, Finished, Runner, eval_set
 from lxml import etree
 
-from agent_eval.agents.uids import STATE_DIR
-from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS
+from agent_eval.agents.sandbox.uids import STATE_DIR
+from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS
 
 pytest_plugins = ["container_fixtures"]
 pytestmark = pytest.mark.container

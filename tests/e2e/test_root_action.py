@@ -16,8 +16,8 @@ import pytest
 from container_engine import REPOSITORY
 from container_workflows import run_act
 
-from agent_eval.options import SETTINGS
-from agent_eval.report.outputs import OUTPUTS
+from agent_eval.report.renderers.outputs import OUTPUTS
+from agent_eval.settings.options import SETTINGS
 
 pytestmark = pytest.mark.container
 

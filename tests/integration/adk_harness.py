@@ -10,9 +10,9 @@ from typing import Any
 
 from adk_envs import FIXTURES, adk_python
 
-from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import Agent, AgentFailure, SessionRequest
-from agent_eval.agents.spawn import Sandbox
+from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker

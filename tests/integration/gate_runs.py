@@ -207,7 +207,7 @@ class Repository:
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                is_host = b"host.py" in (entry / "cmdline").read_bytes()
+                is_host = b"child.py" in (entry / "cmdline").read_bytes()
                 if is_host and wanted in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
             except OSError:

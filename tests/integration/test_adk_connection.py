@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.connection import Connection, ConnectionLost, ProtocolError, RemoteError, decode
+from agent_eval.agents.host.connection import Connection, ConnectionLost, ProtocolError, RemoteError, decode
 from agent_eval.core.masking import Masker
 
 SECRET = "s3cret/value"

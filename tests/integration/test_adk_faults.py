@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from adk_harness import failure, make, request, running, say
 
-from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_responses
@@ -53,7 +53,7 @@ async def test_an_exception_of_a_tool(faulty: AdkAgent) -> None:
     assert error.message == "The agent raised ValueError: the tool is broken"
     assert error.traceback is not None
     assert 'raise ValueError("the tool is broken")' in error.traceback
-    assert "host.py" not in error.traceback
+    assert "child.py" not in error.traceback
 
 
 async def test_an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:

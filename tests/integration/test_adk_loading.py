@@ -12,9 +12,9 @@ import pytest
 from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, make, request, running, say
 
-from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.spawn import Sandbox, agent_account
+from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.masking import Masker
 
@@ -102,7 +102,7 @@ async def test_an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message
     assert (error.kind, error.owner, error.collateral) == (FailureKind.IMPORT, Owner.AGENT, False)
     assert message in error.message
     assert detail in f"{error.traceback}{error.log_tail}"
-    assert "host.py" not in f"{error.traceback}"
+    assert "child.py" not in f"{error.traceback}"
     assert error.hint
     assert again.value.message == error.message
 

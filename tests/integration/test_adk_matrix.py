@@ -10,7 +10,7 @@ import pytest_asyncio
 from adk_envs import MATRIX, adk_python
 from adk_harness import failure, running, say
 
-from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import FailureKind
 from agent_eval.core.content import Part, text_of
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses

@@ -15,7 +15,7 @@ from adk_envs import MATRIX, adk_python
 from adk_harness import failure, running, say
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 
-from agent_eval.agents.adk import AdkAgent
+from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import FailureKind, Owner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import InvocationEvents

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents import ending, kill_uid
-from agent_eval.agents.ending import AgentNotEnded, Killer, end_processes
-from agent_eval.agents.forwarding import allow_list
-from agent_eval.agents.isolation import isolated
-from agent_eval.agents.seal_registry import recover
-from agent_eval.agents.spawn import Account
-from agent_eval.agents.uids import claim, free_uids, holding, lock_directory, processes_of
+from agent_eval.agents.sandbox import ending, kill_uid
+from agent_eval.agents.sandbox._seal_registry import recover
+from agent_eval.agents.sandbox.ending import AgentNotEnded, Killer, end_processes
+from agent_eval.agents.sandbox.forwarding import allow_list
+from agent_eval.agents.sandbox.isolation import isolated
+from agent_eval.agents.sandbox.spawn import Account
+from agent_eval.agents.sandbox.uids import claim, free_uids, holding, lock_directory, processes_of
 
 pytestmark = as_root
 HERE = Path(__file__).parent
@@ -112,8 +112,8 @@ class Checkout:
         code = (
             "import os, signal, sys, time\n"
             "from pathlib import Path\n"
-            "from agent_eval.agents.forwarding import allow_list\n"
-            "from agent_eval.agents.isolation import isolated\n"
+            "from agent_eval.agents.sandbox.forwarding import allow_list\n"
+            "from agent_eval.agents.sandbox.isolation import isolated\n"
             f"root = Path({str(self.root)!r})\n"
             "with isolated({}, root=root, output_dir=root / 'results', allow=allow_list(None), "
             f"state_dir=Path({str(self.state_dir)!r})) as isolation:\n"

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
-from agent_eval.agents.ending import end_processes
-from agent_eval.agents.environment import (
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.sandbox.ending import end_processes
+from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account
+from agent_eval.agents.sandbox.uids import claim, free_uids
+from agent_eval.agents.venv._dependencies import Dependencies, SourceKind, find_dependencies, fingerprint
+from agent_eval.agents.venv.environment import (
     AgentInterpreter,
     EnvironmentRequest,
     discard_damaged,
     ensure_environment,
     run_setup,
 )
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.agents.spawn import Account, Sandbox, agent_account
-from agent_eval.agents.uids import claim, free_uids
 from agent_eval.core.masking import Masker
 
 PROJECT = '[project]\nname = "my-bot"\nversion = "1.2"\nrequires-python = ">=3.10"\ndependencies = ["demo-dep"]\n'

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.forwarding import allow_list
-from agent_eval.agents.isolation import isolated
-from agent_eval.agents.sealing import blocked_at, open_sockets, seal_targets, sealed
-from agent_eval.agents.spawn import Account
-from agent_eval.agents.uids import claim, free_uids
+from agent_eval.agents.sandbox.forwarding import allow_list
+from agent_eval.agents.sandbox.isolation import isolated
+from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
+from agent_eval.agents.sandbox.spawn import Account
+from agent_eval.agents.sandbox.uids import claim, free_uids
 from agent_eval.core.problem import Severity
 
 HERE = Path(__file__).parent

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from agents_open_dir import as_root, python_for, remove
 
-from agent_eval.agents.ending import end_processes
-from agent_eval.agents.spawn import Account, Sandbox, agent_account, kill_group, max_processes
-from agent_eval.agents.uids import claim, free_uids, processes_of
+from agent_eval.agents.sandbox.ending import end_processes
+from agent_eval.agents.sandbox.spawn import Account, Sandbox, agent_account, kill_group, max_processes
+from agent_eval.agents.sandbox.uids import claim, free_uids, processes_of
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ONLY": "this"}
 
@@ -177,7 +177,7 @@ async def test_the_other_user_has_no_more_processes_than_that(tmp_path: Path, ac
 
 
 def test_a_limit_of_ours_is_the_highest_there_can_be() -> None:
-    code = "from agent_eval.agents.spawn import max_processes; print(max_processes())"
+    code = "from agent_eval.agents.sandbox.spawn import max_processes; print(max_processes())"
     limited = ["prlimit", "--nproc=500", "--", sys.executable, "-c", code]
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here")

@@ -13,9 +13,9 @@ from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
 from test_situation import pull_request, surveyed
 
-from agent_eval.base_rules import HeldRules, held_rules
-from agent_eval.evalset.suite import MatchType
-from agent_eval.pipeline import find
+from agent_eval.evalset.models.suite import MatchType
+from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline.pipeline import find
 
 CONFIG = "evals/test_config.json"
 METRICS = "def euros(*args):\n    return None\n"

@@ -12,10 +12,10 @@ from base_repos import Repo, new_repo
 from fake_github import FakeGitHub, Fault, forbidden
 
 from agent_eval.baseline.git import Git, GitError, Remote
-from agent_eval.baseline.outcome import FetchFailed
+from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.pin import find_wanted
-from agent_eval.baseline.wanted import Wanted
-from agent_eval.github.activity import Activity, activity
+from agent_eval.baseline.request import Wanted
+from agent_eval.github._activity import Activity, activity
 from agent_eval.github.client import GitHub
 from agent_eval.github.events import Event
 

@@ -17,12 +17,13 @@ from base_repos import ENVIRON, Repo, new_repo
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from baseline_samples import case, measured, results
 
-from agent_eval.agents.finder import AgentChoice
-from agent_eval.agents.locate import AgentChoices
-from agent_eval.agents.sealing import blocked_at
-from agent_eval.agents.spawn import Account
+from agent_eval.agents.discovery.finder import AgentChoice
+from agent_eval.agents.discovery.locate import AgentChoices
+from agent_eval.agents.sandbox.sealing import blocked_at
+from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import GitError, Remote
-from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.request import Wanted
 from agent_eval.baseline.rerun import (
     BaseCheckout,
     NotOnBase,
@@ -31,7 +32,6 @@ from agent_eval.baseline.rerun import (
     base_checkout,
     opened_base,
 )
-from agent_eval.baseline.wanted import Wanted
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import RunReport, RunResult
 

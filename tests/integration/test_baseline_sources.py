@@ -17,9 +17,9 @@ from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.chain import Resolver, parse_order, resolve
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
-from agent_eval.baseline.outcome import BaselineOutcome, Found, to_report
+from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
+from agent_eval.baseline.request import Wanted
 from agent_eval.baseline.rerun import BaseCheckout, RerunSource
-from agent_eval.baseline.wanted import Wanted
 from agent_eval.github.client import GitHub
 from agent_eval.results.report import RunReport
 

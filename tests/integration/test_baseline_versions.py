@@ -12,9 +12,9 @@ import pytest
 from gate_runs import AGENT_EVAL
 from rerun_repos import BASE, HEAD, TwoVersions, two_versions
 
-from agent_eval.agents.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
-from agent_eval.agents.locate import choose_agents
-from agent_eval.agents.spawn import Sandbox
+from agent_eval.agents.discovery.locate import choose_agents
+from agent_eval.agents.sandbox.spawn import Sandbox
+from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
 from agent_eval.baseline.rerun import agents_on_base, opened_base
 from agent_eval.core.masking import Masker
 from agent_eval.evalset.loading import load_suite

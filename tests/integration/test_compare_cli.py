@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli import main
-from agent_eval.report.results_json import results_json
+from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from adk_envs import FIXTURES, MATRIX, REFERENCE, adk_python
 
-from agent_eval.agents.custom_metrics import MetricCall, MetricFailure, MetricFailureKind
-from agent_eval.agents.host_process import HostSpec
-from agent_eval.agents.metric_hosts import MetricHosts
+from agent_eval.agents.host.metric_hosts import MetricHosts
+from agent_eval.agents.host.process import HostSpec
+from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.protocol import Owner
-from agent_eval.agents.spawn import Sandbox
+from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
-from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.evalset.models.schema import ConversationScenario
 
 EVENT = {
     "author": "a",

@@ -22,25 +22,25 @@ from fake_github import FakeGitHub
 from gate_runs import Done
 from pull_requests import BOT, Lab
 
-from agent_eval.against_base import compare_with_base
-from agent_eval.agents.isolation import NO_PROCESS
+from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.chain import resolve
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError
-from agent_eval.baseline.wanted import Wanted
-from agent_eval.clients import Clients
+from agent_eval.baseline.request import Wanted
 from agent_eval.core.limiter import Limiter
-from agent_eval.gate.answers import is_scored
+from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code
-from agent_eval.pipeline import decide_on
-from agent_eval.report.headline import headline
-from agent_eval.report.standing import against
+from agent_eval.pipeline._checkout import Workbench
+from agent_eval.pipeline._regression import compare_with_base
+from agent_eval.pipeline.ci_context import NOWHERE
+from agent_eval.pipeline.context import Clients
+from agent_eval.pipeline.pipeline import decide_on
+from agent_eval.report.views._headline import headline
+from agent_eval.report.views.standing import against
 from agent_eval.results.report import RunReport
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
-from agent_eval.settings import read_settings
-from agent_eval.situation import NOWHERE
-from agent_eval.workbench import Workbench
+from agent_eval.settings.settings import read_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"
 HEAD = "| what happened | on the base branch | `gate` | exit code | first line |\n|---|---|---|---|---|\n"

@@ -25,10 +25,10 @@ from evalset_samples import (
     Sample,
 )
 
+from agent_eval.commands.migrate import migrate
+from agent_eval.evalset.json.writing import write_eval_set
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.migrate import migrate
-from agent_eval.evalset.schema import EvalSet
-from agent_eval.evalset.writing import write_eval_set
+from agent_eval.evalset.models.schema import EvalSet
 
 pytestmark = pytest.mark.conformance
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from agent_eval.core.problem import Severity
-from agent_eval.evalset.discovery import Discovery, discover, selectors_of
+from agent_eval.core.selectors import covers, select
+from agent_eval.evalset.discovery.files import Discovery, discover, selectors_of
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval.evalset.selectors import covers, select
 
 
 def make(root: Path, files: Iterable[str], text: str = "{}") -> None:

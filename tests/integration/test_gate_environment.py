@@ -213,7 +213,7 @@ def test_a_uid_without_a_home__has_its_environments_in_a_temporary_directory(tmp
     temporary.chmod(0o1777)
     code = (
         "import os, sys, tempfile\n"
-        "from agent_eval.agents.environment import default_cache_dir\n"
+        "from agent_eval.agents.venv.environment import default_cache_dir\n"
         "os.setgroups([]); os.setgid(0); os.setuid(123456)\n"
         f"tempfile.tempdir = {str(temporary)!r}\n"
         "os.environ.pop('HOME', None)\n"

@@ -18,14 +18,14 @@ from fake_gemini import Answer, FakeGemini, GenerateRequest
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import AppDetails, Invocation, InvocationEvents
 from agent_eval.criteria.base import Conversation, Scored
+from agent_eval.criteria.judged._fence import Data, Draft, Render, fenced
 from agent_eval.criteria.judged.building import JUDGED
-from agent_eval.criteria.judged.fence import Data, Draft, Render, fenced
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.pool import open_models
 from agent_eval.models.settings import ModelSettings
 

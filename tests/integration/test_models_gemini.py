@@ -13,8 +13,8 @@ from fake_gemini import Answer, FakeGemini, GenerateRequest
 from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, failure_of, pool_at, quick
 
 from agent_eval.criteria.judged.judge import judge_options
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion as criterion_config
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.parse.criteria import criterion as criterion_config
 from agent_eval.models.check import ModelUse, check_models, opening_problems
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest, ModelUsage

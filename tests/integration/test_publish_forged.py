@@ -23,11 +23,11 @@ from fake_github import FakeGitHub, Fault, Run
 from pull_requests import Lab
 from pydantic import BaseModel
 
-from agent_eval.publishing import Published, publish
+from agent_eval.commands.publish import Published, publish
+from agent_eval.pipeline.ci_context import Situation, survey
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
-from agent_eval.settings import Settings, read_settings
-from agent_eval.situation import Situation, survey
+from agent_eval.settings.settings import Settings, read_settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 

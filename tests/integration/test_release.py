@@ -92,7 +92,9 @@ def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
     for name in ("results", "eval-set", "test-config"):
         url = f"https://raw.githubusercontent.com/{NAME}/v1/schemas/{name}.schema.json"
         assert f'"$id": "{url}"' in (tagged / f"schemas/{name}.schema.json").read_text("utf-8")
-    program = "from agent_eval.report.results_json import SCHEMA_ID; from agent_eval.evalset.jsonschema import *; " + (
+    program = (
+        "from agent_eval.report.renderers.results_json import SCHEMA_ID\n"
+        "from agent_eval.evalset.models.jsonschema import *\n"
         "print(SCHEMA_ID, *(build()['$id'] for build in SCHEMAS.values()))"
     )
     done = subprocess.run(

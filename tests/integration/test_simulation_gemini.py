@@ -17,7 +17,7 @@ from models_support import pool_at, quick
 from agent_eval.agents.protocol import Agent, Capabilities, Session, SessionRequest
 from agent_eval.core.content import Content, Part, text_of
 from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
-from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import Model
 from agent_eval.models.settings import Budget
 from agent_eval.simulation.protocol import SimulatorFailure, Stop, User

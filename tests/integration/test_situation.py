@@ -11,8 +11,8 @@ import pytest
 from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, Fault
 
-from agent_eval.settings import Settings, read_settings
-from agent_eval.situation import Situation, gating_files_changed, rules, survey
+from agent_eval.pipeline.ci_context import Situation, gating_files_changed, rules, survey
+from agent_eval.settings.settings import Settings, read_settings
 
 NAME = "agent-eval.toml"
 

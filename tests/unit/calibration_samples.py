@@ -21,8 +21,8 @@ def criterion(name: str, **options: Any) -> Chosen:
         chosen, problems = choose(name, None, NOWHERE)
         assert chosen is not None, problems
         return chosen
-    from agent_eval.evalset.criterion_models import CRITERION_MODELS
-    from agent_eval.evalset.criterion_reading import criterion as configured
+    from agent_eval.evalset.models.criteria import CRITERION_MODELS
+    from agent_eval.evalset.parse.criteria import criterion as configured
 
     form = {"threshold": 0.5, **options}
     config = configured(name, CRITERION_MODELS[name].model_validate(form))

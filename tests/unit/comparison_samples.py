@@ -23,8 +23,8 @@ from report_samples import (
     wrong_room,
 )
 
-from agent_eval.gate.comparison import compare
-from agent_eval.report.sections import Links
+from agent_eval.gate.diff.cases import compare
+from agent_eval.report.renderers.sections import Links
 from agent_eval.results.comparison import BaselineReport, BaselineStep
 from agent_eval.results.decision import (
     CaseDecisionReport,

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 from history_samples import FILE, case, report
 
-from agent_eval.gate.decision import Budget, Decision
 from agent_eval.gate.evaluation import Compared, evaluate
-from agent_eval.gate.gathering import Gathered, gather
-from agent_eval.gate.history import extend
+from agent_eval.gate.history.records import extend
 from agent_eval.gate.policy import Gate
-from agent_eval.gate.rejudging import apply_policy
-from agent_eval.gate.sequential import next_step
+from agent_eval.gate.regression.gathering import Gathered, gather
+from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.gate.verdict import Verdict
-from agent_eval.policy_file import policy_of
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
+from agent_eval.settings._policy_file import policy_of
 
 MOST_STEPS = 50
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.results.merge import merge
+from agent_eval.results._merge import merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import (
     CaseReport,

@@ -10,12 +10,12 @@ from typing import Any
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
-from agent_eval.criteria.judged.fence import Render, fenced
+from agent_eval.criteria.judged._fence import Render, fenced
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.schema import EvalCase
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
 
 Script = Callable[[ModelRequest], Any]

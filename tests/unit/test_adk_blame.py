@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.blame import failed_load, failed_turn, is_temporary, too_late
-from agent_eval.agents.connection import RemoteError
-from agent_eval.agents.host_end import ended_words, how_it_ended
+from agent_eval.agents.host._exit import ended_words, how_it_ended
+from agent_eval.agents.host.blame import failed_load, failed_turn, is_temporary, too_late
+from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Waiting
 from agent_eval.agents.protocol import FailureKind, Owner
 

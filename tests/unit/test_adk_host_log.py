@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.agents.host_log import HostLog
+from agent_eval.agents.host._log import HostLog
 from agent_eval.core.masking import Masker
 
 SECRET = "hunter2-and-more"

@@ -14,23 +14,23 @@ import pytest
 from history_samples import report
 from runner_doubles import EchoAgent, planned
 
-from agent_eval.against_base import Confirmation
-from agent_eval.agents.isolation import NO_PROCESS
-from agent_eval.agents.locate import AgentChoices
+from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
-from agent_eval.base_side import BaseSide
+from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.git import ORIGIN, GitError
-from agent_eval.clients import Clients
 from agent_eval.core.limiter import Limiter
-from agent_eval.gate.base_today import CHECK_RUNS
-from agent_eval.gate.decision import Decision
-from agent_eval.gate.history import extend
+from agent_eval.gate.history.records import extend
+from agent_eval.gate.regression._base_today import CHECK_RUNS
+from agent_eval.gate.stats.decision import Decision
+from agent_eval.pipeline._base_checkout import BaseSide
+from agent_eval.pipeline._checkout import Workbench
+from agent_eval.pipeline._regression import Confirmation
+from agent_eval.pipeline.context import Clients
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
-from agent_eval.settings import Settings
-from agent_eval.workbench import Workbench
+from agent_eval.settings.settings import Settings
 
 NEVER_LEARNS, LEARNED = 1_000, 0
 PLAN = Plan(cases=(planned("steady"), planned("odd", "learning")), num_runs=1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.dependencies import Dependencies, check_adk, find_dependencies, fingerprint
 from agent_eval.agents.protocol import AgentFailure
+from agent_eval.agents.venv._dependencies import Dependencies, check_adk, find_dependencies, fingerprint
 
 _TOO_LARGE = 20_000_001
 

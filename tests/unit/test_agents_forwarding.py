@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.finder import AgentChoice
-from agent_eval.agents.forwarding import (
+from agent_eval.agents.discovery.finder import AgentChoice
+from agent_eval.agents.discovery.locate import AgentChoices
+from agent_eval.agents.sandbox.forwarding import (
     BASE_VARIABLES,
     DENIED_VARIABLES,
     INDEX_VARIABLES,
@@ -19,12 +20,11 @@ from agent_eval.agents.forwarding import (
     withheld,
     without_github_identity,
 )
-from agent_eval.agents.locate import AgentChoices
-from agent_eval.agents.spawn import Account
-from agent_eval.clients import Clients
+from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.core.problem import Severity
-from agent_eval.settings import Settings
-from agent_eval.workbench import open_isolation
+from agent_eval.pipeline._checkout import open_isolation
+from agent_eval.pipeline.context import Clients
+from agent_eval.settings.settings import Settings
 
 CI = {
     "PATH": "/usr/bin",

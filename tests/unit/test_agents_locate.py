@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.agents.locate import AgentChoice, AgentChoices, agent_as_path, choose_agents, render_choices
+from agent_eval.agents.discovery.locate import AgentChoice, AgentChoices, agent_as_path, choose_agents, render_choices
 from agent_eval.core.problem import Severity
-from agent_eval.evalset.schema import EvalCase, EvalSet, SessionInput
-from agent_eval.evalset.suite import EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models.schema import EvalCase, EvalSet, SessionInput
+from agent_eval.evalset.models.suite import EvalConfig, LoadedFile, SelectedCase
 
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a')\n"
 

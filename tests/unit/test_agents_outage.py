@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.host.outage import ModelOutages, outage_seconds, silence_seconds
 from agent_eval.agents.messages import ModelNews
-from agent_eval.agents.outage import ModelOutages, outage_seconds, silence_seconds
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 
 

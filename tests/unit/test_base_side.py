@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.base_side import interpreter_for_base
 from agent_eval.baseline.rerun import BaseCheckout
-from agent_eval.settings import Settings
+from agent_eval.pipeline._base_checkout import interpreter_for_base
+from agent_eval.settings.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 from baseline_samples import REPOSITORY, WORKFLOW, results, sha
 
+from agent_eval.baseline._recording import may_record
 from agent_eval.baseline.chain import AUTO, Choice, parse_order, resolve
-from agent_eval.baseline.outcome import (
+from agent_eval.baseline.lookup import (
     Baseline,
     FetchFailed,
     Found,
@@ -19,8 +20,7 @@ from agent_eval.baseline.outcome import (
     outcome_of,
     to_report,
 )
-from agent_eval.baseline.recording import may_record
-from agent_eval.baseline.wanted import Wanted
+from agent_eval.baseline.request import Wanted
 from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
 from agent_eval.results.report import Origin
 

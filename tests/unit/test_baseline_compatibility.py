@@ -6,8 +6,8 @@ import pytest
 from baseline_samples import case, measured, results
 
 from agent_eval.baseline.compatibility import incomparable, with_head
-from agent_eval.baseline.outcome import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
-from agent_eval.gate.comparison import compare
+from agent_eval.baseline.lookup import Found, Incompatible, NoneYet, Provenance, Step, outcome_of
+from agent_eval.gate.diff.cases import compare
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, FileReport, RunReport
 

@@ -10,9 +10,9 @@ import pytest
 from baseline_samples import case, measured, results, wire
 
 from agent_eval import __version__
-from agent_eval.baseline.outcome import FetchFailed, Incompatible
-from agent_eval.baseline.reading import incomplete, read_report
-from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.baseline.lookup import FetchFailed, Incompatible
+from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import SCORING_VERSION, CaseReport, Reason, RunReport, RunResult
 

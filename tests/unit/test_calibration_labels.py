@@ -15,7 +15,7 @@ from agent_eval.calibration.choosing import CALIBRATED, choose
 from agent_eval.calibration.labels import parse_labels, read_labels
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import tool_calls, tool_responses
-from agent_eval.criteria.judged.material import dialogue, instructions, steps, tool_declarations
+from agent_eval.criteria.judged._material import dialogue, instructions, steps, tool_declarations
 
 MATCH = "final_response_match_v2"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_eval.calibration.rounds import FAILED, Low, Series, collect, read_results
 from agent_eval.calibration.thresholds import probability, rounds_needed, suggest
 from agent_eval.calibration.thresholds_text import render_thresholds
-from agent_eval.report.results_json import results_json
+from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, FileReport, MetricReport, RunReport, RunResult, RunScore
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from runner_doubles import planned
 
-from agent_eval.agents.custom_metrics import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.messages import Evaluated
+from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.protocol import Owner
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
@@ -18,7 +18,7 @@ from agent_eval.criteria.base import Conversation, NotEvaluated, Scored
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.results.recording import Recording
 from agent_eval.results.report import CaseReport
-from agent_eval.runner.scoring import report_run
+from agent_eval.runner._scoring import report_run
 
 METRIC = CustomMetric(
     name="polite",

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.custom_metrics import MetricFailureKind
+from agent_eval.agents.metric_protocol import MetricFailureKind
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria._explain import explain_response, explain_trajectory, list_calls
+from agent_eval.criteria._rouge import rouge1
 from agent_eval.criteria.custom import NOT_EVALUATED
-from agent_eval.criteria.explain import explain_response, explain_trajectory, list_calls
 from agent_eval.criteria.judged.judge import CODES
 from agent_eval.criteria.judged.settling import NO_VERDICT
 from agent_eval.criteria.registry import INFORMATIONAL, supported
-from agent_eval.criteria.rouge import rouge1
 from agent_eval.criteria.tokenize import tokenize
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 CRITERIA = (ROOT / "docs" / "criteria.md").read_text(encoding="utf-8")

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.criteria.calls import count_matched, match_calls
-from agent_eval.criteria.explain import (
+from agent_eval.criteria._explain import (
     LONGEST_LINE,
     LONGEST_TEXT,
     MOST_LINES,
@@ -17,10 +16,11 @@ from agent_eval.criteria.explain import (
     explain_trajectory,
     list_calls,
 )
-from agent_eval.criteria.literal import literal, render_call, visible
-from agent_eval.criteria.rouge import rouge1
+from agent_eval.criteria._literal import literal, render_call, visible
+from agent_eval.criteria._rouge import rouge1
+from agent_eval.criteria.calls import count_matched, match_calls
 from agent_eval.criteria.tokenize import tokenize
-from agent_eval.evalset.suite import MatchType
+from agent_eval.evalset.models.suite import MatchType
 
 
 def call(name: str | None, **args: Any) -> FunctionCall:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.evalset.criterion_models import parse_match_type
-from agent_eval.evalset.suite import MatchType
+from agent_eval.evalset.models.criteria import parse_match_type
+from agent_eval.evalset.models.suite import MatchType
 
 VECTORS: list[list[Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "vectors" / "adk_2_13_0_match_type.json").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ from agent_eval.core.invocation import IntermediateData, Invocation, InvocationE
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build, supported
-from agent_eval.evalset.metrics import INFORMATIONAL_METRICS, METRICS, Family
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import CriterionConfig, MatchType
+from agent_eval.evalset.models.metrics import INFORMATIONAL_METRICS, METRICS, Family
+from agent_eval.evalset.models.schema import EvalCase
+from agent_eval.evalset.models.suite import CriterionConfig, MatchType
 
 REFERENCED = [name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC and spec.needs_reference]
 

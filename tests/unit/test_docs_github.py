@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.github import activity as activities
+from agent_eval.github import _activity as activities
 from agent_eval.github import client, comments, errors
-from agent_eval.github.activity import activity
+from agent_eval.github._activity import activity
 from agent_eval.github.events import Event
 from agent_eval.github.marker import RunStamp, marked
 

@@ -10,11 +10,11 @@ from typing import get_args
 
 import pytest
 
-from agent_eval import policy_file
-from agent_eval.flaky import FlakyReport, Proposal, render_toml
-from agent_eval.gate.drift import ALPHA, CASE_ALPHA
+from agent_eval.commands.flaky import FlakyReport, Proposal, render_toml
+from agent_eval.gate.history._drift import ALPHA, CASE_ALPHA
 from agent_eval.gate.policy import DEFAULT_ALPHA, DEFAULT_MAX_QUARANTINED, NOTICE_DAYS, Gate, case_matcher
-from agent_eval.policy_file import policy_of
+from agent_eval.settings import _policy_file as policy_file
+from agent_eval.settings._policy_file import policy_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_every_code_of_a_reason_has_a_row() -> None:
         and getattr(node.func, "id", "") == "_reason"
         and isinstance(node.args[0], ast.Constant)
     }
-    words = ast.parse((ROOT / "src/agent_eval/gate/words.py").read_text(encoding="utf-8"))
+    words = ast.parse((ROOT / "src/agent_eval/gate/regression/_words.py").read_text(encoding="utf-8"))
     made |= {
         str(key.value)
         for node in ast.walk(words)

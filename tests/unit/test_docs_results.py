@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from agent_eval.report.outputs import OUTPUTS
+from agent_eval.report.renderers.outputs import OUTPUTS
 from agent_eval.results.folder import FILES, JOURNAL
 from agent_eval.results.report import CaseReport, RunReport
 

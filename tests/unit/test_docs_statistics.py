@@ -13,8 +13,9 @@ import draw_statistics
 import gate_error_rates as bench
 import pytest
 
-from agent_eval.gate import base_today, families, suspect
-from agent_eval.gate.decision import Word
+from agent_eval.gate.regression import _base_today as base_today
+from agent_eval.gate.stats import families, suspect
+from agent_eval.gate.stats.decision import Word
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")

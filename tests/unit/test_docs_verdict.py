@@ -9,11 +9,11 @@ from typing import get_args
 
 import pytest
 
-from agent_eval.agents.custom_metrics import MetricFailureKind
+from agent_eval.agents.metric_protocol import MetricFailureKind
 from agent_eval.agents.protocol import FailureKind
 from agent_eval.gate import caveats
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
-from agent_eval.results.merge import WITHOUT_KEY, merge
+from agent_eval.results._merge import WITHOUT_KEY, merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, MetricStatus, Reason, RunResult, RunScore
 from agent_eval.simulation.simulated import CODES, TEMPLATE_CODE

@@ -11,11 +11,11 @@ from evalset_samples import BAD_CONFIGS, GOOD_CONFIGS, Sample, case, eval_set
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.evalset.config import parse_config, read_config
-from agent_eval.evalset.criterion_models import CRITERION_MODELS, JudgeModelOptions, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.reading import parse_document
-from agent_eval.evalset.suite import EvalConfig, MatchType
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, JudgeModelOptions, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.models.suite import EvalConfig, MatchType
+from agent_eval.evalset.parse.config import parse_config, read_config
 
 
 def parse(value: Any) -> tuple[EvalConfig | None, list[Problem]]:

@@ -23,11 +23,11 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.evalset.config import parse_config
-from agent_eval.evalset.jsonschema import SCHEMAS, main, schema_text
+from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.reading import parse_document
-from agent_eval.evalset.schema import EvalSet
+from agent_eval.evalset.models.jsonschema import SCHEMAS, main, schema_text
+from agent_eval.evalset.models.schema import EvalSet
+from agent_eval.evalset.parse.config import parse_config
 
 ROOT = Path(__file__).parents[2]
 EVAL_SET_SCHEMA = SCHEMAS["eval-set.schema.json"]()
@@ -39,7 +39,7 @@ CONFIG = Draft202012Validator(CONFIG_SCHEMA)
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_committed_schema_is_fresh(name: str) -> None:
     committed = (ROOT / "schemas" / name).read_text(encoding="utf-8")
-    assert committed == schema_text(SCHEMAS[name]()), "run: uv run python -m agent_eval.evalset.jsonschema schemas/"
+    assert committed == schema_text(SCHEMAS[name]()), "run: python -m agent_eval.evalset.models.jsonschema schemas/"
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

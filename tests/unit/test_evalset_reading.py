@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.evalset.positions import JsonPath, Positions, format_path
-from agent_eval.evalset.reading import parse_document
-from agent_eval.evalset.schema import EvalSet
-from agent_eval.evalset.writing import eval_set_text
+from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
+from agent_eval.evalset.json.reading import parse_document
+from agent_eval.evalset.json.writing import eval_set_text
+from agent_eval.evalset.models.schema import EvalSet
 
 
 def finding(data: str | bytes) -> Problem:

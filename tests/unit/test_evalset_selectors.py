@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_eval.evalset.selectors import Selector, matches, nearby, parse_selector, select
+from agent_eval.core.selectors import Selector, matches, nearby, parse_selector, select
 
 VECTORS = json.loads(
     (Path(__file__).parents[1] / "data" / "evalset" / "adk_2_13_0_selectors.json").read_text(encoding="utf-8")

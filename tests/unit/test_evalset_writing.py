@@ -20,8 +20,8 @@ from agent_eval.core.invocation import (
     Rubric,
     RubricContent,
 )
-from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
-from agent_eval.evalset.writing import eval_set_text, write_eval_set, write_text
+from agent_eval.evalset.json.writing import eval_set_text, write_eval_set, write_text
+from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(

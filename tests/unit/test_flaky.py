@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from history_samples import FILE, case, report
 
-from agent_eval.baseline.reading import UnreadableError
+from agent_eval.baseline.reader import UnreadableError
 from agent_eval.cli import main
-from agent_eval.flaky import FlakyReport, find_flaky, read_results, render_toml
-from agent_eval.gate.history import extend
-from agent_eval.policy_file import policy_of
+from agent_eval.commands.flaky import FlakyReport, find_flaky, read_results, render_toml
+from agent_eval.gate.history.records import extend
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
+from agent_eval.settings._policy_file import policy_of
 
 OUTCOMES = {"steady": "11111111111", "flaky": "11110101010", "once": "11111111110", "broken": "00000000000"}
 

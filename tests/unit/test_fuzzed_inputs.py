@@ -13,7 +13,7 @@ from report_samples import failed
 
 from agent_eval.baseline.archive import UnsafeArchive, read_results
 from agent_eval.cli import main
-from agent_eval.report.results_json import results_json
+from agent_eval.report.renderers.results_json import results_json
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "300"))
 SEED = int(os.environ.get("FUZZ_SEED", "9"))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent_eval.gate.attempts import Before, held_against
-from agent_eval.gate.decision import Budget, Decision, Rules
-from agent_eval.gate.evidence import PASS, CaseEvidence, Series
-from agent_eval.gate.sequential import next_step
+from agent_eval.gate.regression.attempts import Before, held_against
+from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.stats.decision import Budget, Decision, Rules
+from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
 
 
 def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Decision, int]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report
 
-from agent_eval.gate.comparison import compare
+from agent_eval.gate.diff.cases import compare
 from agent_eval.results.comparison import CaseComparison, Change, ComparisonReport
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, ModelUsageReport, Reason, RunReport
 

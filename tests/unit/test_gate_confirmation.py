@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.gate import confirmation
-from agent_eval.gate.confirmation import Trial, pooled_p, promise
-from agent_eval.gate.statistics import dealt, exact_p
+from agent_eval.gate.stats import _confirmation as confirmation
+from agent_eval.gate.stats._confirmation import Trial, pooled_p, promise
+from agent_eval.gate.stats.exact_tests import dealt, exact_p
 
 
 @st.composite

@@ -9,7 +9,7 @@ from gate_play import Played, Story, play
 from history_samples import FILE, case
 
 from agent_eval.gate.policy import Gate
-from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, Reason
 

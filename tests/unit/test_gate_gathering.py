@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case, report
 
-from agent_eval.gate.decision import MetricRule
-from agent_eval.gate.evidence import PASS, Series
-from agent_eval.gate.gathering import Gathered, comparable_cases, gather
-from agent_eval.gate.history import extend
-from agent_eval.gate.rejudging import apply_policy
-from agent_eval.policy_file import policy_of
+from agent_eval.gate.history.records import extend
+from agent_eval.gate.regression.gathering import Gathered, comparable_cases, gather
+from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.stats.decision import MetricRule
+from agent_eval.gate.stats.evidence import PASS, Series
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
+from agent_eval.settings._policy_file import policy_of
 
 
 def base_of(*days: Sequence[CaseReport], num_runs: int = 1) -> HistoryReport:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent_eval.gate.history import extend, join, unfit
-from agent_eval.gate.stored_runs import stored
+from agent_eval.gate.history._stored_runs import stored
+from agent_eval.gate.history.records import extend, join, unfit
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport, RunReport
 

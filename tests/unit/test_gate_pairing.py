@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from report_samples import case, metric, report
 
-from agent_eval.gate.comparison import compare
-from agent_eval.gate.gathering import comparable_cases
-from agent_eval.gate.history import extend, within
+from agent_eval.gate.diff.cases import compare
+from agent_eval.gate.history.records import extend, within
+from agent_eval.gate.regression.gathering import comparable_cases
 from agent_eval.results.report import CaseReport, RunReport, SelectionReport, TargetReport
 
 

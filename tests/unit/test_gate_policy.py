@@ -10,7 +10,7 @@ import pytest
 from agent_eval.core.problem import Severity
 from agent_eval.gate.policy import MetricPolicy, PolicyReader, case_matcher, quarantined
 from agent_eval.gate.policy_checks import KnownCase, check_policy
-from agent_eval.policy_file import policy_of
+from agent_eval.settings._policy_file import policy_of
 
 TODAY = date(2026, 11, 21)
 MATCH, SAFETY, TOKENS = "response_match_score", "safety_v1", "token_usage_v1"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case
 
-from agent_eval.gate.rejudging import apply_policy, quarantine_notices
-from agent_eval.policy_file import policy_of
+from agent_eval.gate.regression.rejudging import apply_policy, quarantine_notices
 from agent_eval.results.report import CaseReport, MetricReport
+from agent_eval.settings._policy_file import policy_of
 
 
 def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[CaseReport]:

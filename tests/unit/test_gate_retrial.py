@@ -11,8 +11,8 @@ from history_samples import FILE, case
 
 from agent_eval.gate.policy import MOST_DAYS
 from agent_eval.gate.policy_checks import check_policy
-from agent_eval.gate.retrial import ERROR_RUNS, FAILURES, RUNS, Retrial, outcomes
-from agent_eval.policy_file import policy_of
+from agent_eval.gate.regression.retrial import ERROR_RUNS, FAILURES, RUNS, Retrial, outcomes
+from agent_eval.settings._policy_file import policy_of
 
 BASE = {f"c{index}": "1" * 20 for index in range(9)}
 HEAD = dict.fromkeys(BASE, "1")

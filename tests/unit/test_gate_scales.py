@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case, report
 
-from agent_eval.against_base import told_decision
-from agent_eval.gate.comparison import compare
-from agent_eval.gate.decision import Budget, Decision
-from agent_eval.gate.gathering import gather
-from agent_eval.gate.history import extend
-from agent_eval.gate.rejudging import apply_policy
-from agent_eval.gate.sequential import next_step
-from agent_eval.policy_file import policy_of
-from agent_eval.report.words import suite_lines
+from agent_eval.gate.diff.cases import compare
+from agent_eval.gate.history.records import extend
+from agent_eval.gate.regression.gathering import gather
+from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.stats.decision import Budget, Decision
+from agent_eval.pipeline._regression import told_decision
+from agent_eval.report.views._words import suite_lines
+from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.merge import merge
 from agent_eval.results.report import CaseReport, RunScore
+from agent_eval.settings._policy_file import policy_of
 
 NAMES = [f"c{number}" for number in range(6)]
 FIVE = "response_evaluation_score"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.gate import screening
-from agent_eval.gate.screening import Table, suite_p, suite_scores_p
-from agent_eval.gate.statistics import exact_p
+from agent_eval.gate.stats import _screening as screening
+from agent_eval.gate.stats._screening import Table, suite_p, suite_scores_p
+from agent_eval.gate.stats.exact_tests import exact_p
 
 
 def rng(seed: int = 1) -> np.random.Generator:

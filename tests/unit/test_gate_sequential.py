@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 from inline_snapshot import snapshot
 
-from agent_eval.gate.decision import Budget, CaseDecision, Decision, MetricRule, Rules, Runs
-from agent_eval.gate.evidence import PASS, CaseEvidence, Series
-from agent_eval.gate.precision import detectable_drop
-from agent_eval.gate.sequential import next_step
+from agent_eval.gate.regression.sequential import next_step
+from agent_eval.gate.stats.decision import Budget, CaseDecision, Decision, MetricRule, Rules, Runs
+from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.precision import detectable_drop
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float]

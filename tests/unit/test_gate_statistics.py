@@ -12,8 +12,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.gate.precision import detectable_drop, detectable_shift, mean_interval, t_quantile
-from agent_eval.gate.statistics import (
+from agent_eval.gate.stats.exact_tests import (
     dealt,
     exact_p,
     holm,
@@ -24,6 +23,7 @@ from agent_eval.gate.statistics import (
     upper_tails,
     wilson,
 )
+from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval, t_quantile
 
 
 def rng(seed: int = 1) -> np.random.Generator:

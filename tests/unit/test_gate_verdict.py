@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
-from agent_eval.results.merge import WITHOUT_KEY
+from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.report import CaseReport, CaseStatus, Reason, VerdictValue
 
 STATUSES: tuple[CaseStatus, ...] = ("passed", "failed", "errored", "not_run", "quarantined")

@@ -11,12 +11,12 @@ from gate_play import Played, Story, play
 from history_samples import FILE, case, report
 from markdown_pages import rendered
 
-from agent_eval.against_base import told_decision
-from agent_eval.gate.comparison import compare
-from agent_eval.report.comment import comment_markdown
-from agent_eval.report.console import console
-from agent_eval.report.summary import summary_markdown
-from agent_eval.report.words import case_words
+from agent_eval.gate.diff.cases import compare
+from agent_eval.pipeline._regression import told_decision
+from agent_eval.report.renderers._console import console
+from agent_eval.report.renderers.comment import comment_markdown
+from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.views._words import case_words
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_eval.github.activity import Activity, Kind, Mode, activity
+from agent_eval.github._activity import Activity, Kind, Mode, activity
 from agent_eval.github.events import Event
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(

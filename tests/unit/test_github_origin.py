@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.github._origin import check_encrypted, checked_api_url, joined, same_origin
 from agent_eval.github.errors import GitHubError
-from agent_eval.github.origin import check_encrypted, checked_api_url, joined, same_origin
 
 API = "https://api.github.com"
 

@@ -10,15 +10,15 @@ from judged_samples import ScriptedModel, conversation, judged, refused, rubric,
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
-from agent_eval.criteria.judged.fence import RULE
+from agent_eval.criteria.judged._fence import RULE
+from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES
 from agent_eval.criteria.judged.quality import YARDSTICKS
-from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES
 from agent_eval.criteria.registry import build, supported
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.metrics import METRICS, Family
-from agent_eval.evalset.personas import PERSONAS
-from agent_eval.evalset.schema import PERSONA_IDS, ConversationScenario
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.metrics import METRICS, Family
+from agent_eval.evalset.models.personas import PERSONAS
+from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import ModelRequest
 
 MATCH = "final_response_match_v2"

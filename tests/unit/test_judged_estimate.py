@@ -10,8 +10,8 @@ from judged_samples import ScriptedModel, conversation, judged, rubric, score, t
 
 from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.estimate import judge_calls
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import ModelRequest
 
 

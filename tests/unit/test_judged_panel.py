@@ -22,13 +22,13 @@ from judged_samples import (
 )
 
 from agent_eval.criteria.base import NotEvaluated, Scored
-from agent_eval.criteria.judged.ballot import lower_median
+from agent_eval.criteria.judged._ballot import lower_median
 from agent_eval.criteria.judged.judge import CODES, DEFAULT_JUDGE, Judge, judge_options
-from agent_eval.criteria.judged.rubrics import SCALE
+from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE
 from agent_eval.criteria.registry import judge_of
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import FailureKind, ModelRequest
 
 MATCH = "final_response_match_v2"
@@ -98,7 +98,7 @@ def test_stopping_early__changes_no_verdict_whatever_fails_or_is_skipped(
     result = score(criterion_, conversation([turn()]))
 
     full = [
-        lower_median([SCALE[word] for said in samples if said and (word := said[number]) is not None])
+        lower_median([RUBRIC_SCALE[word] for said in samples if said and (word := said[number]) is not None])
         for number in range(count)
     ]
     if all(one is None for one in full):

@@ -13,7 +13,7 @@ from agent_eval.core.content import Content
 from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.judged.quality import YARDSTICKS
-from agent_eval.evalset.schema import ConversationScenario
+from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import FailureKind, ModelRequest
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 

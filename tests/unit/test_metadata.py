@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from agent_eval.options import SETTINGS
-from agent_eval.report.outputs import OUTPUTS
+from agent_eval.report.renderers.outputs import OUTPUTS
+from agent_eval.settings.options import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "gate/action.yml")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.models.endpoint import key_owner, resolve
+from agent_eval.models._endpoint import key_owner, resolve
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.models._provider import retry_after, status_trouble
 from agent_eval.models.health import Health
 from agent_eval.models.protocol import ModelFailure
-from agent_eval.models.provider import retry_after, status_trouble
 
 NOON = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agent_eval.criteria.registry import judge_of, why_not
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.parse.criteria import criterion
+from agent_eval.models._endpoint import key_owner, resolve
 from agent_eval.models.check import CheckedModels, ModelUse, check_models
-from agent_eval.models.endpoint import key_owner, resolve
 from agent_eval.models.names import VERTEX_EVAL, parse_model
 from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure

@@ -9,8 +9,8 @@ import pytest
 
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy, PolicyEntry, QuarantineEntry
-from agent_eval.policy_file import policy_of
-from agent_eval.settings import read_settings
+from agent_eval.settings._policy_file import policy_of
+from agent_eval.settings.settings import read_settings
 
 FULL = """\
 gate = "both"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_samples import EVIL, HOME, SAMPLES, case, failed, metric, report
 
-from agent_eval.report.annotations import LONGEST_MESSAGE, annotation_commands, stop_commands
+from agent_eval.report.renderers.annotations import LONGEST_MESSAGE, annotation_commands, stop_commands
 from agent_eval.results.report import ProblemReport, Reason
 
 TOKEN = "0123456789abcdef0123"

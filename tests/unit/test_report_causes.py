@@ -6,9 +6,9 @@ import pytest
 from comparison_samples import NOT_IMPORTED, SITUATIONS, of_shop
 from report_samples import RESPONSE, case, crash, good, metric, outage, report, wrong_room
 
-from agent_eval.report.causes import causes, has_cause
-from agent_eval.report.comment import comment_markdown
-from agent_eval.report.summary import summary_markdown
+from agent_eval.report.renderers.comment import comment_markdown
+from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.views._causes import causes, has_cause
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, Reason

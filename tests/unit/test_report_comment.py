@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
 from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, report, wrong_room
 
-from agent_eval.report import escape, standing
-from agent_eval.report.annotations import annotation_commands
-from agent_eval.report.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
-from agent_eval.report.console import console
-from agent_eval.report.headline import headline
-from agent_eval.report.sections import Links
-from agent_eval.report.summary import summary_markdown
+from agent_eval.report.renderers._console import console
+from agent_eval.report.renderers.annotations import annotation_commands
+from agent_eval.report.renderers.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
+from agent_eval.report.renderers.sections import Links
+from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.views import standing
+from agent_eval.report.views._headline import headline
+from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
@@ -133,8 +134,8 @@ def test_headline__is_the_same_in_every_text() -> None:
         said = headline(situation(name).report, standing.against(situation(name).report))
         lines = [TEXTS[text](situation(name)).splitlines()[0] for text in ("comment.md", "summary.md")]
         assert lines[0] == lines[1]
-        assert rendered(lines[0]).text.strip().endswith(escape.one_line(said))
-        assert escape.one_line(said) in " ".join(console(situation(name).report, width=500).split())
+        assert rendered(lines[0]).text.strip().endswith(one_line(said))
+        assert one_line(said) in " ".join(console(situation(name).report, width=500).split())
 
 
 def test_comment_markdown__says_which_of_several_it_is() -> None:

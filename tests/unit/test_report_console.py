@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, metric, report
 from rich.cells import cell_len
 
-from agent_eval.report.console import console
+from agent_eval.report.renderers._console import console
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import ProblemReport, Reason, TurnEvidence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from report_samples import RESPONSE, TRAJECTORY, case, metric
 
-from agent_eval.report.conversation import CaseView, case_view, rows
+from agent_eval.report.views.conversation import CaseView, case_view, rows
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, TurnEvidence

@@ -2,13 +2,8 @@ from __future__ import annotations
 
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, rubrics, wrong_room
 
-from agent_eval.report.digest import (
-    close_votes,
-    has_crashed,
-    metric_rows,
-    not_run_groups,
-)
-from agent_eval.report.findings import findings
+from agent_eval.report.views._findings import findings
+from agent_eval.report.views.digest import close_votes, has_crashed, metric_rows, not_run_groups
 from agent_eval.results.report import Reason
 
 

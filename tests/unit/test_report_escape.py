@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agent_eval.report import escape
+from agent_eval.report.markup import escape
+from agent_eval.report.views._visible import one_line, visible
 
 ZWSP = "\u200b"
 
@@ -108,7 +109,7 @@ def nothing_to_link(page: Page) -> None:
 
 def plain(value: str) -> str:
     """How a one-line text reads once white space is collapsed, as browsers do."""
-    return " ".join(escape.one_line(value).split())
+    return " ".join(one_line(value).split())
 
 
 @pytest.mark.parametrize("render", RENDERERS)
@@ -209,7 +210,7 @@ def test_fence__holds(render: object, value: str, lang: str) -> None:
     assert callable(render)
     page = render(f"<details><summary>s</summary>\n\n{escape.fence(value, lang)}\n\n</details>\n\nafter")
     assert page.tags == ["details", "summary", "pre", "code", "p"]
-    assert page.code[0].rstrip("\n") == escape.visible(value).rstrip("\n")
+    assert page.code[0].rstrip("\n") == visible(value).rstrip("\n")
     nothing_to_link(page)
 
 
@@ -268,16 +269,16 @@ def test_fence__refuses_a_language_that_is_not_a_word() -> None:
     ],
 )
 def test_visible(value: str, shown: str) -> None:
-    assert escape.visible(value) == shown
+    assert visible(value) == shown
 
 
 @settings(max_examples=300)
 @given(hostile)
 def test_visible__leaves_nothing_that_acts(value: str) -> None:
-    shown = escape.visible(value)
+    shown = visible(value)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", shown)
     shown.encode("utf-8")
-    assert escape.visible(shown) == shown
+    assert visible(shown) == shown
 
 
 def test_text__keeps_ordinary_prose_readable() -> None:

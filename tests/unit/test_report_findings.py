@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from report_samples import RESPONSE, TRAJECTORY, case, good, metric, rubrics, wrong_room
 
-from agent_eval.report.findings import findings, why
+from agent_eval.report.views._findings import findings, why
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
 

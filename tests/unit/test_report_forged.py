@@ -9,11 +9,11 @@ import pytest
 from markdown_pages import nothing_of_theirs, rendered
 from report_samples import case, metric, report
 
-from agent_eval.report import escape
-from agent_eval.report.comment import comment_markdown
-from agent_eval.report.markdown import LONGEST_PATH, reproduce
-from agent_eval.report.sections import Links
-from agent_eval.report.summary import summary_markdown
+from agent_eval.report.markup import escape
+from agent_eval.report.markup.markdown import LONGEST_PATH, reproduce
+from agent_eval.report.renderers.comment import comment_markdown
+from agent_eval.report.renderers.sections import Links
+from agent_eval.report.renderers.summary import summary_markdown
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from report_samples import SAMPLES
 
-from agent_eval.report.annotations import annotation_commands
-from agent_eval.report.console import console
-from agent_eval.report.junit import junit_xml
-from agent_eval.report.summary import summary_markdown
+from agent_eval.report.renderers._console import console
+from agent_eval.report.renderers.annotations import annotation_commands
+from agent_eval.report.renderers.junit import junit_xml
+from agent_eval.report.renderers.summary import summary_markdown
 from agent_eval.results.report import RunReport
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

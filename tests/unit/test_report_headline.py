@@ -6,8 +6,8 @@ import pytest
 from comparison_samples import SITUATIONS, but, fine_cases, pull_request
 from report_samples import case, crash, good, outage, report, wrong_room
 
-from agent_eval.report import standing
-from agent_eval.report.headline import emblem, headline, other_reasons
+from agent_eval.report.views import standing
+from agent_eval.report.views._headline import emblem, headline, other_reasons
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.report import Origin, Reason, RunReport
 

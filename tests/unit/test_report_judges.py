@@ -6,8 +6,8 @@ from report_samples import case, metric
 
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
-from agent_eval.report.bill import bill, bill_line, case_bill, saved_votes
-from agent_eval.report.judges import backends, cut_off, open_verdicts
+from agent_eval.report.views._bill import bill, bill_line, case_bill, saved_votes
+from agent_eval.report.views.judges import backends, cut_off, open_verdicts
 from agent_eval.results.report import CaseReport, MetricReport
 
 

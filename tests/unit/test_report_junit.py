@@ -27,7 +27,7 @@ from report_samples import (
     wrong_room,
 )
 
-from agent_eval.report.junit import junit_xml
+from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.results.report import Reason, RunReport, TurnEvidence, VerdictValue
 
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parents[1] / "data" / "jenkins-junit.xsd")))

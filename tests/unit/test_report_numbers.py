@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.report.numbers import (
+from agent_eval.report.views.numbers import (
     count_text,
     duration_text,
     measurement_text,

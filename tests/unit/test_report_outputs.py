@@ -7,7 +7,7 @@ import pytest
 from comparison_samples import BASE, SITUATIONS
 from report_samples import SAMPLES, failed
 
-from agent_eval.report.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
+from agent_eval.report.renderers.outputs import FILE_OUTPUTS, OUTPUTS, github_outputs, output_values
 from agent_eval.results.report import RunReport
 
 DELIMITER = "ghadelimiter_0123456789abcdef"

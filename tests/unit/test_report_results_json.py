@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from report_samples import RESPONSE, SAMPLES, case, failed, metric, report
 
-from agent_eval.report.results_json import results_json, results_schema
+from agent_eval.report.renderers.results_json import results_json, results_schema
 from agent_eval.results.report import Reason
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "results.schema.json"

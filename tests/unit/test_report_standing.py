@@ -6,7 +6,7 @@ import pytest
 from comparison_samples import pull_request
 from report_samples import RESPONSE, case, metric
 
-from agent_eval.report import standing
+from agent_eval.report.views import standing
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 from agent_eval.results.report import CaseReport, RunReport
 from agent_eval.results.status import CaseWord as Word

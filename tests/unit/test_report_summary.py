@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_pages import nothing_of_theirs, rendered
 from report_samples import EVIL, HOME, SAMPLES, TRAJECTORY, case, failed, metric, report
 
-from agent_eval.report.summary import DETAILS, SMALLEST_LIMIT, summary_markdown
+from agent_eval.report.renderers.summary import DETAILS, SMALLEST_LIMIT, summary_markdown
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import FileReport, ProblemReport, Reason, RunReport, TurnEvidence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.report.words import Kind, case_words, suite_lines
+from agent_eval.report.views._words import Kind, case_words, suite_lines
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
 

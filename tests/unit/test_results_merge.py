@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.results.merge import WITHOUT_KEY, merge, status_of_run
+from agent_eval.results._merge import WITHOUT_KEY, merge, status_of_run
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore
 

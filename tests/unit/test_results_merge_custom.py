@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from agent_eval.results.merge import merge, status_of_run
+from agent_eval.results._merge import merge, status_of_run
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, MetricReport, Reason, RunResult, RunScore
 

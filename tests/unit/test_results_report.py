@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 from report_samples import SAMPLES
 
-from agent_eval.report.results_json import results_json
-from agent_eval.results.merge import merge
+from agent_eval.report.renderers.results_json import results_json
+from agent_eval.results._merge import merge
 from agent_eval.results.report import RunReport
 
 

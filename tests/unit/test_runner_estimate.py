@@ -9,12 +9,12 @@ import pytest
 from judged_samples import rubric, turn
 
 from agent_eval.criteria.judged.estimate import judge_calls
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.schema import ConversationScenario, EvalCase, EvalSet
-from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet
+from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.prices import Price
-from agent_eval.runner.estimate import CriterionEstimate, Estimate, FileEstimate, Range, estimate
+from agent_eval.runner.cost_estimate import CriterionEstimate, Estimate, FileEstimate, Range, estimate
 
 PRICES = {"judge": Price(input=1.0, output=10.0)}
 ANSWER_TOKENS = 500

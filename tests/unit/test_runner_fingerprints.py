@@ -10,9 +10,9 @@ from judged_samples import ScriptedModel, conversation, failure, judged, rubric,
 
 from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.version import QUESTIONS_VERSION
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion
-from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.models.criteria import CRITERION_MODELS
+from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
 
 MATCH = "final_response_match_v2"

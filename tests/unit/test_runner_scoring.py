@@ -11,11 +11,11 @@ from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
-from agent_eval.evalset.schema import EvalCase
+from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport
+from agent_eval.runner._scoring import report_not_run, report_run
 from agent_eval.runner.plan import PlannedCase
-from agent_eval.runner.scoring import report_not_run, report_run
 
 
 @dataclass(frozen=True, kw_only=True)

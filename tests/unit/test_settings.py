@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.options import SETTINGS
-from agent_eval.settings import Settings, read_settings
+from agent_eval.settings.options import SETTINGS
+from agent_eval.settings.settings import Settings, read_settings
 
 
 def read(

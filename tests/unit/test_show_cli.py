@@ -16,8 +16,8 @@ from test_runner_conversations import FIND, LAMP, NO_DEVICES, actual, called, ev
 
 from agent_eval.cli import main
 from agent_eval.evalset.loading import load_suite
-from agent_eval.report.case_text import RunView, case_text
-from agent_eval.report.results_json import results_json
+from agent_eval.report.renderers._case_text import RunView, case_text
+from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.conversation import ConversationReport, TurnReport
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.evalset.personas import PERSONAS
-from agent_eval.evalset.schema import PERSONA_IDS, ConversationScenario
+from agent_eval.evalset.models.personas import PERSONAS
+from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
 from agent_eval.evalset.templates import TemplateFault, check, render
 from agent_eval.simulation.personas import Persona, persona_of
 

@@ -11,9 +11,10 @@ import pytest
 
 from agent_eval.core.content import Content, model_message, text_of, user_message
 from agent_eval.core.invocation import Invocation
-from agent_eval.evalset.criterion_models import LlmBackedUserSimulatorConfig
-from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.evalset.models.criteria import LlmBackedUserSimulatorConfig
+from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
 from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval.simulation._static import StaticUser
 from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
 from agent_eval.simulation.simulated import (
     CODES,
@@ -23,7 +24,6 @@ from agent_eval.simulation.simulated import (
     simulator_options,
     user_of,
 )
-from agent_eval.simulation.static import StaticUser
 
 PLAN = "Turn on the lamp; {{ then }} ask for its state."
 

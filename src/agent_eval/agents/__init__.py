@@ -1,0 +1,1 @@
+"""The agents that are evaluated: found, installed, isolated, run."""

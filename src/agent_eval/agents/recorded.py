@@ -19,11 +19,11 @@ from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
-from agent_eval.results.recording import Recording, RunError
+from agent_eval.results import Recording, RunError
 
 if TYPE_CHECKING:
     from agent_eval.core.invocation import Invocation
-    from agent_eval.evalset.suite import LoadedFile
+    from agent_eval.evalset.models import LoadedFile
 
 RECORDINGS = "recordings.jsonl.gz"
 """Its name in an output directory."""
@@ -290,8 +290,8 @@ def _expect(text: str, position: int, char: str) -> int:
 
 def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
     """The cases of a file in one of ADK's older forms; and the place to say precisely what is wrong with a file."""
-    from agent_eval.evalset.eval_files import read_eval_file
-    from agent_eval.evalset.reading import parse_document
+    from agent_eval.evalset.json import parse_document
+    from agent_eval.evalset.parse import read_eval_file
 
     document, problems = parse_document(data, name)
     file = None
@@ -358,7 +358,7 @@ def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], claims: S
 
 
 def _turns(data: bytes) -> list[Invocation]:
-    from agent_eval.evalset.schema import EvalCase
+    from agent_eval.evalset.models import EvalCase
 
     case = EvalCase.model_validate_json(data)
     if case.conversation is None:

@@ -1,0 +1,47 @@
+"""Results of the base branch: where they are looked for, and whether they can be compared with."""
+
+from agent_eval.baseline._earlier_attempt import earlier_attempt
+from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
+from agent_eval.baseline.artifact import ArtifactSource
+from agent_eval.baseline.chain import Resolver, parse_order, resolve
+from agent_eval.baseline.compatibility import with_head
+from agent_eval.baseline.file import FileSource
+from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
+from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, to_report, told
+from agent_eval.baseline.pin import find_wanted
+from agent_eval.baseline.reader import UnreadableError, read_file, read_report
+from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, RerunSource, agents_on_base, opened_base
+
+__all__ = [
+    "ORIGIN",
+    "ArchiveLimits",
+    "ArtifactSource",
+    "BaseCheckout",
+    "BaselineOutcome",
+    "FetchFailed",
+    "FileSource",
+    "Found",
+    "Git",
+    "GitError",
+    "NotOnBase",
+    "Remote",
+    "RerunSource",
+    "Resolver",
+    "UnreadableError",
+    "UnsafeArchive",
+    "Wanted",
+    "agents_on_base",
+    "earlier_attempt",
+    "find_wanted",
+    "open_git",
+    "opened_base",
+    "parse_order",
+    "read_file",
+    "read_report",
+    "read_results",
+    "resolve",
+    "to_report",
+    "told",
+    "with_head",
+]

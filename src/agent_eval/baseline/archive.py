@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent_eval.core.text import harmless, plural
-from agent_eval.results.folder import FILES
+from agent_eval.results import FILES
 
 RESULTS = FILES["results-file"]
 _CENTRAL_ENTRY = b"PK\x01\x02"

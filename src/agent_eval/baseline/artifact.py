@@ -14,20 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from agent_eval.baseline._recording import BASE_EVENTS, may_record
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
-from agent_eval.baseline.reading import incomplete, read_report
-from agent_eval.baseline.recording import BASE_EVENTS, may_record
-from agent_eval.baseline.wanted import Wanted
+from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
+from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.baseline.request import Wanted
 from agent_eval.core.text import harmless, plural
-from agent_eval.github import runs
-from agent_eval.github.client import GitHub
-from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import same_repository
-from agent_eval.github.runs import Artifact, WorkflowRun
-from agent_eval.results.comparison import BaselineSource
-from agent_eval.results.report import Origin, RunReport
+from agent_eval.github import Artifact, GitHub, GitHubError, WorkflowRun, runs, same_repository
+from agent_eval.results import BaselineSource, Origin, RunReport
 
 DEPTH = 20
 """How many commits before the wanted one are looked at."""

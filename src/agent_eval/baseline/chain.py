@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from agent_eval.baseline.outcome import Baseline, BaselineOutcome, Found, Step, outcome_of
-from agent_eval.baseline.wanted import Wanted
-from agent_eval.results.comparison import BaselineSource
+from agent_eval.baseline.lookup import Baseline, BaselineOutcome, Found, Step, outcome_of
+from agent_eval.baseline.request import Wanted
+from agent_eval.results import BaselineSource
 
 WHAT_IS_WANTED = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
 

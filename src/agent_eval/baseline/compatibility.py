@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from agent_eval.baseline.outcome import BaselineOutcome, Found, Incompatible, Step, outcome_of
+from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, Step, outcome_of
 from agent_eval.core.text import harmless, plural
-from agent_eval.gate.answers import without_silent
+from agent_eval.gate.history import without_silent
 from agent_eval.gate.pairing import pair_up
-from agent_eval.results.report import CaseReport, MetricReport, RunReport
+from agent_eval.results import CaseReport, MetricReport, RunReport
 
 
 def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
-from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.reading import incomplete, read_report
-from agent_eval.baseline.wanted import Wanted
+from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.baseline.request import Wanted
 from agent_eval.core.text import harmless
-from agent_eval.results.comparison import BaselineSource
-from agent_eval.results.report import RunReport
+from agent_eval.results import BaselineSource, RunReport
 
 MAX_BYTES = 64 * 1024 * 1024
 _REGULAR = {"100644", "100755"}

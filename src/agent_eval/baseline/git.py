@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from agent_eval.agents.sealing import blocked_at
-from agent_eval.agents.spawn import Account
-from agent_eval.agents.uids import missing_capabilities
+from agent_eval.agents.sandbox import Account, blocked_at, missing_capabilities
 from agent_eval.core.git_process import CONFIG, ENVIRONMENT, KEPT, authorization, run_git
 from agent_eval.core.git_process import GitError as GitError
 from agent_eval.core.text import harmless

@@ -10,14 +10,10 @@ import difflib
 from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
-from agent_eval.baseline.outcome import FetchFailed
-from agent_eval.baseline.wanted import Wanted
+from agent_eval.baseline.lookup import FetchFailed
+from agent_eval.baseline.request import Wanted
 from agent_eval.core.text import harmless
-from agent_eval.github import runs
-from agent_eval.github.activity import Activity
-from agent_eval.github.client import GitHub
-from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import Event
+from agent_eval.github import Activity, Event, GitHub, GitHubError, runs
 
 _BRANCHES = ("main", "master")
 """Where to look for the base outside of GitHub when the clone doesn't say which branch is the default one."""

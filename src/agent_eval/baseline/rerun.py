@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from agent_eval.agents.finder import AgentChoice, is_agent
-from agent_eval.agents.locate import AgentChoices
+from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
-from agent_eval.baseline.outcome import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.reading import incomplete
-from agent_eval.baseline.wanted import Wanted
+from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
+from agent_eval.baseline.reader import incomplete
+from agent_eval.baseline.request import Wanted
 from agent_eval.core.text import harmless, plural
-from agent_eval.results.comparison import BaselineSource
-from agent_eval.results.report import RunReport
+from agent_eval.results import BaselineSource, RunReport
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_BYTES = 1024

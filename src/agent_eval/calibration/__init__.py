@@ -1,0 +1,1 @@
+"""`agent-eval calibrate`: how far the judges agree with labels of people."""

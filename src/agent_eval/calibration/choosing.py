@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.criteria.judged.building import JUDGED
-from agent_eval.criteria.judged.final_response import SCALE as FINAL_RESPONSE
-from agent_eval.criteria.judged.quality import YARDSTICKS
-from agent_eval.criteria.registry import why_not
-from agent_eval.evalset.config import read_config
-from agent_eval.evalset.criterion_models import CRITERION_MODELS
-from agent_eval.evalset.criterion_reading import criterion as criterion_config
-from agent_eval.evalset.metrics import METRICS
+from agent_eval.core.selectors import nearby
+from agent_eval.criteria import why_not
+from agent_eval.criteria.judged import JUDGED, YARDSTICKS
+from agent_eval.criteria.judged import VALIDITY_SCALE as FINAL_RESPONSE
+from agent_eval.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig
+from agent_eval.evalset.parse import criterion as criterion_config
+from agent_eval.evalset.parse import read_config
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval.evalset.selectors import nearby
-from agent_eval.evalset.suite import CriterionConfig
 
 CALIBRATED = tuple(metric for metric in JUDGED if not METRICS[metric].needs_scenario)
 """What can be calibrated. The judge of simulated users is no judge of responses."""

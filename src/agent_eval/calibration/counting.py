@@ -29,10 +29,9 @@ from agent_eval.calibration.report import (
     UnjudgedReport,
 )
 from agent_eval.core.text import plural
-from agent_eval.criteria.base import Judgement
-from agent_eval.criteria.judged.judge import Options
-from agent_eval.criteria.judged.settling import tally
-from agent_eval.results.report import ModelUsageReport
+from agent_eval.criteria import Judgement
+from agent_eval.criteria.judged import Options, tally
+from agent_eval.results import ModelUsageReport
 
 Verdict = Literal["passed", "failed", "inconclusive", "reported"]
 

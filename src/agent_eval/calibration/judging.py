@@ -10,10 +10,8 @@ from agent_eval.calibration.agreement import Pair
 from agent_eval.calibration.choosing import Chosen
 from agent_eval.calibration.labels import LabelledResponse, LabelSet
 from agent_eval.calibration.meaning import Kind, Label
-from agent_eval.criteria.base import Judgement, NotEvaluated, Result
-from agent_eval.criteria.judged.judge import Judge
-from agent_eval.criteria.judged.settling import NO_VERDICT
-from agent_eval.criteria.registry import build
+from agent_eval.criteria import Judgement, NotEvaluated, Result, build
+from agent_eval.criteria.judged import NO_VERDICT, Judge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,14 +16,12 @@ from agent_eval.core.content import text_of
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.criteria.base import Conversation
-from agent_eval.evalset.metrics import METRICS
+from agent_eval.core.selectors import nearby
+from agent_eval.criteria import Conversation
+from agent_eval.evalset.json import Document, JsonPath, parse_document
+from agent_eval.evalset.models import METRICS, EvalCase
+from agent_eval.evalset.parse import shape_problems
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval.evalset.positions import JsonPath
-from agent_eval.evalset.reading import Document, parse_document
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.selectors import nearby
-from agent_eval.evalset.shape import shape_problems
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_eval.calibration.choosing import Chosen, scale_of
-from agent_eval.criteria.judged.rubrics import SCALE as YES_AND_NO
+from agent_eval.criteria.judged import RUBRIC_SCALE as YES_AND_NO
 
 Kind = Literal["verdict", "score"]
 """Whether labels say pass or fail, or give a number on the metric's scale."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from agent_eval import __version__
 from agent_eval.calibration.agreement import LEVEL, Weights
 from agent_eval.core.wire import WireModel
-from agent_eval.results.report import ModelUsageReport
+from agent_eval.results import ModelUsageReport
 
 
 class IntervalReport(WireModel):

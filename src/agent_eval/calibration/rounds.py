@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.baseline.reading import UnreadableError, read_file
+from agent_eval.baseline import UnreadableError, read_file
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval.results.folder import FILES
-from agent_eval.results.report import CaseReport, MetricReport, RunReport
+from agent_eval.results import FILES, CaseReport, MetricReport, RunReport
 
 FAILED = -math.inf
 """The score of a round in which the agent failed without one: no threshold would pass it."""

@@ -15,19 +15,17 @@ from agent_eval.calibration.counting import make_report
 from agent_eval.calibration.judging import ask
 from agent_eval.calibration.labels import LabelSet, read_labels
 from agent_eval.calibration.report import CalibrationReport
-from agent_eval.clients import model_settings
 from agent_eval.core.content import text_of
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
-from agent_eval.criteria.judged.estimate import judge_calls
-from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options
-from agent_eval.models.check import ModelUse, check_models, opening_problems
-from agent_eval.planning import times
-from agent_eval.report.bill import bill
-from agent_eval.runner.estimate import Range
+from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge, Options, judge_calls
+from agent_eval.models import ModelUse, check_models, opening_problems
+from agent_eval.pipeline import model_settings
+from agent_eval.report.views import bill
+from agent_eval.runner import Range, times
 
 if TYPE_CHECKING:
-    from agent_eval.models.pool import ModelPool
+    from agent_eval.models import ModelPool
     from agent_eval.settings import Settings
 
 
@@ -88,8 +86,8 @@ async def _opened(
     problems: list[Problem],
 ) -> AsyncIterator[ModelPool | None]:
     """The models, ready to be asked; None after an error, which is added to the problems."""
-    from agent_eval.criteria.registry import judge_of
-    from agent_eval.models.pool import open_models
+    from agent_eval.criteria import judge_of
+    from agent_eval.models import open_models
 
     given = model_settings(settings)
     judged = judge_of(chosen.config, default)

@@ -13,9 +13,7 @@ from agent_eval.calibration.report import (
     TableReport,
 )
 from agent_eval.core.text import harmless, plural, shorten
-from agent_eval.report.bill import bill_line
-from agent_eval.report.escape import folded
-from agent_eval.report.numbers import percent_text
+from agent_eval.report.views import bill_line, folded, percent_text
 
 _WIDEST_TABLE = 7
 """Categories that a table shows; a criterion with a score of its own for almost every response needs none."""

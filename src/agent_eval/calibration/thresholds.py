@@ -14,7 +14,7 @@ from agent_eval import __version__
 from agent_eval.calibration.rounds import FAILED, Low, Series
 from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
-from agent_eval.evalset.metrics import METRICS
+from agent_eval.evalset.models import METRICS
 
 _STEP = Decimal("0.001")
 """Suggestions are rounded down to this: a threshold is written by hand."""

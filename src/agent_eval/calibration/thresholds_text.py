@@ -7,9 +7,8 @@ from itertools import groupby
 
 from agent_eval.calibration.thresholds import SuggestionReport, ThresholdsReport, dropped_text
 from agent_eval.core.text import harmless, plural
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.report.escape import folded
-from agent_eval.report.numbers import percent_text, score_text, threshold_text
+from agent_eval.evalset.models import METRICS
+from agent_eval.report.views import folded, percent_text, score_text, threshold_text
 
 
 def render_thresholds(report: ThresholdsReport) -> str:

@@ -1,1 +1,1 @@
-"""What every room may know: content and invocation types, problems, masking, text limits."""
+"""What several packages need: text, problems, files, limits."""

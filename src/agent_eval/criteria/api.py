@@ -14,5 +14,5 @@ from agent_eval.criteria.base import NotEvaluated as NotEvaluated
 from agent_eval.criteria.base import Result as Result
 from agent_eval.criteria.base import Scored as Scored
 from agent_eval.criteria.base import TurnFinding as TurnFinding
-from agent_eval.evalset.schema import EvalCase as EvalCase
-from agent_eval.evalset.suite import CriterionConfig as CriterionConfig
+from agent_eval.evalset.models import CriterionConfig as CriterionConfig
+from agent_eval.evalset.models import EvalCase as EvalCase

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agent_eval.agents.custom_metrics import MetricRunner
+from agent_eval.agents.metric_protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.results.recording import RunError
+from agent_eval.evalset.models import EvalCase
+from agent_eval.results import RunError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.evalset.suite import MatchType
+from agent_eval.evalset.models import MatchType
 
 
 def same_call(expected: FunctionCall, actual: FunctionCall, *, ignore_args: bool = False) -> bool:

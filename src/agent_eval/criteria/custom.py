@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.agents.custom_metrics import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.agents.messages import Evaluated, ScoreTold
+from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
-from agent_eval.results.recording import RunError
+from agent_eval.results import RunError
 
 NOT_EVALUATED = "custom-metric-not-evaluated"
 """The code where the function itself says that it could not evaluate."""

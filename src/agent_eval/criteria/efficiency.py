@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls
+from agent_eval.criteria._turns import running_mean
 from agent_eval.criteria.base import Conversation, Result, Scored
-from agent_eval.criteria.turns import running_mean
 
 Details = dict[str, float]
 """Named amounts; a name is absent when nothing reported its amount."""

@@ -14,9 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from agent_eval.core.text import first_line, shorten
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
 from agent_eval.criteria.custom import number
-from agent_eval.evalset.packaged import GROUP
-from agent_eval.evalset.suite import CriterionConfig
-from agent_eval.results.recording import RunError
+from agent_eval.evalset.models import GROUP, CriterionConfig
+from agent_eval.results import RunError
 
 
 class PackageFault(ValueError):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from agent_eval.criteria._response_match import ResponseMatch
+from agent_eval.criteria._tool_trajectory import ToolTrajectory
+from agent_eval.criteria._trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
 from agent_eval.criteria.base import Criterion
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import (
@@ -13,15 +16,10 @@ from agent_eval.criteria.efficiency import (
     inference_call_count,
     tool_call_count,
 )
-from agent_eval.criteria.judged.building import JUDGED, refusal
-from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options, judge_options
+from agent_eval.criteria.judged import DEFAULT_JUDGE, JUDGED, Judge, Options, judge_options, refusal
 from agent_eval.criteria.packages import build_packaged
-from agent_eval.criteria.response_match import ResponseMatch
 from agent_eval.criteria.tokenize import warm_up
-from agent_eval.criteria.tool_trajectory import ToolTrajectory
-from agent_eval.criteria.trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.suite import CriterionConfig, MatchType
+from agent_eval.evalset.models import METRICS, CriterionConfig, MatchType
 
 INFORMATIONAL: tuple[Criterion, ...] = (
     Count(name="tool_call_count_v1", count=tool_call_count),

@@ -8,16 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity, capped
-from agent_eval.evalset.checks import check_against_config, check_cases
-from agent_eval.evalset.config import ConfigFinder
+from agent_eval.core.selectors import nearby, select
+from agent_eval.evalset.checks import check_against_config, check_cases, idle_weights
 from agent_eval.evalset.discovery import Discovery, FoundFile, discover
-from agent_eval.evalset.eval_files import EvalFile, read_eval_file
-from agent_eval.evalset.legacy import LegacySession, read_session
+from agent_eval.evalset.json import read_document
+from agent_eval.evalset.models import LoadedFile, SelectedCase, Suite
+from agent_eval.evalset.parse import ConfigFinder, EvalFile, LegacySession, read_eval_file, read_session
 from agent_eval.evalset.paths import absolute, name_of
-from agent_eval.evalset.reading import read_document
-from agent_eval.evalset.rubric_weights import idle_weights
-from agent_eval.evalset.selectors import nearby, select
-from agent_eval.evalset.suite import LoadedFile, SelectedCase, Suite
 
 
 def load_suite(

@@ -1,0 +1,1 @@
+"""Decides: policy, comparison with the base branch, statistics, verdict. Pure functions."""

@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from agent_eval.core.text import plural
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.gate.answers import is_scored
-from agent_eval.gate.decision import SuiteTest
-from agent_eval.gate.evidence import PASS
+from agent_eval.evalset.models import METRICS
+from agent_eval.gate.history import is_scored
+from agent_eval.gate.stats import PASS, SuiteTest
 from agent_eval.gate.verdict import code_of
-from agent_eval.results.report import CaseReport, MetricReport, Reason
-from agent_eval.results.status import VerdictValue
+from agent_eval.results import CaseReport, MetricReport, Reason, VerdictValue
 
 NOTHING_SCORED = "nothing-scored"
 """The code of a run in which no case that gates has a score: it is never `passed`."""

@@ -17,19 +17,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_eval.core.text import plural
-from agent_eval.gate.answers import unevaluated
 from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
-from agent_eval.gate.decision import CaseDecision, Decision, DecisionReason
-from agent_eval.gate.evidence import PASS
-from agent_eval.gate.gathering import Gathered
+from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
-from agent_eval.gate.rejudging import quarantine_notices
-from agent_eval.gate.retrial import Outcome
+from agent_eval.gate.regression import Gathered, Outcome, quarantine_notices
+from agent_eval.gate.stats import PASS, CaseDecision, Decision, DecisionReason
 from agent_eval.gate.verdict import Verdict, code_of, decide
-from agent_eval.results.history import BROKE, HistoryReport
-from agent_eval.results.merge import WITHOUT_KEY
-from agent_eval.results.report import CaseReport, MetricReport, Reason
-from agent_eval.results.status import GateMode, VerdictValue
+from agent_eval.results import (
+    BROKE,
+    WITHOUT_KEY,
+    CaseReport,
+    GateMode,
+    HistoryReport,
+    MetricReport,
+    Reason,
+    VerdictValue,
+)
 
 _MOST_NAMES = 3
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.agents.blame import KEY_HINT
-from agent_eval.results.merge import WITHOUT_KEY
-from agent_eval.results.report import CaseReport, Reason
+from agent_eval.agents.host import KEY_HINT
+from agent_eval.results import WITHOUT_KEY, CaseReport, Reason
 
 NO_SECRETS = "no-secrets"
 """The code of the reason."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from agent_eval.evalset.selectors import covers
-from agent_eval.results.report import CaseReport, SelectionReport
+from agent_eval.core.selectors import covers
+from agent_eval.results import CaseReport, SelectionReport
 
 
 class BaseCase(Protocol):

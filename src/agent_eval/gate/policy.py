@@ -180,7 +180,7 @@ def case_matcher(pattern: str) -> CaseMatcher:
         ValueError: It can't be read.
     """
     from agent_eval.core.patterns import PathPatterns
-    from agent_eval.evalset.selectors import matches
+    from agent_eval.core.selectors import matches
 
     colons = [at for at, character in enumerate(pattern) if character == ":"]
     # Both parts may hold colons; without any, all cases of the files are meant.

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.selectors import nearby
 from agent_eval.core.text import plural
-from agent_eval.evalset.metrics import INFORMATIONAL_METRICS, METRICS
-from agent_eval.evalset.selectors import nearby
-from agent_eval.evalset.suite import Suite
+from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, Suite
 from agent_eval.gate.policy import (
     MOST_DAYS,
     NOTICE_DAYS,

@@ -23,14 +23,20 @@ from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.text import plural
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile
+from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile
 from agent_eval.gate.pairing import Pairing, pair_up
 from agent_eval.gate.policy import AS_HERE, PolicyReader
-from agent_eval.results.report import CaseReport, MetricReport, Reason
-from agent_eval.results.rule_changes import Removal, RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
-from agent_eval.runner.fingerprints import case_fingerprint, metric_identity
+from agent_eval.results import (
+    CaseReport,
+    MetricReport,
+    Reason,
+    Removal,
+    RemovedCases,
+    RuleChange,
+    RuleChangeKind,
+    RuleChangesReport,
+)
+from agent_eval.runner import case_fingerprint, metric_identity
 
 ABSENT = "not a criterion"
 CASES_REMOVED = "cases-removed"

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_eval.core.text import plural
-from agent_eval.results.merge import WITHOUT_KEY
-from agent_eval.results.report import CaseReport, Reason, VerdictValue
-from agent_eval.results.status import GateMode
+from agent_eval.results import WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
+from agent_eval.github._origin import check_encrypted, checked_api_url, joined, same_origin
+from agent_eval.github._transfer import Answer, BearerAuth, NoAuth, new_session, receive
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, refused
-from agent_eval.github.origin import check_encrypted, checked_api_url, joined, same_origin
-from agent_eval.github.transfer import Answer, BearerAuth, NoAuth, new_session, receive
 
 if TYPE_CHECKING:
     from requests import Session

@@ -1,0 +1,39 @@
+"""Calls to language models: providers, budgets, cache, retries, prices."""
+
+from agent_eval.models.check import IN_FILES, NO_KEY, ModelUse, check_models, opening_problems, shared_keys
+from agent_eval.models.health import Health
+from agent_eval.models.names import VERTEX_EVAL, parse_model
+from agent_eval.models.pool import ModelPool, open_models
+from agent_eval.models.prices import Price, read_prices
+from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest, ModelUsage
+from agent_eval.models.settings import Budget, ModelSettings
+from agent_eval.models.usage import UsageEntry
+from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE, RESULT, metric_spec
+
+__all__ = [
+    "IN_FILES",
+    "JUDGED_BY_SERVICE",
+    "NO_KEY",
+    "RESULT",
+    "VERTEX_EVAL",
+    "Budget",
+    "FailureKind",
+    "Health",
+    "Model",
+    "ModelFailure",
+    "ModelPool",
+    "ModelReply",
+    "ModelRequest",
+    "ModelSettings",
+    "ModelUsage",
+    "ModelUse",
+    "Price",
+    "UsageEntry",
+    "check_models",
+    "metric_spec",
+    "open_models",
+    "opening_problems",
+    "parse_model",
+    "read_prices",
+    "shared_keys",
+]

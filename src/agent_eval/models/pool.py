@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent_eval.models.budget import Meter
-from agent_eval.models.cache import CachedReply, ReplyCache, key_of
-from agent_eval.models.endpoint import Endpoint, key_owner, resolve
-from agent_eval.models.generation import sort_config
-from agent_eval.models.lane import Lane, Question
+from agent_eval.models._budget import Meter
+from agent_eval.models._cache import CachedReply, ReplyCache, key_of
+from agent_eval.models._endpoint import Endpoint, key_owner, resolve
+from agent_eval.models._generation import sort_config
+from agent_eval.models._lane import Lane, Question
+from agent_eval.models._provider import Ask, Client, Told
+from agent_eval.models._structured import REMINDER, parse_reply
 from agent_eval.models.prices import Price
 from agent_eval.models.protocol import ModelFailure, ModelReply, ModelRequest
-from agent_eval.models.provider import Ask, Client, Told
 from agent_eval.models.settings import ModelSettings
-from agent_eval.models.structured import REMINDER, parse_reply
 from agent_eval.models.usage import Ledger, UsageEntry
 
 _ASKED = 2
@@ -242,14 +242,14 @@ def _cache(settings: ModelSettings, directory: Any) -> ReplyCache | None:
 
 def _open_client(endpoint: Endpoint, connections: int) -> Client:
     if endpoint.provider.protocol == "gemini":
-        from agent_eval.models.gemini import open_gemini
+        from agent_eval.models._gemini import open_gemini
 
         return open_gemini(endpoint, connections=connections)
     if endpoint.provider.protocol == "vertex-eval":
         from agent_eval.models.vertex_eval import open_vertex_eval
 
         return open_vertex_eval(endpoint, connections=connections)
-    from agent_eval.models.openai_chat import open_openai
+    from agent_eval.models._openai_chat import open_openai
 
     return open_openai(endpoint, connections=connections)
 

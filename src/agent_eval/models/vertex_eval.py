@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import first_line
-from agent_eval.models.endpoint import Endpoint
-from agent_eval.models.gemini import google_credentials
+from agent_eval.models._endpoint import Endpoint
+from agent_eval.models._gemini import google_credentials
+from agent_eval.models._provider import Ask, Told, Trouble, said, status_trouble, told_delay
 from agent_eval.models.protocol import ModelFailure, ModelUsage
-from agent_eval.models.provider import Ask, Told, Trouble, said, status_trouble, told_delay
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials

@@ -1,0 +1,1 @@
+"""A report becomes text: `views` say what, `markup` makes it safe, `renderers` write it."""

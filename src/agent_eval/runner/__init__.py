@@ -1,0 +1,31 @@
+"""Runs the plan: conversations, scoring, journal, estimate of cost."""
+
+from agent_eval.runner.conversations import attach_conversations, conversation_of
+from agent_eval.runner.cost_estimate import FileEstimate, Range, Scales, estimate, estimate_line, times
+from agent_eval.runner.execution import Execution, Limits, Progress
+from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity
+from agent_eval.runner.journal import Journal, write_recordings
+from agent_eval.runner.plan import Plan, Without, make_plan, source_fingerprint
+
+__all__ = [
+    "Execution",
+    "FileEstimate",
+    "Journal",
+    "Limits",
+    "Plan",
+    "Progress",
+    "Range",
+    "Scales",
+    "Without",
+    "attach_conversations",
+    "case_fingerprint",
+    "conversation_of",
+    "estimate",
+    "estimate_line",
+    "function_source",
+    "make_plan",
+    "metric_identity",
+    "source_fingerprint",
+    "times",
+    "write_recordings",
+]

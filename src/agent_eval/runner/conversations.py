@@ -11,12 +11,9 @@ from typing import Any
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
 from agent_eval.core.text import shorten
-from agent_eval.criteria.calls import match_calls
-from agent_eval.criteria.literal import literal, name_of, render_call
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
-from agent_eval.results.recording import Recording
-from agent_eval.results.report import CaseReport, RunReport
+from agent_eval.criteria import literal, match_calls, name_of, render_call
+from agent_eval.evalset.models import EvalCase
+from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, StepReport, TurnReport
 
 MOST_CHARACTERS = 10_000_000
 """Of all conversations in one results.json together."""

@@ -8,24 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent_eval.agents.custom_metrics import MetricFailure, MetricRunner
+from agent_eval.agents.metric_protocol import MetricFailure, MetricRunner
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, shorten
-from agent_eval.criteria.custom import CustomMetric, error_of
-from agent_eval.criteria.efficiency import inference_call_count, token_usage
-from agent_eval.criteria.relabelled import unlabelled
-from agent_eval.models.protocol import Model
-from agent_eval.results.merge import merge
-from agent_eval.results.recording import Recording, RunError, Usage
-from agent_eval.results.report import CaseReport, CaseStatus
+from agent_eval.criteria import CustomMetric, error_of, inference_call_count, token_usage, unlabelled
+from agent_eval.models import Model
+from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, Usage, merge
+from agent_eval.runner._scoring import report_not_run, report_run
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
-from agent_eval.runner.scoring import report_not_run, report_run
-from agent_eval.simulation.protocol import SimulatorFailure, Stop
-from agent_eval.simulation.simulated import CODES as SIMULATOR_CODES
-from agent_eval.simulation.simulated import user_of
+from agent_eval.simulation import CODES as SIMULATOR_CODES
+from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4

@@ -15,11 +15,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent_eval.core.files import MAX_TEXT, read_regular
-from agent_eval.criteria.judged.judge import DEFAULT_JUDGE
-from agent_eval.criteria.judged.version import QUESTIONS_VERSION
-from agent_eval.criteria.registry import judge_of
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import CriterionConfig
+from agent_eval.criteria import judge_of
+from agent_eval.criteria.judged import DEFAULT_JUDGE, QUESTIONS_VERSION
+from agent_eval.evalset.models import CriterionConfig, EvalCase
 
 _LENGTH = 16
 _MOST_IMPORTS = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_eval.core.disk import naming
 from agent_eval.core.files import LONGEST_LINE
-from agent_eval.results.recording import Recording
+from agent_eval.results import Recording
 
 _Place = tuple[int, int, str]
 """Where a line begins, how long it is, and the fingerprint of its run."""

@@ -11,19 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.criteria.base import Criterion
-from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge
-from agent_eval.criteria.packages import PackageFault
-from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
-from agent_eval.criteria.relabelled import Relabelled, unlabelled
-from agent_eval.criteria.withheld import Withheld
-from agent_eval.evalset.metrics import METRICS
-from agent_eval.evalset.rubric_scope import lacks_rubrics
-from agent_eval.evalset.schema import EvalCase
-from agent_eval.evalset.suite import CriterionConfig, EvalConfig, LoadedFile, SelectedCase
-from agent_eval.results.recording import RunError
+from agent_eval.criteria import (
+    INFORMATIONAL,
+    Criterion,
+    PackageFault,
+    Relabelled,
+    Withheld,
+    build,
+    judge_of,
+    supported,
+    unlabelled,
+    why_not,
+)
+from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge
+from agent_eval.evalset.checks import lacks_rubrics
+from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile, SelectedCase
+from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
-from agent_eval.simulation.simulated import simulator_options
+from agent_eval.simulation import simulator_options
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"

@@ -1,0 +1,7 @@
+"""Simulated users: personas, prompts, conversation."""
+
+from agent_eval.simulation.personas import Persona, persona_of
+from agent_eval.simulation.protocol import SimulatorFailure, Stop
+from agent_eval.simulation.simulated import CODES, PURPOSE, simulator_options, user_of
+
+__all__ = ["CODES", "PURPOSE", "Persona", "SimulatorFailure", "Stop", "persona_of", "simulator_options", "user_of"]

@@ -1,6 +1,6 @@
 """Who the simulated user plays: personas with their texts rendered.
 
-The personas that a scenario can name are evalset/personas.py; the judge of the simulated user reads the same.
+The personas that a scenario can name are evalset/models/personas.py; the judge of the simulated user reads the same.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from agent_eval.evalset.personas import PERSONAS
-from agent_eval.evalset.scenarios import STOP_SIGNAL
-from agent_eval.evalset.schema import ConversationScenario, UserPersona
+from agent_eval.evalset.models import PERSONAS, ConversationScenario, UserPersona
+from agent_eval.evalset.parse import STOP_SIGNAL
 from agent_eval.evalset.templates import render
 
 _ELSEWHERE = "(the conversation so far)"

@@ -11,19 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import Content, user_message
-from agent_eval.core.fence import fenced
 from agent_eval.core.invocation import Invocation
-from agent_eval.evalset.criterion_models import LlmBackedUserSimulatorConfig
-from agent_eval.evalset.scenarios import STOP_SIGNAL, ends_the_conversation
-from agent_eval.evalset.schema import ConversationScenario, EvalCase
+from agent_eval.core.prompt_fence import fenced
+from agent_eval.evalset.models import ConversationScenario, EvalCase, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.parse import STOP_SIGNAL, ends_the_conversation
 from agent_eval.evalset.templates import TemplateFault, render
-from agent_eval.models.names import parse_model
-from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelRequest
-from agent_eval.simulation.history import Line, as_text, lines
+from agent_eval.models import FailureKind, Model, ModelFailure, ModelRequest, parse_model
+from agent_eval.simulation._history import Line, as_text, lines
+from agent_eval.simulation._prompt import draft
+from agent_eval.simulation._static import StaticUser
 from agent_eval.simulation.personas import persona_of
-from agent_eval.simulation.prompt import draft
 from agent_eval.simulation.protocol import SimulatorFailure, Stop, User
-from agent_eval.simulation.static import StaticUser
 
 PURPOSE = "user-simulator"
 """On whose account its calls are."""

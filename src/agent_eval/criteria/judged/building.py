@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.judged._hallucinations import Hallucinations
+from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES, RubricCriterion
+from agent_eval.criteria.judged._simulator import SimulatorQuality
+from agent_eval.criteria.judged._vertex import VertexQuality
 from agent_eval.criteria.judged.final_response import FinalResponseMatch
-from agent_eval.criteria.judged.hallucinations import Hallucinations
 from agent_eval.criteria.judged.judge import Judge, judge_options
 from agent_eval.criteria.judged.quality import YARDSTICKS, Quality
-from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES, RubricCriterion
 from agent_eval.criteria.judged.rubrics import Weights
-from agent_eval.criteria.judged.simulator import SimulatorQuality
-from agent_eval.criteria.judged.vertex import VertexQuality
-from agent_eval.evalset.suite import CriterionConfig
-from agent_eval.models.names import VERTEX_EVAL
-from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
+from agent_eval.evalset.models import CriterionConfig
+from agent_eval.models import JUDGED_BY_SERVICE, VERTEX_EVAL
 
 
 def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:

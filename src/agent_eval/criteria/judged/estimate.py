@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_eval.criteria.judged.ballot import needed
+from agent_eval.criteria.judged._ballot import needed
+from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES, TRAJECTORY
 from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.quality import YARDSTICKS
-from agent_eval.criteria.judged.rubric_criteria import RUBRIC_TYPES, TRAJECTORY
 
 _BINARY = (0.0, 1.0)
 

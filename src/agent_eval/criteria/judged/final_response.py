@@ -8,21 +8,21 @@ from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
+from agent_eval.criteria._explain import LONGEST_TEXT
+from agent_eval.criteria._turns import Pair, paired, running_mean
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
-from agent_eval.criteria.explain import LONGEST_TEXT
-from agent_eval.criteria.judged.fence import RULE, Data, Draft
+from agent_eval.criteria.judged._fence import RULE, Data, Draft
+from agent_eval.criteria.judged._material import NO_TEXT, answer_text
 from agent_eval.criteria.judged.judge import Judge, Opinions, Options, Panel, Question, Unjudgeable, together
-from agent_eval.criteria.judged.material import NO_TEXT, answer_text
 from agent_eval.criteria.judged.settling import filled, settle, why
-from agent_eval.criteria.turns import Pair, paired, running_mean
 
-SCALE = {"valid": 1.0, "invalid": 0.0}
+VALIDITY_SCALE = {"valid": 1.0, "invalid": 0.0}
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "reasoning": {"type": "string", "description": "Two or three sentences that compare the two answers."},
-        "verdict": {"type": "string", "enum": list(SCALE)},
+        "verdict": {"type": "string", "enum": list(VALIDITY_SCALE)},
     },
     "required": ["reasoning", "verdict"],
     "additionalProperties": False,
@@ -114,7 +114,7 @@ class FinalResponseMatch:
         reference = answer_text(expected, with_intermediate=self.include_intermediate)
         answer = answer_text(actual, with_intermediate=self.include_intermediate)
         draft = _draft(text_of(expected.user_content), reference, answer)
-        return Question(turn=turn, subjects=("",), draft=draft, schema=SCHEMA, scale=SCALE, read=read_verdict)
+        return Question(turn=turn, subjects=("",), draft=draft, schema=SCHEMA, scale=VALIDITY_SCALE, read=read_verdict)
 
     def _finding(self, turn: int, pair: Pair, judgement: Judgement) -> TurnFinding:
         actual, expected = pair

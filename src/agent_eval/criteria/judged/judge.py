@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
-from agent_eval.criteria.judged.ballot import lower_median, needed
-from agent_eval.criteria.judged.fence import Draft, Render, fenced
-from agent_eval.evalset.criterion_models import JudgeModelOptions
-from agent_eval.evalset.suite import CriterionConfig
-from agent_eval.models.names import VERTEX_EVAL
-from agent_eval.models.protocol import FailureKind, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.criteria.judged._ballot import lower_median, needed
+from agent_eval.criteria.judged._fence import Draft, Render, fenced
+from agent_eval.evalset.models import CriterionConfig, JudgeModelOptions
+from agent_eval.models import VERTEX_EVAL, FailureKind, Model, ModelFailure, ModelReply, ModelRequest
 
 DEFAULT_JUDGE = "gemini-2.5-flash"
 """google-adk 2.13.0."""

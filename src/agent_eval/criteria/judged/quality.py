@@ -15,14 +15,14 @@ from typing import Any
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
+from agent_eval.criteria._explain import LONGEST_TEXT
+from agent_eval.criteria._turns import no_turns, paired, running_sum
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
-from agent_eval.criteria.explain import LONGEST_TEXT
-from agent_eval.criteria.judged.fence import RULE, Data, Draft
+from agent_eval.criteria.judged._fence import RULE, Data, Draft
+from agent_eval.criteria.judged._material import NO_TEXT, all_instructions, all_tools, dialogue
 from agent_eval.criteria.judged.final_response import read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
-from agent_eval.criteria.judged.material import NO_TEXT, all_instructions, all_tools, dialogue
 from agent_eval.criteria.judged.settling import filled, settle, why
-from agent_eval.criteria.turns import no_turns, paired, running_sum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated
-from agent_eval.criteria.judged.fence import Draft
+from agent_eval.criteria.judged._fence import Draft
+from agent_eval.criteria.judged._material import as_json
 from agent_eval.criteria.judged.judge import Opinions, Question, counted_from_0
-from agent_eval.criteria.judged.material import as_json
 from agent_eval.criteria.judged.settling import exact_mean, filled
 
-SCALE = {"yes": 1.0, "no": 0.0}
+RUBRIC_SCALE = {"yes": 1.0, "no": 0.0}
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -27,7 +27,7 @@ SCHEMA: Mapping[str, Any] = {
                     "number": {"type": "integer", "description": "The property's number in the list."},
                     "evidence": {"type": "string", "description": "What in the material bears on it, quoted briefly."},
                     "rationale": {"type": "string", "description": "Why the verdict follows."},
-                    "verdict": {"type": "string", "enum": list(SCALE)},
+                    "verdict": {"type": "string", "enum": list(RUBRIC_SCALE)},
                 },
                 "required": ["number", "evidence", "rationale", "verdict"],
                 "additionalProperties": False,
@@ -86,7 +86,7 @@ def rubric_question(turn: int | None, rubrics: Sequence[Rubric], draft: Draft) -
         subjects=[rubric.rubric_id for rubric in rubrics],
         draft=(*draft, listing(everything), "Give a verdict on each of them."),
         schema=SCHEMA,
-        scale=SCALE,
+        scale=RUBRIC_SCALE,
         read=read_verdicts,
         again=lambda skipped: (*draft, listing(skipped), "Give a verdict on each of them. Leave none out."),
     )

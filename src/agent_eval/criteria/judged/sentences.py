@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.criteria.judged.fence import RULE, Data, Draft
+from agent_eval.criteria.judged._fence import RULE, Data, Draft
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

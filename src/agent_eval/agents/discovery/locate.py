@@ -1,0 +1,266 @@
+"""Which agent belongs to which eval file, and why. Reads source text; imports nothing of the agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.agents.discovery.finder import RECORDED as RECORDED
+from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain
+from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
+from agent_eval.agents.recorded import check_recording
+from agent_eval.core.patterns import PathPatterns
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.selectors import parse_selector
+from agent_eval.core.text import plural
+from agent_eval.evalset.models import LoadedFile
+from agent_eval.evalset.paths import searched
+
+CONFIG_FILE = "agent-eval.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentChoices:
+    """What was found out about a suite."""
+
+    by_file: Mapping[str, AgentChoice]
+    """By LoadedFile.path, in the order of the files; a file with a problem has none."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Every agent once, in order of first use."""
+        return tuple(dict.fromkeys(choice.path for choice in self.by_file.values()))
+
+
+def choose_agents(
+    root: Path,
+    files: Sequence[LoadedFile],
+    *,
+    explicit: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    everything: Callable[[], Sequence[str]] | None = None,
+) -> AgentChoices:
+    """Finds the agent of every file.
+
+    In this order: the explicit one; the last pattern of the mapping that matches the file's path; the agent directory
+    that the cases' `session_input.app_name` names; the nearest one, walking up from the file: the directory itself,
+    else the only agent among its children and those of its `src` and `agents`; the only agent of the repository.
+
+    Args:
+        root: The repository's root.
+        files: The loaded files.
+        explicit: `--agent`: a directory or a file in it, a dotted module, or `recorded:FILE`.
+        mapping: `[agents]` of agent-eval.toml: patterns as in .gitignore, relative to the root, to agents. Later
+            ones win.
+        everything: Gives the names of all eval files of the repository, where `files` are a part of them: a pattern
+            that matches none of this run may match others.
+
+    Returns:
+        The choices, and a problem for each group of files that has none or more than one.
+    """
+    choices = _choose(root, files, explicit, mapping or {}, everything)
+    shared = _shared_set_ids(choices, files)
+    recorded = _check_recordings(root, choices, files)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *recorded))
+
+
+def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
+    """A notice where paths look like the arguments of `adk eval AGENT FILE ...`, of which the first is the agent.
+
+    Args:
+        root: The repository's root.
+        targets: The paths that the user gave.
+    """
+    if len(targets) < 2:
+        return []
+    agent, *files = targets
+    directory = root / agent
+    if directory.name in {"agent.py", "__init__.py"}:
+        directory = directory.parent
+    selected = (parse_selector(file, lambda path: (root / path).exists()).path for file in files)
+    if not directory.is_dir() or not is_agent(directory) or not all((root / file).is_file() for file in selected):
+        return []
+    meant = shlex.join(["agent-eval", "run", "--agent", os.path.relpath(directory, root), *files])
+    return [
+        Problem(
+            severity=Severity.NOTICE,
+            code="agent-as-path",
+            message=f"`{plain(agent)}` is an agent. As a path it stands for its own eval files, which run too, and the "
+            "agent of each file is looked for as always.",
+            hint=f"`adk eval` takes the agent first. Here that would be `{plain(meant)}`.",
+        )
+    ]
+
+
+def _choose(
+    root: Path,
+    files: Sequence[LoadedFile],
+    explicit: str | None,
+    mapping: Mapping[str, str],
+    everything: Callable[[], Sequence[str]] | None,
+) -> AgentChoices:
+    finder = Finder(root=root.resolve())
+    problems: list[Problem] = []
+    if explicit is not None:
+        path, problem = finder.named(explicit, "--agent", None)
+        if path is None:
+            return AgentChoices(by_file={}, problems=(problem,) if problem else ())
+        choice = AgentChoice(path=path, reason="--agent")
+        return AgentChoices(by_file={file.path: choice for file in files})
+    mapped, wrong = _mapped(finder, mapping, files, everything)
+    problems += wrong
+    chosen: dict[str, AgentChoice] = {}
+    failures: dict[NoChoice, list[str]] = {}
+    for file in files:
+        found = mapped[file.path] if file.path in mapped else finder.agent_of(file)
+        if isinstance(found, AgentChoice):
+            chosen[file.path] = found
+        elif found is not None:
+            failures.setdefault(found, []).append(file.path)
+    problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
+    return AgentChoices(by_file=chosen, problems=tuple(problems))
+
+
+def _mapped(
+    finder: Finder,
+    mapping: Mapping[str, str],
+    files: Sequence[LoadedFile],
+    everything: Callable[[], Sequence[str]] | None,
+) -> tuple[dict[str, AgentChoice | None], list[Problem]]:
+    """The choices that the mapping makes; None where the agent that it names does not exist."""
+    if not mapping:
+        return {}, []
+    chosen: dict[str, AgentChoice | None] = {}
+    problems: list[Problem] = []
+    others: Sequence[str] | None = () if everything is None else None
+    for pattern, name in mapping.items():
+        try:
+            patterns = PathPatterns([pattern])
+        except ValueError as error:
+            problems.append(
+                Problem(
+                    severity=Severity.ERROR,
+                    code="agent-mapping-invalid",
+                    message=f'"{pattern}" in [agents] is not a pattern: {error}',
+                    hint="Patterns work as in .gitignore, e.g. `evals/weather/**`.",
+                    file=CONFIG_FILE,
+                )
+            )
+            continue
+        matched = [file.path for file in files if patterns.match(file.path)]
+        if not matched:
+            if others is None and everything is not None:
+                others = everything()
+            if any(patterns.match(name) for name in others or ()):
+                continue
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="agent-mapping-unused",
+                    message=f'the pattern "{pattern}" in [agents] matches no eval file of the repository',
+                    hint="Patterns work as in .gitignore and start at the repository's root, e.g. `evals/weather/**`.",
+                    file=CONFIG_FILE,
+                )
+            )
+            continue
+        path, problem = finder.named(name, f'the mapping "{pattern}"', CONFIG_FILE)
+        problems += [problem] if problem is not None else []
+        choice = None if path is None else AgentChoice(path=path, reason=f'"{pattern}" in {CONFIG_FILE}')
+        chosen |= dict.fromkeys(matched, choice)
+    return chosen, problems
+
+
+def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+    """Warnings about eval sets of the same agent with the same id: `adk eval` would refuse them in one call."""
+    first: dict[tuple[str, str], str] = {}
+    problems = []
+    for file in files:
+        choice, set_id = choices.by_file.get(file.path), file.eval_set.eval_set_id
+        other = first.setdefault((choice.path, set_id), file.path) if choice is not None else file.path
+        if other != file.path:
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="duplicate-eval-set-id",
+                    message=f"The eval set id `{set_id}` is also used in `{other}`, for the same agent.",
+                    hint="`adk eval` refuses two such files in one call; give each an id of its own.",
+                    file=file.path,
+                )
+            )
+    return problems
+
+
+def _check_recordings(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+    answered: dict[str, list[LoadedFile]] = {}
+    for file in files:
+        if (choice := choices.by_file.get(file.path)) is not None and choice.recording is not None:
+            answered.setdefault(choice.recording, []).append(file)
+    return [
+        problem
+        for recording, its_files in answered.items()
+        for problem in check_recording(recording, root / recording, its_files)
+    ]
+
+
+def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
+    who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} beside it"
+    pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
+    candidates = failure.candidates
+    if failure.code == "agent-ambiguous":
+        message = f"{who} could belong to more than one agent: {failure.what} {_listed(candidates)}"
+    elif candidates:
+        message = f"no agent was found around {who}; elsewhere there are {_listed(candidates)}"
+    else:
+        lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without[:3])
+        where = searched(finder.root)
+        return Problem(
+            severity=Severity.ERROR,
+            code=failure.code,
+            message=f"no agent was found for {who}, nor anywhere in {where}{lacking}",
+            hint=f"{WHAT_IS_AN_AGENT}\nElsewhere, name it with `--agent DIRECTORY` or `--agent package.module`.",
+            file=paths[0],
+        )
+    # A TOML string has the same escapes as a JSON one.
+    lines = [f"{json.dumps(pattern)} = {json.dumps(candidates[0])}"]
+    lines += [f"#   or {json.dumps(name)}" for name in candidates[1:5]]
+    mapping = "\n    ".join(("[agents]", *lines))
+    return Problem(
+        severity=Severity.ERROR,
+        code=failure.code,
+        message=message,
+        hint=f"Give `--agent`, or write into {CONFIG_FILE} at the repository's root:\n    {mapping}",
+        file=paths[0],
+    )
+
+
+def _pattern(path: str, *, is_directory: bool) -> str:
+    """A pattern that matches just this file, or everything in this directory."""
+    if path == ".":
+        return "**"
+    escaped = re.sub(r"([\\*?\[!#])", r"\\\1", path)
+    return f"{escaped}/**" if is_directory else escaped if "/" in escaped else f"/{escaped}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(plain(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def render_choices(choices: AgentChoices) -> str:
+    """What `agent-eval agents` prints: each agent with its files and the reason, then the problems."""
+    lines: list[str] = []
+    by_agent: dict[str, list[tuple[str, str]]] = {}
+    for path, choice in choices.by_file.items():
+        by_agent.setdefault(choice.path, []).append((path, choice.reason))
+    for agent, files in by_agent.items():
+        lines.append(plain(agent))
+        width = min(max(len(path) for path, _ in files), 72)
+        lines += [f"  {plain(path):<{width}}  ({reason})" for path, reason in files]
+    lines += [str(problem) for problem in choices.problems]
+    return "\n".join(lines) + "\n" if lines else "No eval files.\n"

@@ -1,0 +1,19 @@
+"""The process in which the agent runs: started, spoken to, watched; and who is to blame when it fails."""
+
+from agent_eval.agents.host.blame import KEY_HINT
+from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host.metric_hosts import MetricHosts
+from agent_eval.agents.host.outage import ModelOutages
+from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
+
+__all__ = [
+    "KEY_HINT",
+    "ConnectionLost",
+    "HostProcess",
+    "HostSpec",
+    "MetricHosts",
+    "ModelOutages",
+    "ProtocolError",
+    "RemoteError",
+    "Turn",
+]

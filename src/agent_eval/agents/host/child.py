@@ -1,0 +1,1493 @@
+"""Runs the agent inside its own interpreter, and tells the gate what it does (docs/host-protocol.md).
+
+Started by path as `PYTHON child.py FD`. This is the one file of ours that runs in the agent's environment: Python 3.10
+or newer, the standard library and the google-adk that is installed there (1.18 or newer), nothing of agent_eval. It
+loads the agent as `adk eval` and `adk web` do, runs its sessions and forwards ADK's raw events; what they amount to is
+decided on the gate's side, so that every version of ADK is scored alike. In the role `metrics` it runs no agent but
+the functions of the config's `custom_metrics`, as ADK calls them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import errno
+import fcntl
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import inspect
+import itertools
+import json
+import os
+import queue
+import random
+import re
+import socket
+import ssl
+import sys
+import threading
+import time
+import traceback
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+VERSION = 1
+_EVENT_FIELDS = {
+    "id": True,
+    "invocation_id": True,
+    "author": True,
+    "branch": True,
+    "timestamp": True,
+    "content": True,
+    "partial": True,
+    "turn_complete": True,
+    "error_code": True,
+    "error_message": True,
+    "finish_reason": True,
+    "grounding_metadata": True,
+    "usage_metadata": True,
+    "model_version": True,
+    "long_running_tool_ids": True,
+    "actions": {"skip_summarization", "transfer_to_agent", "escalate"},
+}
+"""What the gate needs of an event. The rest (state deltas above all) may hold objects that no JSON can carry."""
+_AGENT_MODULES = ("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin")
+_FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
+_PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
+_LONGEST_TRACEBACK = 40_000
+_LONGEST_MESSAGE = 4_000
+
+
+class _Environment(Exception):
+    """What the interpreter lacks; not the agent's code is wrong but where it runs."""
+
+
+# --- The line protocol -------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """The value as something that JSON can carry. NaN and infinities become their names."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        import base64
+
+        return base64.urlsafe_b64encode(bytes(value)).decode()
+    if hasattr(value, "model_dump"):
+        return _dump(value)
+    return _shown(value)
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # an agent's own __str__
+        return f"<{type(value).__name__}: {type(error).__name__} when shown>"
+
+
+def _cut(text: str, limit: int) -> str:
+    """A text of at most so many characters, of whole words: the gate masks what comes out of here, and would not know
+    half of a secret.
+    """
+    if len(text) <= limit:
+        return text
+    return text[: max(text.rfind(mark, 0, limit) for mark in " \n\t\"',;") + 1]
+
+
+def _dump(model: Any, include: Any = None) -> Any:
+    """A pydantic model as plain JSON values under their Python names, without Nones."""
+    try:
+        return model.model_dump(mode="json", exclude_none=True, by_alias=False, include=include, warnings=False)
+    except Exception:  # something inside that pydantic can't turn into JSON
+        return _plain(model.model_dump(exclude_none=True, by_alias=False, include=include, warnings=False))
+
+
+class Channel:
+    """Our end of the connection to the gate: lines of JSON, out of the way of whatever the agent prints or closes."""
+
+    def __init__(self, descriptor: int) -> None:
+        # A high number, so that code that closes "everything" below 256 or reuses low numbers doesn't hit it, and not
+        # inherited by what the agent starts.
+        self._descriptor = descriptor
+        for lowest in (640, 200, 20):
+            with contextlib.suppress(OSError):
+                self._descriptor = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+                os.close(descriptor)
+                break
+        self._lock = threading.Lock()
+        self._ids = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A fork of this process must neither write to the gate nor keep the connection open."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _send(self, message: dict[str, Any]) -> None:
+        message["v"] = VERSION
+        try:
+            text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+        except (ValueError, TypeError):
+            text = json.dumps(_plain(message), ensure_ascii=False, allow_nan=False)
+        # A lone surrogate has no UTF-8; it arrives as a question mark.
+        line = memoryview(text.encode("utf-8", "replace") + b"\n")
+        with self._lock:
+            while line and self._descriptor >= 0:
+                try:
+                    line = line[os.write(self._descriptor, line) :]
+                except OSError:  # the gate is gone
+                    os._exit(0)
+
+    def request(self, method: str, params: dict[str, Any]) -> int:
+        self._ids += 1
+        self._send({"id": self._ids, "type": "request", "method": method, "params": params})
+        return self._ids
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        self._send({"type": "notify", "method": method, "params": params})
+
+    def answer(self, number: Any, result: Any) -> None:
+        self._send({"id": number, "type": "response", "result": result})
+
+    def refuse(self, number: Any, code: str, message: str, data: dict[str, Any] | None = None) -> None:
+        self._send({"id": number, "type": "response", "error": {"code": code, "message": message, "data": data or {}}})
+
+    def messages(self) -> Iterable[dict[str, Any]]:
+        """What the gate sends, until it is gone."""
+        held = b""
+        while True:
+            try:
+                chunk = os.read(self._descriptor, 1 << 16)
+            except OSError:
+                return
+            if not chunk:
+                return
+            *lines, held = (held + chunk).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)
+
+
+# --- What went wrong ---------------------------------------------------------------------------------------------
+
+
+def _causes(error: BaseException | None) -> Iterable[BaseException]:
+    """The error, what it was raised from, and what a group of errors holds."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        found = waiting.pop(0)
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        waiting += [*getattr(found, "exceptions", ()), found.__cause__, found.__context__]
+
+
+def _is_framework(filename: str) -> bool:
+    """Whether a frame is ours, ADK's or the standard library's plumbing: nothing that the agent's author could mend."""
+    return (
+        filename == __file__
+        or filename.startswith(("<frozen importlib", *_PLUMBING))
+        or any(part in filename for part in _FRAMEWORK)
+    )
+
+
+_agent_places: list[str] = []
+"""The agent's directory and the repository's root, with a slash at the end: where the agent's own source is."""
+
+
+def _is_own(filename: str) -> bool:
+    """Whether a file is the agent's own source, not a package that it uses."""
+    return filename.startswith(tuple(_agent_places)) and "/site-packages/" not in filename
+
+
+def _own_line(frames: list[traceback.FrameSummary]) -> str:
+    """The innermost line of the agent's own source, as `agent.py:41: await look_up(room)`; empty if there is none."""
+    for place in _agent_places:
+        for frame in reversed(frames):
+            if frame.filename.startswith(place) and _is_own(frame.filename):
+                return f"{frame.filename[len(place) :]}:{frame.lineno}: {frame.line}"
+    return ""
+
+
+def _hang(frames: list[traceback.FrameSummary]) -> dict[str, str]:
+    """Where something hangs: the stack without the plumbing below the agent's own code, and the agent's own line."""
+    own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
+    shown = [frames[number] for number in own] or [one for one in frames if not one.filename.startswith(_PLUMBING)][-2:]
+    return {"where": "".join(traceback.format_list(shown)), "at": _own_line(frames)}
+
+
+def _trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The agent's own frames and, where it ends elsewhere, the last two of those that follow them."""
+    frames = [frame for frame in frames if frame.filename != __file__]
+    own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
+    after = frames[own[-1] + 1 if own else 0 :]
+    return [frames[number] for number in own] + after[-2:]
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback as the agent's author wants to read it: without the frames and errors of what runs the agent."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting: list[Any] = [told]
+    while waiting:
+        part = waiting.pop()
+        if part is None:
+            continue
+        context = part.__context__
+        if context is not None and all(_is_framework(frame.filename) for frame in context.stack):
+            part.__context__ = None  # ADK's bookkeeping on the way up
+        part.stack = traceback.StackSummary.from_list(_trimmed(list(part.stack)))
+        waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+    text = "".join(told.format())
+    if len(text) <= _LONGEST_TRACEBACK:
+        return text
+    # From a whole line on, as in `_cut`.
+    return "[...]\n" + text[-_LONGEST_TRACEBACK:].partition("\n")[2]
+
+
+def _leaves_us(error: BaseException) -> bool:
+    """Whether an error was raised anywhere else than in this file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, SyntaxError) or any(frame.filename != __file__ for frame in frames)
+
+
+_WRAPPERS = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
+"""What `async for`, `aclosing` and `anext` put around the generator that they await."""
+
+
+def _awaited(task: asyncio.Task[Any]) -> list[traceback.FrameSummary]:
+    """Where a task stands: the chain of what it awaits, down to the innermost."""
+    frames: list[traceback.FrameSummary] = []
+    step: Any = task.get_coro()
+    for _ in range(500):
+        frame = next(
+            (getattr(step, name) for name in ("cr_frame", "ag_frame", "gi_frame") if hasattr(step, name)), None
+        )
+        if frame is not None:
+            code = frame.f_code
+            frames.append(traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name))
+        following = [getattr(step, name, None) for name in ("cr_await", "ag_await", "gi_yieldfrom")]
+        held: list[Any] = []
+        if type(step).__name__ in _WRAPPERS:
+            held = gc.get_referents(step)
+        elif getattr(step, "gi_frame", None) is not None:  # an __await__ that drives another one by itself, as ADK's do
+            held = list(step.gi_frame.f_locals.values())
+        following += [one for one in held if _has_frame(one) or type(one).__name__ in _WRAPPERS]
+        step = next((found for found in following if found is not None), None) or _task_behind(task)
+        if step is None:
+            break
+        if isinstance(step, asyncio.Task):
+            task, step = step, step.get_coro()
+    return frames
+
+
+def _has_frame(value: Any) -> bool:
+    return inspect.iscoroutine(value) or inspect.isasyncgen(value)
+
+
+def _task_behind(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
+    """The other task that a task waits for, itself or as the first of those that it gathers."""
+    waiter = getattr(task, "_fut_waiter", None)
+    for found in (waiter, *getattr(waiter, "_children", ())):
+        if isinstance(found, asyncio.Task) and not found.done():
+            return found
+    return None
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status of a failed model call, as google-genai, LiteLLM, OpenAI and httpx name it."""
+    for value in (
+        getattr(error, "status_code", None),
+        getattr(error, "code", None),
+        getattr(getattr(error, "response", None), "status_code", None),
+    ):
+        if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600:
+            return value
+    return None
+
+
+def _told(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
+    """An error as the gate gets it. `origin` is `model` when it came out of a model call."""
+    main = error
+    while getattr(main, "exceptions", ()):  # a group around the one that matters
+        main = main.exceptions[0]  # type: ignore[attr-defined]
+    known = {id(found) for found in turn.model_errors} if turn is not None else set()
+    culprit = next((cause for cause in _causes(error) if id(cause) in known or _is_api_error(cause)), None)
+    shown = main if culprit is None else culprit
+    return {
+        "type": type(shown).__name__,
+        "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
+        "message": _cut(_shown(shown), _LONGEST_MESSAGE),
+        "traceback": _traceback(error) if _leaves_us(error) else None,
+        "origin": "agent" if culprit is None else "model",
+        "status": None if culprit is None else _status(culprit),
+        "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
+        "call": turn.failed_call.facts() if culprit is not None and turn is not None and turn.failed_call else None,
+    }
+
+
+def _is_api_error(error: BaseException) -> bool:
+    module = sys.modules.get("google.genai.errors")
+    return module is not None and isinstance(error, module.APIError)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+# --- The agent ---------------------------------------------------------------------------------------------------
+
+
+class _Alias:
+    """Makes `agent.x` another name of `PACKAGE.x`, without importing it twice."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("agent."):
+            return None
+        real = self._package + name[len("agent") :]
+        try:
+            module = importlib.import_module(real)
+        except ModuleNotFoundError as error:
+            if error.name == real:
+                return None
+            raise
+        return importlib.machinery.ModuleSpec(name, _Same(module))  # type: ignore[arg-type]
+
+
+class _Same:
+    """A loader that hands out a module that is loaded already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has just overwritten it
+
+
+def _load_dotenv(directory: Path, root: Path) -> None:
+    """Loads the nearest `.env` between the agent's directory and the repository's root; what is set already stays."""
+    if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
+        return
+    around = [directory, *directory.parents]
+    if root in around:
+        around = around[: around.index(root) + 1]
+    for path in (parent / ".env" for parent in around):
+        if path.is_file():
+            try:
+                dotenv = importlib.import_module("dotenv")  # comes with google-adk
+                dotenv.load_dotenv(path, override=False)
+            except (ImportError, OSError) as error:
+                sys.stderr.write(f"agent-eval: {path} was not loaded: {error}\n")
+            return
+
+
+def _make_importable(path: str, root: str) -> Path | None:
+    """Puts the repository's root and the agent's parent directory on the path, and loads the agent's `.env`.
+
+    Returns:
+        The agent's directory; None for a dotted module.
+    """
+    if root not in sys.path:
+        sys.path.append(root)
+    _agent_places[:] = [f"{root.rstrip('/')}/"]
+    directory = Path(path)
+    if not directory.is_absolute():
+        _load_dotenv(Path(root, *path.split(".")), Path(root))
+        return None
+    sys.path.insert(0, str(directory.parent))
+    _agent_places.insert(0, f"{directory}/")
+    _load_dotenv(directory, Path(root))
+    return directory
+
+
+def _is_package(directory: Path) -> bool:
+    return (directory / "__init__.py").is_file() or (directory / "agent.py").is_file()
+
+
+def _import_package(path: Path) -> ModuleType:
+    """Imports a directory as a package under its own name, and makes it known as `agent` as well."""
+    name = path.name.replace(".", "_")
+    if name in sys.modules:  # something that ADK itself needs goes by that name
+        name = "agent"
+    init = path / "__init__.py"
+    if init.is_file():
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(path)])
+    else:
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(path)]
+    assert spec is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    taken = any((path.parent / other).exists() for other in ("agent", "agent.py"))
+    if name != "agent" and not taken:
+        sys.modules["agent"] = package
+        sys.meta_path.insert(0, _Alias(name))
+    if init.is_file() and spec.loader is not None:
+        spec.loader.exec_module(package)
+    return package
+
+
+def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
+    """The App or the root agent that a module gives, in ADK's order; None when it gives none."""
+    from google.adk.agents.base_agent import BaseAgent
+    from google.adk.apps.app import App
+
+    kinds: tuple[type, ...] = (BaseAgent, App)
+    with contextlib.suppress(ImportError):
+        from google.adk.workflow import BaseNode  # google-adk 2
+
+        kinds = (*kinds, BaseNode)
+    app = getattr(module, "app", None)
+    if isinstance(app, App):
+        return app
+    found = getattr(module, "root_agent", None)
+    name = "root_agent"
+    if found is None and callable(maker := getattr(module, "get_agent_async", None)):
+        name = "get_agent_async()"
+        found = loop.run_until_complete(maker())
+        if isinstance(found, tuple):
+            module.__agent_eval_kept__ = found  # its exit stack must not be collected
+            found = found[0]
+    if found is not None and not isinstance(found, kinds):
+        raise TypeError(f"`{name}` of {module.__name__} is of type {type(found).__name__}, not an ADK agent")
+    return found
+
+
+def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
+    """Loads the agent.
+
+    Args:
+        path: The absolute path of the agent's directory, or a dotted module.
+        root: The repository's root.
+        loop: The loop that the agent will run in; it is not running yet, so a module may use `asyncio.run`.
+
+    Returns:
+        An App or a root agent.
+    """
+    directory = _make_importable(path, root)
+    if directory is None:
+        module = importlib.import_module(path)
+        found = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
+        if found is None:
+            raise LookupError(f"the module {path} gives neither `app`, `root_agent` nor `get_agent_async`")
+        return found
+    if _is_package(directory):
+        package = _import_package(directory)
+        found = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
+        if found is None and (directory / "agent.py").is_file():
+            found = _pick(importlib.import_module(f"{package.__name__}.agent"), loop)
+        if found is not None:
+            return found
+    config = directory / "root_agent.yaml"
+    if config.is_file():
+        from google.adk.agents import config_agent_utils
+
+        return config_agent_utils.from_config(str(config))
+    raise LookupError(
+        f"{path} gives no agent: neither `app`, `root_agent` nor `get_agent_async` in its agent.py or __init__.py, "
+        "and there is no root_agent.yaml"
+    )
+
+
+# --- Watching the agent ------------------------------------------------------------------------------------------
+
+_turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The spans merged where they overlap, in order."""
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _seconds(spans: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in _union(spans))
+
+
+class Turn:
+    """What is measured while a turn runs."""
+
+    def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
+        self.number = number
+        self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
+        self.stalled = stalled  # seconds that the loop had stood still before this turn began
+        self.invocation_id = ""
+        self.model_errors: list[BaseException] = []
+        self.failed_call: ModelCall | None = None
+        self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # in their order
+        self.calls = 0  # of models, that ended
+        self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None, ModelCall | None]] = {}
+        self._spans: dict[str, list[tuple[float, float]]] = {"model": [], "tool": []}
+        self._requests: dict[tuple[str, str], Any] = {}
+
+    def begin(self, kind: str, key: Any, what: str, call: ModelCall | None = None) -> None:
+        self._open[kind, key] = (time.monotonic(), what, asyncio.current_task(), call)
+
+    def end(self, kind: str, key: Any) -> ModelCall | None:
+        """Notes the end of what began; gives the model call that it was."""
+        begun = self._open.pop((kind, key), None)
+        if begun is None:
+            return None
+        self._spans[kind].append((begun[0], time.monotonic()))
+        self.calls += kind == "model"
+        return begun[3]
+
+    def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
+        self._requests.setdefault((invocation_id, agent), llm_request)
+
+    def waiting(self, task: asyncio.Task[Any], asking: ModelCall | None) -> dict[str, Any]:
+        """What the turn is waiting for right now, and where; the innermost when it is several things.
+
+        Args:
+            task: The turn's.
+            asking: The call whose provider is being waited for, also one that a tool made by itself.
+        """
+        facts: dict[str, Any] = {"calls": self.calls}
+        innermost, since = task, float("-inf")
+        for (kind, _), (since, what, inner, call) in reversed(self._open.items()):
+            facts |= {"for": kind, "name": what, "seconds": time.monotonic() - since}
+            facts |= {} if call is None else call.facts()
+            innermost = inner or task
+            break
+        if asking is not None and (asking.attempt_began or 0.0) >= since:
+            facts |= {"for": "model", "name": asking.model, **asking.facts()}
+        # ADK runs parts of an agent in tasks of their own: the newest one with a line of the agent's is where it waits.
+        stacks = [_awaited(one) for one in [innermost, *reversed(list(self.tasks)), task] if not one.done()]
+        return {**facts, **_hang(next((stack for stack in stacks if _own_line(stack)), stacks[0]))}
+
+    def measured(self) -> dict[str, float]:
+        """Seconds awaiting a model, and inside tools without awaiting a model."""
+        for kind, key in list(self._open):
+            self.end(kind, key)
+        model, both = self._spans["model"], self._spans["model"] + self._spans["tool"]
+        return {"model_duration": _seconds(model), "tool_duration": _seconds(both) - _seconds(model)}
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The first request of each agent of this turn, as it stood when it was sent."""
+        return [
+            {"agent": agent, "instructions": _instructions(request), "tools": _tools(request)}
+            for (invocation_id, agent), request in self._requests.items()
+            if invocation_id == self.invocation_id
+        ]
+
+
+def _current() -> Turn:
+    """The turn that the running code belongs to; one that nobody reads when it belongs to none."""
+    return _turn.get() or Turn(0)
+
+
+def _instructions(llm_request: Any) -> str:
+    value = getattr(llm_request.config, "system_instruction", None)
+    if value is None or isinstance(value, str):
+        return value or ""
+    found = []
+    for item in value if isinstance(value, list) else [value]:
+        for part in getattr(item, "parts", None) or [item]:
+            found.append(part if isinstance(part, str) else getattr(part, "text", None) or "")
+    return "\n".join(text for text in found if text)
+
+
+def _tools(llm_request: Any) -> list[Any]:
+    return [_plain(tool) for tool in getattr(llm_request.config, "tools", None) or []]
+
+
+def _with_retries(llm_request: Any, context: Any, options: dict[str, Any]) -> None:
+    """Gives a model call HTTP retries if neither it nor the agent's model has any."""
+    from google.genai import types
+
+    if not hasattr(types, "HttpRetryOptions") or "retry_options" not in types.HttpOptions.model_fields:
+        return
+    agent = getattr(getattr(context, "_invocation_context", None), "agent", None)
+    model = getattr(agent, "model", None)
+    if getattr(model, "retry_options", None) is not None:
+        return
+    config = llm_request.config = llm_request.config or types.GenerateContentConfig()
+    http = config.http_options = config.http_options or types.HttpOptions()
+    if http.retry_options is None:
+        http.retry_options = types.HttpRetryOptions(**options)
+
+
+def _make_plugin(models: ModelWatch) -> Any:
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    class Watch(BasePlugin):  # type: ignore[misc]
+        """Comes last among the app's plugins and changes nothing but the retries."""
+
+        @staticmethod
+        def _key(context: Any) -> tuple[Any, ...]:
+            inner = getattr(context, "_invocation_context", None)
+            return (context.invocation_id, context.agent_name, getattr(inner, "branch", None))
+
+        async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+            _with_retries(llm_request, callback_context, models.retry)
+            turn = _current()
+            turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
+            call = models.begin(turn, str(llm_request.model or ""), _model_of(callback_context))
+            turn.begin("model", self._key(callback_context), call.model, call)
+
+        async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+            call = _current().end("model", self._key(callback_context))
+            if call is not None:
+                models.end(call)
+
+        async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
+            call = _current().end("model", self._key(callback_context))
+            _current().model_errors.append(error)
+            if call is not None:
+                models.end(call, error)
+
+        async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
+            _current().begin("tool", tool_context.function_call_id, tool.name)
+
+        async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
+            _current().end("tool", tool_context.function_call_id)
+
+        async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Any) -> None:
+            _current().end("tool", tool_context.function_call_id)
+
+    return Watch(name="agent_eval_host")
+
+
+# --- Watching and repeating model calls --------------------------------------------------------------------------
+
+_TRANSPORT = (
+    "ConnectionError",
+    "TimeoutError",
+    "gaierror",
+    "SSLError",
+    "TransportError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+    "APIConnectionError",
+    "APITimeoutError",
+    "Timeout",
+)
+"""Names in the ancestry of errors that mean "no answer came": Python's own, httpx's, aiohttp's, google-auth's, those of
+the SDKs of OpenAI and Anthropic, LiteLLM's."""
+_ERRNO = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection reset",
+    errno.EPIPE: "connection reset",
+    errno.ETIMEDOUT: "connection timed out",
+    errno.ENETUNREACH: "no route to the host",
+    errno.EHOSTUNREACH: "no route to the host",
+}
+_PATIENCE = 10.0
+"""Seconds that an attempt may send nothing, at least; before a model has answered once there is no limit."""
+_PATIENCE_FACTOR = 3.0
+"""That many times the slowest answer so far; twice as long with each attempt that was given up."""
+_SHORTEST_ATTEMPT = 0.5
+"""Seconds of the turn that must be left for another attempt."""
+_SILENCE_STEP = 1.0
+"""Seconds between two reports of a call that still waits."""
+_MODEL_PATH = re.compile(r"models/([^/:?]+)")
+
+
+class UnreadableAnswer(ConnectionError):
+    """A model call was answered with something else than JSON: a cut body, or the page of a proxy."""
+
+
+class SilentAttempt(TimeoutError):
+    """An attempt was sent nothing for so long that another one is more promising."""
+
+
+class ModelCall:
+    """A call of a model, with all its attempts."""
+
+    def __init__(self, number: int, turn: Turn, model: str, *, remote: bool, seen: bool) -> None:
+        self.number = number
+        self.turn = turn
+        self.model = model
+        self.address = ""
+        self.remote = remote  # whether code that isn't the agent's own asks it over the network
+        self.seen = seen  # whether each attempt is seen, which is so in google-genai only
+        self.ended = False
+        self.streaming = False  # whether the headers of a streamed answer have come, and not yet its end
+        self.began = time.monotonic()
+        self.attempt_began: float | None = None if seen else self.began
+        self.silent_attempts = 0
+        self.failures: list[dict[str, Any]] = []
+        self.go_on = asyncio.Event()
+
+    def facts(self) -> dict[str, Any]:
+        """What the gate needs to know of it once it, or the turn's time, has come to nothing."""
+        now = time.monotonic()
+        return {
+            "model": self.model,
+            "address": self.address,
+            "remote": self.remote,
+            "seconds": now - self.began,
+            "silent": 0.0 if self.attempt_began is None else now - self.attempt_began,
+            "attempts": self.failures[-_SHOWN_ATTEMPTS:],
+        }
+
+
+_SHOWN_ATTEMPTS = 50
+_call: contextvars.ContextVar[ModelCall | None] = contextvars.ContextVar("agent_eval_model_call", default=None)
+
+
+def _model_of(context: Any) -> Any:
+    agent = getattr(getattr(context, "_invocation_context", None), "agent", None)
+    return getattr(agent, "canonical_model", None)
+
+
+def _is_gemini(model: Any) -> bool:
+    return any(cls.__name__ == "Gemini" and cls.__module__.startswith("google.adk.") for cls in type(model).__mro__)
+
+
+def _is_transport(error: BaseException) -> bool:
+    return any(cls.__name__ in _TRANSPORT for cls in type(error).__mro__)
+
+
+def _cause(error: BaseException) -> str:
+    """Why an attempt came to nothing, in a few words that are the same each time."""
+    status = _status(error)
+    if status is not None:
+        return f"HTTP {status}"
+    if isinstance(error, UnreadableAnswer):
+        return str(error)
+    for cause in _causes(error):
+        if isinstance(cause, socket.gaierror):
+            return "the host name can't be resolved"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
+        if isinstance(cause, OSError) and cause.errno in _ERRNO:
+            return _ERRNO[cause.errno]
+    name, text = type(error).__name__, _shown(error)
+    if name == "ClientPayloadError" or "complete message body" in text:
+        return "the answer was cut off"
+    if name in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ClientOSError"):
+        return "connection closed without an answer"
+    return f"{name}: {_cut(text, 120)}" if text else name
+
+
+def _retry_after(error: BaseException) -> float:
+    """Seconds that the provider asks to wait, in a header or as Gemini does; 0 if it doesn't."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    body = getattr(error, "details", None)
+    inner = body.get("error", body) if isinstance(body, dict) else {}
+    details = inner.get("details") if isinstance(inner, dict) else None
+    asked = [headers.get("Retry-After") or headers.get("retry-after")]
+    asked += [one.get("retryDelay") for one in details or () if isinstance(one, dict)]
+    for value in asked:
+        with contextlib.suppress(ValueError, TypeError):
+            return max(0.0, float(str(value).rstrip("s")))
+    return 0.0
+
+
+class ModelWatch:
+    """Sees the attempts of all model calls, repeats those that failed within the turn's time, and reports to the gate.
+
+    A pause before another attempt ends when the gate says so: it decides how many ask at once, and whether it is worth
+    it at all.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.retry: dict[str, Any] = {}
+        self._sees_gemini = False
+        self._channel = channel
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, ModelCall] = {}
+        self._slowest: float | None = None
+        self._reported = 0.0
+        self._random = random.Random()  # noqa: S311 - not the agent's, whose numbers may be seeded
+
+    # -- what happens to a call
+
+    def begin(self, turn: Turn, name: str, model: Any) -> ModelCall:
+        """A call of an agent's own model begins, as ADK says."""
+        gemini = _is_gemini(model)
+        file = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
+        call = self._make(turn, name, remote=gemini or not _is_own(file), seen=gemini and self._sees_gemini)
+        _call.set(call)
+        if call.remote and not call.seen:
+            self._tell(call, "asked")
+        return call
+
+    def _make(self, turn: Turn, name: str, *, remote: bool, seen: bool) -> ModelCall:
+        call = ModelCall(next(self._numbers), turn, name, remote=remote, seen=seen)
+        self._calls[call.number] = call
+        return call
+
+    def end(self, call: ModelCall, error: BaseException | None = None) -> None:
+        """A call has ended, as ADK says; of a stream it says so at the first part."""
+        if call.streaming and error is None:
+            return
+        if error is not None:
+            call.turn.failed_call = call
+        if call.remote and not call.seen and not call.ended:
+            self._attempt_ended(call, error)
+        self._close(call)
+
+    def _close(self, call: ModelCall) -> None:
+        call.ended = True
+        call.attempt_began = None
+        self._calls.pop(call.number, None)
+
+    def forget(self, turn: Turn) -> None:
+        """A turn has ended, and with it whatever it was waiting for."""
+        for call in [call for call in self._calls.values() if call.turn is turn]:
+            self._close(call)
+
+    def _attempt_ended(self, call: ModelCall, error: BaseException | None) -> None:
+        call.attempt_began = None
+        if error is None:
+            self._tell(call, "answered")
+            return
+        status = _status(error)
+        if status is None and not _is_transport(error):
+            self._tell(call, "answered")  # by somebody who doesn't like the question, or not over the network
+            return
+        call.failures.append({"status": status, "cause": _cause(error)})
+        self._tell(call, "failed", **call.failures[-1])
+
+    def _tell(self, call: ModelCall, what: str, **facts: Any) -> None:
+        named = {"turn": call.turn.number, "call": call.number, "model": call.model, "address": call.address}
+        self._channel.notify("model", {**named, "what": what, **facts})
+
+    def report_silence(self, stalled: float) -> None:
+        """Says which attempts still wait; called by the loop, so a loop that stands still blames no model."""
+        now = time.monotonic()
+        if now - self._reported < _SILENCE_STEP:
+            return
+        self._reported = now
+        for call in list(self._calls.values()):
+            if call.remote and call.attempt_began is not None:
+                silent = now - call.attempt_began - (stalled - call.turn.stalled)
+                if silent >= _SILENCE_STEP:
+                    self._tell(call, "silent", seconds=silent)
+
+    # -- google-genai
+
+    def install(self) -> None:
+        """Wraps the two methods of google-genai (1.x to 3.x) through which every request goes."""
+        try:
+            client = importlib.import_module("google.genai._api_client").BaseApiClient
+            once, request = client._async_request_once, client._async_request
+        except (ImportError, AttributeError) as error:
+            sys.stderr.write(f"agent-eval: attempts of this google-genai are not seen, it repeats by itself: {error}\n")
+            return
+
+        async def observed(inner: Any, http_request: Any, stream: bool = False, **more: Any) -> Any:
+            return await self._observed(once(inner, http_request, stream, **more), http_request, stream)
+
+        async def repeated(inner: Any, http_request: Any, http_options: Any = None, stream: bool = False) -> Any:
+            call = _call.get()
+            if call is None or call.ended or not self._is_ours(http_options):
+                return await request(inner, http_request, http_options, stream)
+            types = importlib.import_module("google.genai.types")
+            single = http_options.model_copy(update={"retry_options": types.HttpRetryOptions(attempts=1)})
+            return await self._repeated(call, lambda: request(inner, http_request, single, stream))
+
+        client._async_request_once, client._async_request = observed, repeated
+        self._sees_gemini = True
+
+    def _is_ours(self, http_options: Any) -> bool:
+        options = getattr(http_options, "retry_options", None)
+        return options is not None and bool(self.retry) and options == type(options)(**self.retry)
+
+    async def _observed(self, attempt: Any, http_request: Any, stream: bool) -> Any:
+        """One attempt of google-genai, whoever asked for it."""
+        url = str(getattr(http_request, "url", ""))
+        call = _call.get()
+        alone = call is None or call.ended  # a tool asks by itself
+        if call is None or alone:
+            name = _MODEL_PATH.search(url)
+            call = self._make(_current(), name[1] if name else "", remote=True, seen=True)
+        split = urlsplit(url)
+        call.address = f"{split.scheme}://{split.netloc.rpartition('@')[2]}"
+        call.attempt_began = began = time.monotonic()
+        self._tell(call, "asked")
+        try:
+            response = await attempt
+            _check_body(response, stream)
+        except Exception as error:
+            self._attempt_failed(call, error)
+            raise
+        else:
+            self._slowest = max(self._slowest or 0.0, time.monotonic() - began)
+            if stream and hasattr(response, "async_segments"):
+                # Only the headers have come. Whoever reads the rest asks the response for it.
+                call.streaming = True
+                response.async_segments = lambda: self._segments(call, type(response).async_segments(response))
+            else:
+                self._attempt_ended(call, None)
+            return response
+        finally:
+            call.attempt_began = None
+            if alone and not call.streaming:
+                self._close(call)
+
+    async def _segments(self, call: ModelCall, segments: Any) -> Any:
+        """A streamed answer's parts. The model is waited for only while its reader asks for the next one."""
+        try:
+            while True:
+                call.attempt_began = time.monotonic()
+                try:
+                    segment = await segments.__anext__()
+                except StopAsyncIteration:
+                    break
+                call.attempt_began = None
+                yield segment
+            self._attempt_ended(call, None)
+        except GeneratorExit:  # the reader has enough
+            self._attempt_ended(call, None)
+            raise
+        except Exception as error:
+            self._attempt_failed(call, error)
+            raise
+        finally:
+            call.streaming = False
+            self._close(call)
+
+    def _attempt_failed(self, call: ModelCall, error: Exception) -> None:
+        self._attempt_ended(call, error)
+        if _is_transport(error):
+            call.turn.model_errors.append(error)
+            call.turn.failed_call = call
+
+    def in_flight(self, turn: Turn) -> ModelCall | None:
+        """The latest call of a turn, its model's or a tool's, whose provider is being waited for."""
+        asking = [call for call in self._calls.values() if call.turn is turn and call.attempt_began is not None]
+        return max(asking, key=lambda call: call.attempt_began or 0.0, default=None)
+
+    async def _repeated(self, call: ModelCall, request: Callable[[], Any]) -> Any:
+        """A request, again and again while another attempt fits into the turn's time."""
+        for number in itertools.count():
+            try:
+                return await self._patiently(call, request())
+            except Exception as error:
+                if isinstance(error, SilentAttempt):
+                    self._given_up(call, error)
+                wait = self._pause(number, error)
+                in_time = wait + _SHORTEST_ATTEMPT < call.turn.ends_at - time.monotonic()
+                if not in_time or not self._is_worth_repeating(error) or number + 1 >= self.retry.get("attempts", 1):
+                    raise
+            await self._sit_out(call, wait)
+        raise AssertionError("ends with an answer or an error")
+
+    async def _patiently(self, call: ModelCall, request: Any) -> Any:
+        """Waits for an attempt; breaks it off once it is silent for much longer than this model takes otherwise."""
+        attempt, began = asyncio.ensure_future(request), time.monotonic()
+        try:
+            while not attempt.done():
+                limit = self._patience(call, began)  # again and again: others may be answered meanwhile
+                left = began + limit - time.monotonic()
+                if left <= 0:
+                    raise SilentAttempt(f"no answer within {limit:.0f} s")
+                await asyncio.wait({attempt}, timeout=min(left, 1.0))
+            return attempt.result()
+        finally:
+            if not attempt.done():
+                attempt.cancel()
+                await asyncio.gather(attempt, return_exceptions=True)
+
+    def _given_up(self, call: ModelCall, error: SilentAttempt) -> None:
+        """Notes an attempt that was broken off because it sent nothing."""
+        call.silent_attempts += 1
+        call.failures.append({"status": None, "cause": str(error)})
+        call.turn.model_errors.append(error)
+        call.turn.failed_call = call
+        self._tell(call, "failed", **call.failures[-1])
+
+    def _is_worth_repeating(self, error: BaseException) -> bool:
+        status = _status(error)
+        return _is_transport(error) if status is None else status in self.retry.get("http_status_codes", ())
+
+    def _patience(self, call: ModelCall, began: float) -> float:
+        """Seconds that an attempt may send nothing before it is repeated; infinity: until the turn's time is up.
+
+        Another attempt is worth more than waiting on only where this model is known to be faster, and there is time.
+        """
+        if self._slowest is None:
+            return float("inf")
+        limit = max(_PATIENCE, _PATIENCE_FACTOR * self._slowest) * 2**call.silent_attempts
+        return limit if limit < (call.turn.ends_at - began) / 2 else float("inf")
+
+    def _pause(self, number: int, error: BaseException) -> float:
+        """Seconds to wait: doubling, with half of it left to chance; or a little more than the provider asks for."""
+        wait = float(self.retry.get("initial_delay", 1.0)) * float(self.retry.get("exp_base", 2.0)) ** min(number, 30)
+        wait = min(wait, float(self.retry.get("max_delay", 60.0))) * self._random.uniform(0.5, 1.0)
+        asked = _retry_after(error)
+        return asked * self._random.uniform(1.0, 1.1) + min(0.5, wait / 2) if asked else wait
+
+    async def _sit_out(self, call: ModelCall, seconds: float) -> None:
+        call.go_on.clear()
+        self._channel.notify("pause", {"turn": call.turn.number, "call": call.number, "seconds": seconds})
+        await call.go_on.wait()
+
+    def resume(self, number: int, params: dict[str, Any]) -> None:
+        """The gate's word that a pause is over."""
+        call = self._calls.get(int(params["call"]))
+        if call is not None:
+            call.go_on.set()
+
+
+def _check_body(response: Any, stream: bool) -> None:
+    body = getattr(response, "response_stream", None)
+    if stream or not isinstance(body, list) or not body or not isinstance(body[0], str) or not body[0].strip():
+        return
+    try:
+        json.loads(body[0])
+    except ValueError as error:
+        what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is no JSON, or was cut off"
+        raise UnreadableAnswer(f"the answer was {what}") from error
+
+
+# --- Custom metrics ----------------------------------------------------------------------------------------------
+
+_METRIC_MODULES = {
+    "EvaluationResult": "google.adk.evaluation.evaluator",
+    "EvalMetric": "google.adk.evaluation.eval_metrics",
+    "BaseCriterion": "google.adk.evaluation.eval_metrics",
+    "Invocation": "google.adk.evaluation.eval_case",
+    "ConversationScenario": "google.adk.evaluation.conversation_scenarios",
+}
+_HAS_CUSTOM_METRICS = "google.adk.evaluation.custom_metric_evaluator"
+_SHOWN_RESULT = 300
+
+
+class CustomMetrics:
+    """The functions of `custom_metrics`, and the objects of the installed ADK that they are called with."""
+
+    def __init__(self, agent: str, root: str) -> None:
+        if importlib.util.find_spec(_HAS_CUSTOM_METRICS) is None:
+            found = importlib.import_module("google.adk.version").__version__
+            raise _Environment(f"google-adk {found} has no custom metrics; 1.24 and newer have")
+        self._types = {name: getattr(importlib.import_module(module), name) for name, module in _METRIC_MODULES.items()}
+        self._agent = _make_importable(agent, root)
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._broken: dict[str, BaseException] = {}
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """The function of a dotted name. One that couldn't be imported isn't tried again."""
+        if name in self._broken:
+            raise self._broken[name]
+        if name not in self._functions:
+            try:
+                self._functions[name] = self._import(name)
+            except BaseException as error:
+                self._broken[name] = error
+                raise
+        return self._functions[name]
+
+    def _import(self, name: str) -> Callable[..., Any]:
+        module_name, _, attribute = name.rpartition(".")
+        if not module_name:
+            raise LookupError(f"`{name}` names no module; write `package.module.function`")
+        first = module_name.partition(".")[0]
+        directory = self._agent
+        # As for the agent itself: its package is known by its own name and as `agent`.
+        own = directory is not None and first in ("agent", directory.name) and first not in sys.modules
+        if own and directory is not None and _is_package(directory):
+            _import_package(directory)
+        module = importlib.import_module(module_name)
+        found = getattr(module, attribute, None)
+        if found is None:
+            raise LookupError(f"the module {module_name} has no `{attribute}`")
+        if not callable(found):
+            raise TypeError(f"`{name}` is of type {type(found).__name__}, not a function")
+        return found  # type: ignore[no-any-return]
+
+    def arguments(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What ADK calls a custom metric with: the metric without its threshold, the turns, the scenario."""
+        criterion = self._types["BaseCriterion"].model_validate(params["criterion"])
+        metric = self._types["EvalMetric"](
+            metric_name=params["metric"], criterion=criterion, custom_function_path=params["function"]
+        )
+        expected, scenario = params.get("expected"), params.get("scenario")
+        return (
+            metric,
+            [self._read("Invocation", turn) for turn in params["actual"]],
+            None if expected is None else [self._read("Invocation", turn) for turn in expected],
+            None if scenario is None else self._read("ConversationScenario", scenario),
+        )
+
+    def _read(self, name: str, value: Any) -> Any:
+        """A value as an object of ADK's. What an older ADK doesn't know, and refuses, is left out."""
+        for _ in range(10):
+            try:
+                return self._types[name].model_validate_json(json.dumps(value))
+            except ValueError as error:
+                found: list[Any] = getattr(error, "errors", list)()
+                dropped = [_drop(value, one["loc"]) for one in found if one["type"] == "extra_forbidden"]
+                if not any(dropped):
+                    raise
+        return self._types[name].model_validate_json(json.dumps(value))
+
+    def told(self, result: Any) -> dict[str, Any]:
+        """A result as the gate gets it; whether it is one that counts is decided there."""
+        if not isinstance(result, self._types["EvaluationResult"]):
+            return {"type": type(result).__name__, "shown": _cut(_shown(result), _SHOWN_RESULT)}
+        return {
+            "type": "EvaluationResult",
+            **_score_of(result.overall_score, result.overall_eval_status, result.overall_rubric_scores),
+            "turns": [
+                _score_of(turn.score, turn.eval_status, turn.rubric_scores) for turn in result.per_invocation_results
+            ],
+        }
+
+
+def _score_of(score: Any, status: Any, rubrics: Any) -> dict[str, Any]:
+    return {
+        "score": _plain(score),
+        "status": _shown(getattr(status, "name", status)),
+        "rubrics": [
+            {"rubric_id": _shown(one.rubric_id), "score": _plain(one.score), "rationale": _shown(one.rationale or "")}
+            for one in rubrics or ()
+        ],
+    }
+
+
+def _drop(value: Any, place: tuple[Any, ...]) -> bool:
+    """Deletes what stands at a place that pydantic names; names of a union's members in it lead nowhere."""
+    for step in place[:-1]:
+        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if step in known:
+            value = value[step]
+    return isinstance(value, dict) and value.pop(place[-1], _drop) is not _drop
+
+
+# --- Serving -----------------------------------------------------------------------------------------------------
+
+_BEAT = 0.25
+"""Seconds between two looks at the clock; a loop that is late by more than this stood still."""
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """Makes a task as asyncio does, and notes the turn that it belongs to."""
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    turn = _turn.get()
+    if turn is not None:
+        turn.tasks[task] = None
+    return task
+
+
+class Host:
+    """Answers the gate's requests."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._role = "agent"
+        self._loaded = False
+        self._app: Any = None
+        self._metrics: CustomMetrics | None = None
+        self._models = ModelWatch(channel)
+        self._latest: Any = None
+        self._runners: dict[str, tuple[Any, str, str]] = {}
+        self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
+        self._main = threading.get_ident()
+        self._beat_at = time.monotonic()
+        self._stalled = 0.0  # seconds that the loop has stood still in all, because something blocked it
+
+    def run(self) -> None:
+        threading.Thread(target=self._read, daemon=True, name="agent-eval").start()
+        self._channel.request(
+            "hello",
+            {
+                "role": "agent",
+                "roles": ["agent", "metrics"],
+                "versions": [VERSION],
+                "capabilities": ["state", "app_details", "stack"],
+                "python": ".".join(map(str, sys.version_info[:3])),
+                "pid": os.getpid(),
+            },
+        )
+        while not self._loaded:  # the agent is imported while the loop stands still, as by `adk eval`
+            self._serve(self._inbox.get())
+        self._loop.call_soon(self._drain)
+        self._loop.set_task_factory(_make_task)
+        self._beat_at = time.monotonic()
+        self._beat()
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):  # a task of the agent called sys.exit(); its turn knows
+                continue
+
+    def _read(self) -> None:
+        """Reads in a thread of its own: a host whose loop is blocked still answers `stack`, and ends with the gate."""
+        with contextlib.suppress(ValueError):
+            for message in self._channel.messages():
+                if message.get("method") == "stack":
+                    self._channel.answer(message.get("id"), self._stack())
+                    continue
+                self._inbox.put(message)
+                if self._loaded:
+                    self._loop.call_soon_threadsafe(self._drain)
+        os._exit(0)
+
+    def _stack(self) -> dict[str, str]:
+        frame = sys._current_frames().get(self._main)
+        return {} if frame is None else _hang(list(traceback.extract_stack(frame)))
+
+    def _beat(self) -> None:
+        """Notes how long the loop stood still, and which models are silent meanwhile."""
+        self._stalled = self._stalled_until_now()
+        self._beat_at = time.monotonic()
+        self._models.report_silence(self._stalled)
+        self._loop.call_later(_BEAT, self._beat)
+
+    def _stalled_until_now(self) -> float:
+        late = time.monotonic() - self._beat_at - _BEAT
+        return self._stalled + (late if late > _BEAT else 0.0)
+
+    def _drain(self) -> None:
+        while not self._inbox.empty():
+            self._serve(self._inbox.get_nowait())
+
+    def _serve(self, message: dict[str, Any]) -> None:
+        if message.get("type") == "response":
+            error = message.get("error")
+            if error:  # the gate speaks no version that we speak
+                sys.stderr.write(f"agent-eval: {error.get('message')}\n")
+                os._exit(70)
+            self._role = (message.get("result") or {}).get("role", "agent")
+            return
+        number, method, params = message.get("id", 0), message.get("method"), message.get("params") or {}
+        handler = {
+            "load": self._load,
+            "send": self._send,
+            "evaluate": self._evaluate,
+            "cancel": self._cancel,
+            "close_session": self._close_session,
+            "resume": self._models.resume,
+            "shutdown": self._shutdown,
+        }.get(str(method))
+        if handler is None:
+            if message.get("type") == "request":
+                self._channel.refuse(number, "unknown-method", f"this host has no method {method!r}")
+            return
+        handler(number, params)
+
+    # -- methods
+
+    def _load(self, number: int, params: dict[str, Any]) -> None:
+        started = time.monotonic()
+        app: Any = None
+        # What is imported stays: looking through it for garbage again and again takes a tenth of the time.
+        gc.disable()
+        try:
+            self._models.retry = params.get("retry") or {}
+            versions = self._import_adk()
+            between = time.monotonic()
+            if self._role == "metrics":
+                self._metrics = CustomMetrics(params["agent"], params["root"])
+            else:
+                app = load_agent(params["agent"], params["root"], self._loop)
+        except _Environment as error:
+            data = _told(error.__cause__) if error.__cause__ is not None else {}
+            self._channel.refuse(number, "agent-environment", str(error), data)
+        except BaseException as error:
+            self._channel.refuse(number, "agent-import", _cut(_shown(error), _LONGEST_MESSAGE), _told(error))
+        else:
+            agent = getattr(app, "root_agent", app)
+            self._app = app
+            self._loaded = True
+            self._channel.answer(
+                number,
+                {
+                    **versions,
+                    "agent": _shown(getattr(agent, "name", "")),
+                    "seconds": {"adk": between - started, "agent": time.monotonic() - between},
+                },
+            )
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    def _import_adk(self) -> dict[str, str]:
+        needed = _METRIC_MODULES.values() if self._role == "metrics" else _AGENT_MODULES
+        try:
+            for name in needed:
+                importlib.import_module(name)
+            adk = importlib.import_module("google.adk.version").__version__
+            genai = importlib.import_module("google.genai.version").__version__
+            if self._role != "metrics":
+                self._models.install()
+        except ImportError as error:
+            if (error.name or "") in ("google", "google.adk"):
+                raise _Environment(f"google-adk is not installed for {sys.executable}") from None
+            found = sys.modules.get("google.adk.version")
+            known = "" if found is None else f" {found.__version__}"
+            raise _Environment(f"google-adk{known} can't be used: {error}") from error
+        return {"adk": adk, "google-genai": genai}
+
+    def _send(self, number: int, params: dict[str, Any]) -> None:
+        turn = Turn(number, params.get("timeout"), self._stalled_until_now())
+        task = self._loop.create_task(self._run_turn(turn, params))
+        self._turns[number] = (task, turn)
+        task.add_done_callback(lambda _: self._turns.pop(number, None))
+
+    async def _run_turn(self, turn: Turn, params: dict[str, Any]) -> None:
+        _turn.set(turn)
+        wall, started = time.time(), time.monotonic()
+        try:
+            runner, user_id, session_id = await self._session(params)
+            from google.genai import types
+
+            content = types.Content.model_validate_json(json.dumps(params["content"]))
+            events = runner.run_async(user_id=user_id, session_id=session_id, new_message=content)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    turn.invocation_id = turn.invocation_id or event.invocation_id
+                    dumped = _dump(event, _EVENT_FIELDS)
+                    self._channel.notify("event", {"turn": turn.number, "event": dumped})
+            result = {"started_at": wall, "duration": time.monotonic() - started, **turn.measured()}
+            self._channel.answer(turn.number, {**result, "requests": turn.requests()})
+        except asyncio.CancelledError:
+            self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
+        except BaseException as error:  # SystemExit too: it ends the turn, not the other sessions
+            code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
+            told = _told(error, turn)
+            self._channel.refuse(turn.number, code, told["message"], told)
+        finally:
+            self._models.forget(turn)
+
+    def _evaluate(self, number: int, params: dict[str, Any]) -> None:
+        turn = Turn(number)
+        task = self._loop.create_task(self._call_metric(turn, params))
+        self._turns[number] = (task, turn)
+        task.add_done_callback(lambda _: self._turns.pop(number, None))
+
+    async def _call_metric(self, turn: Turn, params: dict[str, Any]) -> None:
+        """Calls a custom metric; without turns to score it only sees that the function can be imported."""
+        assert self._metrics is not None
+        code = "metric-import"
+        try:
+            # Not before this function has its turn: another one's that blocks the loop must not use up its time.
+            self._channel.notify("started", {"turn": turn.number})
+            function = self._metrics.function(params["function"])
+            if params.get("actual") is None:
+                self._channel.answer(turn.number, {})
+                return
+            code = "metric-arguments"
+            arguments = self._metrics.arguments(params)
+            code = "metric-exception"
+            result = function(*arguments)
+            if inspect.isawaitable(result):
+                result = await result
+            self._channel.answer(turn.number, self._metrics.told(result))
+        except asyncio.CancelledError:
+            self._channel.refuse(turn.number, "cancelled", "the call was cancelled")
+        except BaseException as error:  # SystemExit too: it ends the call, not the other ones
+            told = _told(error)
+            self._channel.refuse(turn.number, code, told["message"], told)
+
+    async def _session(self, params: dict[str, Any]) -> tuple[Any, str, str]:
+        """The session of a turn; the first turn opens it.
+
+        Every session has services of its own, so that neither `user:` and `app:` state nor a pinned session id can
+        carry over from one case to another.
+        """
+        key = params["session"]
+        if key in self._runners:
+            return self._runners[key]
+        from google.adk.apps.app import App
+        from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+        from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+        from google.adk.runners import Runner
+        from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+        name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._models)
+        if isinstance(self._app, App):
+            app = self._app.model_copy(update={"name": name, "plugins": [*self._app.plugins, plugin]})
+        else:  # not validated, as in ADK: an eval case may name the app as it likes
+            app = App.model_construct(name=name, root_agent=self._app, plugins=[plugin])
+        sessions = InMemorySessionService()
+        session = await sessions.create_session(
+            app_name=name,
+            user_id=user_id,
+            state=params.get("state") or {},
+            session_id=params.get("session_id") or f"agent-eval-{uuid.uuid4()}",
+        )
+        runner = Runner(
+            app=app,
+            session_service=sessions,
+            artifact_service=InMemoryArtifactService(),
+            memory_service=InMemoryMemoryService(),
+        )
+        self._latest = runner
+        self._runners[key] = (runner, user_id, session.id)
+        return self._runners[key]
+
+    def _cancel(self, number: int, params: dict[str, Any]) -> None:
+        """Tells at once what the turn is waiting for, and answers when it has really ended."""
+        task, turn = self._turns.get(int(params["turn"]), (None, None))
+        if task is None or turn is None:
+            self._channel.answer(number, {})
+            return
+        stalled = self._stalled_until_now() - turn.stalled
+        self._channel.notify(
+            "waiting", {"turn": turn.number, "stalled": stalled, **turn.waiting(task, self._models.in_flight(turn))}
+        )
+        task.add_done_callback(lambda _: self._channel.answer(number, {}))
+        task.cancel()
+
+    def _close_session(self, number: int, params: dict[str, Any]) -> None:
+        # The runner itself is not closed: that would close the tools that all sessions share.
+        self._runners.pop(params.get("session", ""), None)
+
+    def _shutdown(self, number: int, params: dict[str, Any]) -> None:
+        async def close() -> None:
+            if self._latest is not None:  # all runners share the agent's tools and plugins
+                with contextlib.suppress(BaseException):
+                    await asyncio.wait_for(self._latest.close(), 1.0)
+            sys.stdout.flush()
+            self._channel.answer(number, {})
+            os._exit(0)
+
+        self._closing = self._loop.create_task(close())
+
+
+def main() -> None:
+    """Serves until the gate is gone."""
+    import faulthandler
+
+    # The directory of this file is no place to import from: it belongs to the gate.
+    here = Path(__file__)
+    sys.path[:] = [entry for entry in sys.path if not entry or Path(entry) not in (here.parent, here.resolve().parent)]
+    if str(here.parent) == "/dev/fd":  # started through an open file, which nobody needs any more
+        os.close(int(here.name))
+    descriptor = int(sys.argv.pop())
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    Host(Channel(descriptor)).run()
+
+
+if __name__ == "__main__":
+    main()

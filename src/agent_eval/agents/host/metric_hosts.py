@@ -1,0 +1,260 @@
+"""The driver for custom metrics: host processes of their own, apart from those that the agent runs in.
+
+A function that hangs or kills its process takes along what was called beside it. Each of those calls is repeated in
+a process of its own, so that only the guilty one fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent_eval.agents.host import blame
+from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
+from agent_eval.agents.messages import Evaluated
+from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
+from agent_eval.agents.protocol import AgentFailure
+from agent_eval.core.text import shorten
+
+_STRIKES = 2
+"""So often may a function hang or end its process; then it isn't called any more."""
+_RESTARTS = 4
+"""So often is a call that didn't get its turn put to another process."""
+_APART = 2
+"""Processes at most, besides the shared one, for calls that are repeated apart."""
+_GRACE = 5.0
+"""Seconds that it may take to end a call that is too late, until those behind it give up on the process."""
+_ENVIRONMENT_HINT = (
+    "Custom metrics run in the agent's environment: give it google-adk 1.24 or newer and what the metric imports "
+    "(`--agent-requirements`, `--agent-python`)."
+)
+
+
+class _Lost(Exception):
+    """The process is gone, and the call may be innocent."""
+
+    def __init__(self, *, started: bool) -> None:
+        super().__init__()
+        self.started = started
+
+
+class MetricHosts:
+    """Implements `custom_metrics.MetricRunner`."""
+
+    def __init__(self, spec: Callable[[], Awaitable[HostSpec]], *, name: str, timeout: float) -> None:
+        """Describes the hosts; nothing is started yet.
+
+        Args:
+            spec: Gives what to start, with the role `metrics`, when the first function is needed. It may raise an
+                AgentFailure.
+            name: Of the log files.
+            timeout: Seconds that a call may take, once the function has its turn.
+        """
+        self._spec = spec
+        self._name = name
+        self._timeout = timeout
+        self._numbers = itertools.count(1)
+        self._lock = asyncio.Lock()
+        self._shared: HostProcess | None = None
+        self._alone: set[HostProcess] = set()
+        self._apart = asyncio.Semaphore(_APART)
+        self._failure: MetricFailure | None = None
+        self._prepared: dict[str, asyncio.Task[Any]] = {}
+        self._strikes: Counter[str] = Counter()
+        self._calls: dict[HostProcess, set[Turn]] = {}
+        self._moved = 0.0
+        self._closed = False
+
+    async def prepare(self, function: str) -> None:
+        """Imports a function, once; see `custom_metrics.MetricRunner.prepare`."""
+        task = self._prepared.get(function)
+        if task is None:
+            task = self._prepared[function] = asyncio.create_task(self._call(function, {"function": function}))
+        try:
+            await asyncio.shield(task)
+        except MetricFailure as failure:
+            raise failure.again() from None
+
+    async def evaluate(self, call: MetricCall) -> Evaluated:
+        """Calls a function; see `custom_metrics.MetricRunner.evaluate`."""
+        await self.prepare(call.function)
+        params = {
+            "metric": call.metric,
+            "function": call.function,
+            "criterion": dict(call.criterion),
+            "actual": [turn.model_dump(mode="json", exclude_none=True) for turn in call.actual],
+            "expected": None
+            if call.expected is None
+            else [turn.model_dump(mode="json", exclude_none=True) for turn in call.expected],
+            "scenario": None if call.scenario is None else call.scenario.model_dump(mode="json", exclude_none=True),
+        }
+        result = await self._call(call.function, params)
+        try:
+            return Evaluated.model_validate(result)
+        except ValidationError as error:
+            raise MetricFailure(
+                f"The process of `{call.function}` sent an answer that can't be read: {shorten(str(error), 600)}",
+                kind=MetricFailureKind.CRASH,
+                hint="Something in the metric writes to file descriptors that are not its own.",
+            ) from error
+
+    async def _call(self, function: str, params: Mapping[str, Any]) -> Any:
+        for _ in range(_RESTARTS):
+            self._refuse_repeater(function)
+            try:
+                return await self._once(await self._host(), function, params)
+            except _Lost as lost:
+                if lost.started:
+                    return await self._call_apart(function, params)
+        raise self._strike(function, f"`{function}` did not get its turn: others ended its process again and again")
+
+    async def _call_apart(self, function: str, params: Mapping[str, Any]) -> Any:
+        async with self._apart:
+            self._refuse_repeater(function)
+            host = await self._start()
+            self._alone.add(host)
+            try:
+                return await self._once(host, function, params)
+            except _Lost:
+                raise self._strike(function, f"The process of `{function}` ended") from None
+            finally:
+                self._alone.discard(host)
+                await host.close()
+
+    def _refuse_repeater(self, function: str) -> None:
+        if self._strikes[function] >= _STRIKES:
+            raise MetricFailure(
+                f"`{function}` was not called any more: it hung, or ended its process, {self._strikes[function]} times",
+                kind=MetricFailureKind.CRASH,
+                hint="The cases before say how.",
+            )
+
+    def _strike(
+        self, function: str, message: str, kind: MetricFailureKind = MetricFailureKind.CRASH, **facts: Any
+    ) -> MetricFailure:
+        self._strikes[function] += 1
+        return MetricFailure(message, kind=kind, **facts)
+
+    # -- one call in one process
+
+    async def _once(self, host: HostProcess, function: str, params: Mapping[str, Any]) -> Any:
+        calls = self._calls.setdefault(host, set())
+        call = host.begin(params, "evaluate")
+        calls.add(call)
+        self._move()
+        try:
+            return await self._answer(host, call, function)
+        finally:
+            self._move()
+            calls.discard(call)
+            if not calls:
+                self._calls.pop(host, None)
+
+    def _move(self) -> None:
+        self._moved = asyncio.get_running_loop().time()
+
+    async def _answer(self, host: HostProcess, call: Turn, function: str) -> Any:
+        try:
+            await self._wait(host, call)
+        except asyncio.CancelledError:
+            host.abandon(call)
+            raise
+        if not call.answer.done():
+            raise await self._too_late(host, call, function)
+        try:
+            return call.answer.result()
+        except RemoteError as error:
+            raise blame.failed_metric(function, error, host.log.tail() or None, host.withheld) from None
+        except (ConnectionLost, ProtocolError):
+            if self._may_be_innocent(host, call):
+                raise _Lost(started=call.started.is_set()) from None
+            death = await host.wait_ended()
+            raise self._strike(
+                function,
+                f"The process of `{function}` {death.message}",
+                log_tail=death.log_tail or None,
+                hint=death.hint,
+            ) from None
+
+    async def _wait(self, host: HostProcess, call: Turn) -> None:
+        """Waits for the answer: as long as the others get on, and the call's own time once it has its turn."""
+        now = asyncio.get_running_loop().time
+        started = asyncio.create_task(call.started.wait())
+        try:
+            while not call.answer.done() and not started.done():
+                left = self._moved + self._timeout + _GRACE - now()
+                if left <= 0:
+                    await host.end_hung(ask=False)
+                    await asyncio.wait({call.answer}, timeout=_GRACE)
+                    return
+                await asyncio.wait({call.answer, started}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            self._move()
+            await asyncio.wait({call.answer}, timeout=self._timeout)
+        finally:
+            started.cancel()
+
+    def _may_be_innocent(self, host: HostProcess, call: Turn) -> bool:
+        """Whether another call may have ended the process, or this one was not under way yet."""
+        others = self._calls.get(host, set()) - {call}
+        return not call.started.is_set() or any(other.started.is_set() for other in others)
+
+    async def _too_late(self, host: HostProcess, call: Turn, function: str) -> Exception:
+        ended = await host.cancel(call)
+        stack = call.waiting.where if call.waiting is not None else None
+        innocent = not ended and self._may_be_innocent(host, call)
+        if not ended:
+            stack = (await host.end_hung(ask=not stack)).where or stack
+        if innocent:
+            return _Lost(started=call.started.is_set())
+        killed = "" if ended else ", could not be stopped, and its process was killed"
+        return self._strike(
+            function,
+            f"`{function}` did not return within {self._timeout:g} s{killed}",
+            MetricFailureKind.DEADLINE,
+            traceback=stack or None,
+            log_tail=host.log.tail() or None,
+            hint="It has as long as a turn (`--turn-timeout`).",
+        )
+
+    # -- processes
+
+    async def _host(self) -> HostProcess:
+        async with self._lock:
+            if self._shared is None or self._shared.death is not None or self._shared.ending:
+                self._shared = await self._start()
+            return self._shared
+
+    async def _start(self) -> HostProcess:
+        if self._failure is not None:
+            raise self._failure.again()
+        try:
+            host = await HostProcess.start(await self._spec(), f"{self._name}-{next(self._numbers)}")
+        except AgentFailure as failure:
+            self._failure = MetricFailure(
+                f"Custom metrics can't be run: {failure.message.rstrip('.')}",
+                kind=MetricFailureKind.ENVIRONMENT,
+                owner=failure.owner,
+                traceback=failure.traceback,
+                log_tail=failure.log_tail,
+                hint=_ENVIRONMENT_HINT,
+            )
+            raise self._failure.again() from None
+        if self._closed:
+            await host.close()
+            raise MetricFailure("The process of the custom metrics was closed", kind=MetricFailureKind.CRASH)
+        return host
+
+    async def close(self) -> None:
+        """Ends all processes. Never raises."""
+        self._closed = True
+        tasks = list(self._prepared.values())
+        for task in tasks:
+            task.cancel()
+        hosts = [*self._alone] + ([self._shared] if self._shared is not None else [])
+        await asyncio.gather(*tasks, *(host.close() for host in hosts), return_exceptions=True)

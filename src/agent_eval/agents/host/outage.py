@@ -1,0 +1,178 @@
+"""Whether the models of an agent are worth asking: an outage is noticed once, and ends the run with one message."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent_eval.agents.host import blame
+from agent_eval.agents.messages import ModelCallFacts, ModelNews
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.models import Health, ModelFailure
+
+_LONGEST_OUTAGE = 60.0
+_ENOUGH = 6
+"""Failed attempts in a row that an outage takes."""
+_REFUSED = 5
+"""Refused keys in a row after which no key of this run can be right."""
+_THROTTLED = frozenset({429, 503})
+_CREDENTIALS = frozenset({401, 403})
+
+_Key = tuple[str, str]
+"""Address and name of a model."""
+
+
+def outage_seconds(turn_timeout: float) -> float:
+    """Seconds without an answer after which a model that refuses counts as down: at most a minute.
+
+    Two thirds of a turn's time are about when its own attempts end, since the next pause would not fit into it.
+    """
+    return min(_LONGEST_OUTAGE, turn_timeout * 2 / 3)
+
+
+def silence_seconds(turn_timeout: float) -> float:
+    """Seconds after which calls that were sent nothing mean that a model is down.
+
+    A third of a turn's time, but at least a minute, or the whole turn if that is shorter: a slow model is not down, and
+    a user of one gives turns more time.
+    """
+    return max(min(_LONGEST_OUTAGE, turn_timeout), turn_timeout / 3)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Model:
+    health: Health
+    causes: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    ever_answered: bool = False
+    answered_at: float = float("-inf")
+
+
+class ModelOutages:
+    """Follows all models of one agent, in all its hosts."""
+
+    def __init__(
+        self,
+        *,
+        turn_timeout: float,
+        on_throttle: Callable[[], None],
+        on_answer: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begins with all of them healthy.
+
+        Args:
+            turn_timeout: Seconds that a turn may take.
+            on_throttle: Called when an attempt is answered with 429 or 503.
+            on_answer: Called when an attempt is answered otherwise.
+            clock: Only goes forward.
+        """
+        self._outage = outage_seconds(turn_timeout)
+        self._silence = silence_seconds(turn_timeout)
+        self._on_throttle = on_throttle
+        self._on_answer = on_answer
+        self._clock = clock
+        self._models: dict[_Key, _Model] = {}
+        self._waiting: dict[asyncio.Future[AgentFailure], _Key] = {}
+        """The turns that ask a model right now: their `outage`, and which model."""
+
+    def note(self, outage: asyncio.Future[AgentFailure], news: ModelNews) -> None:
+        """Takes in what a host says of an attempt.
+
+        Args:
+            outage: Of the turn; gets a failure when it asks a model that is down.
+            news: What happened.
+        """
+        key, now = (news.address, news.model), self._clock()
+        model = self._models.get(key) or self._add(key, now)
+        match news.what:
+            case "asked":
+                self._waiting[outage] = key
+            case "answered":
+                self._waiting.pop(outage, None)
+                self._answered(model, now)
+            case "failed" if news.status is None or blame.is_temporary(news.status):
+                self._failed(model, news, now)
+            case "failed" if news.status in _CREDENTIALS:
+                self._refused(model, news)
+            case "failed":
+                self._answered(model, now)  # by a provider that is up, and does not like the question
+            case "silent" if news.seconds >= self._silence:
+                model.health.silent(outage, news.seconds)
+        self._end_turns()
+
+    def _add(self, key: _Key, now: float) -> _Model:
+        address, name = key
+        health = Health(
+            name or "model",
+            where=f" at {address}" if address else "",
+            outage=self._outage,
+            enough=_ENOUGH,
+            now=now,
+            hint="Run the job again when the provider is back.",
+        )
+        return self._models.setdefault(key, _Model(health=health))
+
+    def _answered(self, model: _Model, now: float) -> None:
+        model.health.answered(now)
+        model.causes.clear()
+        model.refused = 0
+        model.ever_answered = True
+        model.answered_at = now
+        self._on_answer()
+
+    def _failed(self, model: _Model, news: ModelNews, now: float) -> None:
+        if news.status in _THROTTLED:
+            self._on_throttle()
+        model.causes[news.cause] += 1
+        model.health.failed(now, blame.counted(model.causes))
+
+    def _refused(self, model: _Model, news: ModelNews) -> None:
+        model.causes[news.cause] += 1
+        model.refused += 1
+        if model.refused >= _REFUSED and not model.ever_answered:
+            model.health.hopeless("no-credentials", blame.counted(model.causes), blame.KEY_HINT)
+
+    def turn_was_late(self, outage: asyncio.Future[AgentFailure], call: ModelCallFacts) -> None:
+        """Takes in that a turn's time was up while its model was silent."""
+        model = self._models.get((call.address, call.model))
+        if model is not None and not call.attempts:
+            model.health.silent(outage, call.silent)
+            self._end_turns()
+
+    def ended(self, outage: asyncio.Future[AgentFailure]) -> None:
+        """A turn has ended."""
+        self._waiting.pop(outage, None)
+
+    def _end_turns(self) -> None:
+        for outage, key in list(self._waiting.items()):
+            failure = self._models[key].health.failure
+            if failure is not None and not outage.done():
+                outage.set_result(as_agent_failure(failure))
+
+    def check(self) -> None:
+        """Does nothing while the agent is worth running.
+
+        Raises:
+            AgentFailure: A model of it is down, and no other one has answered of late; always in the same words.
+        """
+        failure = next((model.health.failure for model in self._models.values() if model.health.failure), None)
+        if failure is None:
+            return
+        now = self._clock()
+        well = (model for model in self._models.values() if model.health.failure is None)
+        if not any(now - model.answered_at < self._outage for model in well):
+            raise as_agent_failure(failure)
+
+
+def as_agent_failure(failure: ModelFailure) -> AgentFailure:
+    """The failure of a run whose model is down."""
+    return AgentFailure(
+        f"The agent's model provider failed: {failure.message}",
+        kind=FailureKind.PROVIDER,
+        owner=Owner.PROVIDER,
+        hint=failure.hint,
+    )

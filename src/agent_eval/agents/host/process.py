@@ -1,0 +1,402 @@
+"""One host process: started, spoken with, watched, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from agent_eval.agents.host import blame
+from agent_eval.agents.host._exit import Death, how_it_ended
+from agent_eval.agents.host._log import HostLog
+from agent_eval.agents.host.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host.outage import ModelOutages
+from agent_eval.agents.messages import Hello, Loaded, ModelNews, Pause, Stack, Started, Waiting
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.agents.sandbox import Sandbox, kill_group
+from agent_eval.core.limiter import Place
+from agent_eval.core.masking import Masker
+
+HOST = Path(__file__).with_name("child.py")
+_CANCEL_GRACE = 2.0
+"""Seconds that a turn has to end once it is cancelled."""
+_STACK_SECONDS = 1.0
+_EXIT_SECONDS = 1.0
+"""Seconds that a process has to be gone once it has closed its connection."""
+_SHUTDOWN_SECONDS = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSpec:
+    """How to start hosts of one agent."""
+
+    python: Sequence[str]
+    agent_path: str
+    root: Path
+    working_directory: Path | None = None
+    """Where they start; None for the root."""
+    sandbox: Sandbox
+    masker: Masker
+    log_dir: Path
+    log_limit: int
+    start_timeout: float
+    retry: Mapping[str, Any]
+    outages: ModelOutages | None = None
+    """Follows the models that the hosts ask; None where nobody wants to know."""
+    role: Literal["agent", "metrics"] = "agent"
+    """What the hosts do: run the agent, or the functions of `custom_metrics` that come with it."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Turn:
+    """A turn, or a call of a custom metric, that is under way."""
+
+    number: int
+    answer: asyncio.Future[Any]
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    waiting: Waiting | None = None
+    """What it waited for when it was cancelled."""
+    outage: asyncio.Future[AgentFailure]
+    """Has the failure of the turn as soon as a model that it asks counts as down."""
+    place: Place | None = None
+    """What the run holds of the gate's concurrency; others get it while the turn only waits for another attempt."""
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a custom metric is really called; before that it waits for others."""
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class HostProcess:
+    """A running host. Make one with `start`."""
+
+    def __init__(self, spec: HostSpec, log: HostLog) -> None:
+        """Use `start`."""
+        self._spec = spec
+        self.log = log
+        self.python: str | None = None
+        """The interpreter's version, once the host has said hello."""
+        self.loaded = Loaded()
+        self.death: Death | None = None
+        self.sessions = 0
+        """Open sessions, kept by the pool."""
+        self.opened = 0
+        """Sessions that it ever had, kept by the pool."""
+        self._turns: dict[int, Turn] = {}
+        self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
+        self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be asked for
+        self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
+        self._process: asyncio.subprocess.Process | None = None
+        self._closing: str | None = None
+        self._ended = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, spec: HostSpec, name: str) -> HostProcess:
+        """Starts a process and loads the agent in it.
+
+        Args:
+            spec: The agent.
+            name: Of the log file.
+
+        Raises:
+            AgentFailure: It could not be started, or the agent not be loaded.
+        """
+        host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
+        try:
+            async with asyncio.timeout(spec.start_timeout):
+                await host._spawn()
+                await host._load()
+        except TimeoutError:
+            stack = await host._stack()
+            await host.end(f"did not load within {spec.start_timeout:.0f} s")
+            raise AgentFailure(
+                f"The agent could not be loaded within {spec.start_timeout:.0f} s.",
+                kind=FailureKind.IMPORT,
+                traceback=stack.where or None,
+                log_tail=host.log.tail() or None,
+                hint="Something blocks while the agent is imported: a network call, a lock, an endless loop.",
+            ) from None
+        except RemoteError as error:
+            await host.end("could not load the agent")
+            raise blame.failed_load(error, host.log.tail() or None, host.withheld) from None
+        except (ConnectionLost, ProtocolError):
+            death = await host.wait_ended()
+            if death.kind is FailureKind.PROTOCOL:
+                raise host.died(collateral=False) from None
+            if host.python is None:
+                raise AgentFailure(
+                    f"The agent's interpreter {spec.python[0]} {death.message} before it could load anything.",
+                    kind=FailureKind.ENVIRONMENT,
+                    log_tail=death.log_tail or None,
+                    hint="It must be Python 3.10 or newer that the agent's user may execute.",
+                ) from None
+            raise AgentFailure(
+                f"The agent can't be imported: its process {death.message} while it was loaded.",
+                kind=FailureKind.IMPORT,
+                log_tail=death.log_tail or None,
+                hint=death.hint,
+            ) from None
+        except BaseException:
+            await host.end("was not needed any more")
+            raise
+        return host
+
+    async def _spawn(self) -> None:
+        ours, theirs = socket.socketpair()
+        source = os.open(HOST, os.O_RDONLY)
+        try:
+            argv = [*self._spec.python, str(HOST), str(theirs.fileno())]
+            passed = [theirs.fileno()]
+            if self._spec.sandbox.user is not None:
+                # The other user may not be able to walk to our own files; an open one can be read all the same.
+                argv[-2], passed = f"/dev/fd/{source}", [*passed, source]
+            self._process = await self._spec.sandbox.start(
+                argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
+            )
+        except OSError as error:
+            ours.close()
+            raise AgentFailure(
+                f"The agent's interpreter can't be started: {error}",
+                kind=FailureKind.ENVIRONMENT,
+                hint=f"See that {self._spec.python[0]} exists and may be executed by the agent's user.",
+            ) from error
+        finally:
+            os.close(source)
+            theirs.close()
+        await self._connection.open(ours)
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def _load(self) -> None:
+        hello = await self._hello
+        self.python = hello.python
+        params = {"agent": self._spec.agent_path, "root": str(self._spec.root), "retry": dict(self._spec.retry)}
+        _, answer = self._connection.ask("load", params)
+        try:
+            self.loaded = Loaded.model_validate(await answer)
+        except ValidationError as error:
+            await self.end("gave no answer to `load` that can be read")
+            raise ConnectionLost("the host was ended") from error
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Names of variables that we have and the host does not."""
+        return self._spec.sandbox.withheld
+
+    @property
+    def ending(self) -> bool:
+        """Whether it takes no more sessions."""
+        return self._closing is not None or self._connection.lost
+
+    # -- what the host says
+
+    async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
+        if method != "hello":
+            raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
+        hello = Hello.model_validate(params)
+        role = self._spec.role
+        if VERSION not in hello.versions or role not in (hello.role, *hello.roles):
+            raise RemoteError("version", f"the gate speaks version {VERSION} with role {role}", {})
+        if not self._hello.done():
+            self._hello.set_result(hello)
+        return {"version": VERSION, "role": role}
+
+    def _on_notify(self, method: str, params: dict[str, Any]) -> None:
+        match method:
+            case "event":
+                number, event = params.get("turn"), params.get("event")
+                turn = self._turns.get(number) if isinstance(number, int) else None
+                if turn is not None and isinstance(event, dict):
+                    turn.events.append(event)
+            case "waiting":
+                waiting = Waiting.model_validate(params)
+                turn = self._turns.get(waiting.turn)
+                if turn is not None:
+                    turn.waiting = waiting
+            case "started":
+                turn = self._turns.get(Started.model_validate(params).turn)
+                if turn is not None:
+                    turn.started.set()
+            case "model":
+                news = ModelNews.model_validate(params)
+                turn = self._turns.get(news.turn)
+                if turn is not None and self._spec.outages is not None:
+                    self._spec.outages.note(turn.outage, news)
+            case "pause":
+                pause = Pause.model_validate(params)
+                turn = self._turns.get(pause.turn)
+                if turn is not None:
+                    self._in_background(self._sit_out(turn, pause))
+            case _:
+                pass  # a newer host may tell more than we know
+
+    # -- turns
+
+    def begin(self, params: Mapping[str, Any], method: str = "send", *, place: Place | None = None) -> Turn:
+        """Sends a turn, or a call of a custom metric (`evaluate`); its `answer` is the host's."""
+        number, answer = self._connection.ask(method, params)
+        turn = Turn(number=number, answer=answer, outage=asyncio.get_running_loop().create_future(), place=place)
+        self._turns[number] = turn
+        answer.add_done_callback(lambda _: self._turns.pop(number, None))
+        return turn
+
+    async def _sit_out(self, turn: Turn, pause: Pause) -> None:
+        """Lets a model call go on after its pause, once there is a place for it."""
+        if turn.place is not None:
+            turn.place.lend()
+        await asyncio.wait({turn.answer}, timeout=pause.seconds)
+        if turn.place is not None and turn.number in self._turns:
+            await turn.place.take_back()
+        self._connection.tell("resume", {"call": pause.call})
+
+    async def cancel(self, turn: Turn) -> bool:
+        """Ends a turn. What it waited for is in `turn.waiting` afterwards, if the host still reacts.
+
+        Returns:
+            Whether it has ended.
+        """
+        _, answer = self._connection.ask("cancel", {"turn": turn.number})
+        try:
+            async with asyncio.timeout(_CANCEL_GRACE):
+                await answer
+        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+            return False
+        finally:
+            self._turns.pop(turn.number, None)
+        return True
+
+    def abandon(self, turn: Turn) -> None:
+        """Ends a turn that nobody waits for any more, in the background."""
+
+        async def cancel() -> None:
+            if not await self.cancel(turn) and self.death is None:
+                await self.end("did not react when a turn was cancelled")
+
+        self._in_background(cancel())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def forget(self, session: str) -> None:
+        """Lets the host drop a session."""
+        self._connection.tell("close_session", {"session": session})
+
+    async def _stack(self) -> Stack:
+        """Where the host's main thread is, if that can be found out; works in a blocked host too."""
+        if self.death is not None:
+            return Stack()
+        _, answer = self._connection.ask("stack", {})
+        try:
+            async with asyncio.timeout(_STACK_SECONDS):
+                return Stack.model_validate(await answer)
+        except (TimeoutError, RemoteError, ConnectionLost, ProtocolError, ValidationError):
+            return Stack()
+
+    async def end_hung(self, *, ask: bool) -> Stack:
+        """Kills a host that does not react, and says where it hung if that is asked and can be found out."""
+        stack = await self._stack() if ask else Stack()
+        await self.end("did not react any more and was killed by the gate")
+        return stack
+
+    # -- the end
+
+    async def _watch(self) -> None:
+        """Reads the connection and the log until the process ends. Whatever happens here, nobody waits for ever."""
+        try:
+            await self._follow()
+        finally:
+            if self.death is None:
+                self.death = Death(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
+            if not self._hello.done():
+                self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
+            self._ended.set()
+
+    async def _follow(self) -> None:
+        """Reads until the process ends, and finds out how it ended."""
+        process = self._process
+        assert process is not None and process.stdout is not None, "started before"
+        logging = asyncio.create_task(self.log.read(process.stdout))
+        exited = asyncio.create_task(self._exited(process))
+        reading = asyncio.create_task(self._connection.run())
+        garbage: BaseException | None = None
+        try:
+            await asyncio.wait({reading, exited}, return_when=asyncio.FIRST_COMPLETED)
+            # Whatever ended first, the other one follows at once, unless something is wrong.
+            await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._is_garbage(reading) else 0)
+            garbage = reading.exception() if self._is_garbage(reading) else None
+            by_itself = process.returncode
+        finally:
+            # What the process left behind holds the log open; what it still had to say is read before the pipe closes.
+            _kill(process)
+            await asyncio.wait({logging}, timeout=_EXIT_SECONDS)
+            await kill_group(process)
+            for task in (logging, exited, reading):
+                task.cancel()
+            await asyncio.gather(logging, exited, reading, return_exceptions=True)
+            await self._connection.close()
+            self.log.close()
+        self.death = how_it_ended(by_itself, garbage, given_up=self._closing, log_tail=self.log.tail())
+
+    @staticmethod
+    def _is_garbage(reading: asyncio.Task[None]) -> bool:
+        return reading.done() and not reading.cancelled() and reading.exception() is not None
+
+    @staticmethod
+    async def _exited(process: asyncio.subprocess.Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            await process.wait()
+
+    async def wait_ended(self) -> Death:
+        """Waits for an end that is under way (the connection is lost already)."""
+        await self._ended.wait()
+        assert self.death is not None, "set before the event"
+        return self.death
+
+    def died(self, *, collateral: bool) -> AgentFailure:
+        """The failure of a session whose host has ended."""
+        death = self.death
+        assert death is not None, "only after the end"
+        return AgentFailure(
+            f"The agent's process {death.message}.",
+            kind=death.kind,
+            log_tail=death.log_tail or None,
+            hint=death.hint,
+            collateral=collateral,
+        )
+
+    async def end(self, why: str) -> None:
+        """Kills the process and everything in its group. Never raises."""
+        self._closing = self._closing or why
+        if self._process is None:
+            self.log.close()
+            self.death = self.death or Death(message=why, kind=FailureKind.CRASH, log_tail="")
+            self._ended.set()
+            return
+        if not self._ended.is_set():
+            _kill(self._process)
+            await self._ended.wait()
+
+    async def close(self) -> None:
+        """Lets the host close its tools, then ends it. Never raises."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.death is None and self._closing is None:
+            self._closing = "was closed"
+            _, answer = self._connection.ask("shutdown", {})
+            with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError):
+                async with asyncio.timeout(_SHUTDOWN_SECONDS):
+                    await answer
+        await self.end("was closed")

@@ -1,0 +1,40 @@
+"""What keeps an agent apart from the job: a user of its own, passed variables, sealed directories, a complete end."""
+
+from agent_eval.agents.sandbox.ending import AgentNotEnded
+from agent_eval.agents.sandbox.forwarding import (
+    allow_list,
+    child_environment,
+    installer_environment,
+    missing_key_hint,
+    missing_variable_hint,
+    secrets_in,
+    without_github_identity,
+)
+from agent_eval.agents.sandbox.isolation import NO_PROCESS, Isolation, isolated
+from agent_eval.agents.sandbox.sealing import blocked_at
+from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, close_pipe, kill_group
+from agent_eval.agents.sandbox.supervisor import supervised
+from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
+
+__all__ = [
+    "AGENT_USER",
+    "NO_PROCESS",
+    "STATE_DIR",
+    "Account",
+    "AgentNotEnded",
+    "Isolation",
+    "Sandbox",
+    "allow_list",
+    "blocked_at",
+    "child_environment",
+    "close_pipe",
+    "installer_environment",
+    "isolated",
+    "kill_group",
+    "missing_capabilities",
+    "missing_key_hint",
+    "missing_variable_hint",
+    "secrets_in",
+    "supervised",
+    "without_github_identity",
+]

@@ -1,0 +1,130 @@
+"""Everything that keeps the agent apart from us, put up for a run and taken down after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from agent_eval.agents.sandbox._seal_registry import recover
+from agent_eval.agents.sandbox.ending import Killer, end_processes
+from agent_eval.agents.sandbox.forwarding import child_environment, lend_credentials, secrets_in, withheld
+from agent_eval.agents.sandbox.sealing import blocked_at, open_sockets, seal_targets, sealed
+from agent_eval.agents.sandbox.spawn import AGENT_USER, Account, Sandbox, agent_account, known_uid
+from agent_eval.agents.sandbox.uids import STATE_DIR, claim, free_uids, missing_capabilities
+from agent_eval.core.problem import Problem, Severity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolation:
+    """What a run needs to start the agent's processes."""
+
+    sandbox: Sandbox
+    secrets: tuple[str, ...]
+    """Values that the agent gets and that must not show up in anything we write; for the Masker."""
+    problems: tuple[Problem, ...]
+    """What is weaker than it should be; an error forbids the run."""
+    closed: tuple[Path, ...] = ()
+    """Directories and files that are closed to the agent meanwhile."""
+
+
+NO_PROCESS = Isolation(sandbox=Sandbox(environment={}), secrets=(), problems=())
+"""For a run that starts no agent: recordings need nothing and can do no harm."""
+
+
+@contextlib.contextmanager
+def isolated(
+    environ: Mapping[str, str],
+    *,
+    root: Path,
+    output_dir: Path,
+    allow: Sequence[str],
+    reachable: Sequence[Path] = (),
+    state_dir: Path = STATE_DIR,
+    name: str = AGENT_USER,
+) -> Iterator[Isolation]:
+    """Chooses whom the agent runs as, builds its environment, closes what it must not enter.
+
+    As root that is another user, alone with this run; at the end, whatever happens inside, its processes are killed
+    and, when none is left, all permissions restored. Otherwise only the environment is another one.
+
+    Args:
+        environ: The environment of ours.
+        root: The repository's root.
+        output_dir: Where our results go. Made if it is missing.
+        allow: Which variables to forward (`forwarding.allow_list`).
+        reachable: What else the agent's user has to get at, e.g. the cache directory of its environments.
+        state_dir: Where a root process keeps homes.
+        name: The account to take if the machine has it and no other run uses it; else the agent gets a free uid.
+
+    Raises:
+        AgentNotEnded: At the end: processes of the agent could not be ended, and what was closed stays closed.
+    """
+    output_dir.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        problems: list[Problem] = []
+        account, killer = None, None
+        closed: tuple[Path, ...] = ()
+        try:
+            account, killer = _account(name, state_dir, stack)
+        except OSError as error:  # a user namespace with a single uid, a read-only disk
+            problems.append(_not_isolated(str(error), "Run as a user other than root (docs/security.md)."))
+        if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
+            hint = f"Let others enter it (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
+            problems.append(_not_isolated(f"uid {account.uid} can't get at {blocked}", hint))
+            account = None
+        environment = child_environment(environ, allow, account)
+        not_passed = withheld(environ, environment)
+        # From the original: the copy goes when the run ends.
+        secrets = tuple(secrets_in(environment))
+        if account is not None:
+            lent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lent-", dir=state_dir)))
+            lent.chmod(0o711)
+            environment = lend_credentials(environment, account, lent)
+            needed = [account.home, lent, *reachable]
+            seals = seal_targets(environ, root, output_dir, reachable=needed)
+            closed = tuple(seal.path for seal in seals)
+            stack.enter_context(sealed(seals, account.uid, partial(end_processes, account.uid, killer)))
+        problems += open_sockets(account)
+        yield Isolation(
+            sandbox=Sandbox(environment=environment, user=account, withheld=not_passed),
+            secrets=secrets,
+            problems=tuple(problems),
+            closed=closed,
+        )
+
+
+def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | None, Killer | None]:
+    """The account, alone with this run, and what will end its processes; None as another user than root."""
+    if os.geteuid() != 0:
+        return None, None
+    if missing := missing_capabilities():
+        raise PermissionError(f"this container lacks {', '.join(missing)} (--cap-drop)")
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    recover()
+    known = known_uid(name)
+    uid = claim(stack, free_uids() if known is None else (known, *free_uids()))
+    home = state_dir / f"home-{uid}"
+    if home.is_dir() and not home.is_symlink():
+        shutil.rmtree(home)  # an earlier agent may have left a configuration there
+    account = agent_account(name, state_dir=state_dir, uid=uid)
+    killer = Killer(uid)
+    stack.callback(killer.close)
+    return account, killer
+
+
+def _not_isolated(why: str, hint: str) -> Problem:
+    """An error in our image, which has an account for the agent; elsewhere isolation is a gain that can be missed."""
+    promised = known_uid() is not None
+    return Problem(
+        severity=Severity.ERROR if promised else Severity.WARNING,
+        code="agent-not-isolated",
+        message=f"The agent can't run as another user: {why}"
+        + ("" if promised else ". It runs as root, like this program, and could read this program's environment"),
+        hint=hint,
+    )

@@ -1,0 +1,381 @@
+"""What an agent says it needs: the file that names its dependencies, and a fingerprint of all that follows from it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.venv._poetry import (NotTranslatable, local_sources, poetry_table, python_versions, requirements)
+from agent_eval.agents.protocol import AgentFailure, FailureKind
+from agent_eval.core.files import open_regular, read_regular
+from agent_eval.core.toml_lines import read_toml
+
+MINIMUM_PYTHON = ">=3.10"
+"""What our host needs inside the agent's interpreter."""
+MINIMUM_ADK = "1.18"
+"""The oldest google-adk that our host is tested with."""
+_ADK = re.compile(r"\s*google[-_.]adk(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#@)]*)\)?\s*(?:#.*)?$", re.IGNORECASE)
+"""A requirement of google-adk that holds everywhere; one with a marker may not be meant for this machine."""
+_SPECIFIER = re.compile(r"(===|==|~=|<=|<|>=|>|!=)\s*([0-9][0-9A-Za-z.*+!-]*)")
+_SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
+_LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
+_MAX_FILES = 20_000
+_MAX_BYTES = 20_000_000
+"""Bytes of a file that names dependencies. The lock file of a very large project has a few million."""
+
+
+class SourceKind(enum.Enum):
+    """How the dependencies are written down."""
+
+    LOCK = "uv.lock"
+    PROJECT = "pyproject.toml"
+    POETRY = "[tool.poetry]"
+    REQUIREMENTS = "requirements"
+    NONE = "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dependencies:
+    """The dependencies of an agent."""
+
+    kind: SourceKind
+    file: Path | None
+    """None for SourceKind.NONE: plain `google-adk`."""
+    python: str
+    """The interpreter to ask uv for: a version or a range of versions."""
+    project_name: str | None = None
+    """Of a project: what its metadata calls it."""
+    project_version: str = "0"
+    entry_points: str = ""
+    """Of a project: entry_points.txt."""
+    requirements: tuple[str, ...] = ()
+    """What Poetry's table names, as requirements."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where the file lies, and with it the project."""
+        return None if self.file is None else self.file.parent
+
+    @property
+    def locked(self) -> bool:
+        """Whether every version is fixed, so that the environment never ages."""
+        return self.kind is SourceKind.LOCK
+
+
+def find_dependencies(start: Path, root: Path) -> Dependencies:
+    """The nearest file that names dependencies, walking up from a directory to the root.
+
+    In each directory a pyproject.toml with a `[project]` or Poetry's dependencies comes before a requirements.txt, and
+    a uv.lock beside it (or that of the workspace it is a member of) makes it a locked project.
+
+    Args:
+        start: The agent's directory, at or below the root.
+        root: The repository's root, where the search ends.
+
+    Raises:
+        AgentFailure: A pyproject.toml on the way can't be read.
+    """
+    start, root = start.resolve(), root.resolve()
+    for directory in (start, *start.parents):
+        if (directory / "pyproject.toml").is_file():
+            document = _toml(directory / "pyproject.toml")
+            if "project" in document or poetry_table(document) is not None:
+                return dependencies_in(directory / "pyproject.toml", root)
+        if (directory / "requirements.txt").is_file():
+            return dependencies_in(directory / "requirements.txt", root)
+        if directory == root:
+            break
+    return Dependencies(kind=SourceKind.NONE, file=None, python=_pinned_python(start, root) or MINIMUM_PYTHON)
+
+
+def dependencies_in(file: Path, root: Path) -> Dependencies:
+    """The dependencies that a given file names: a uv.lock, a pyproject.toml, or a requirements file of any name.
+
+    Raises:
+        AgentFailure: There is no such file, or it can't be read.
+    """
+    file = file.resolve()
+    if file.is_dir():
+        return find_dependencies(file, file)
+    if not file.is_file():
+        raise AgentFailure(
+            f"The requirements file {file} does not exist",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Correct `agent-requirements`; a relative path starts at the repository's root.",
+        )
+    pinned = _pinned_python(file.parent, root.resolve())
+    if file.name not in {"uv.lock", "pyproject.toml"}:
+        return Dependencies(kind=SourceKind.REQUIREMENTS, file=file, python=pinned or MINIMUM_PYTHON)
+    manifest = file.with_name("pyproject.toml")
+    document = _toml(manifest)
+    project = document.get("project") or {}
+    locked = _lock_of(manifest, root.resolve()) is not None
+    if not locked and (poetry := poetry_table(document)) is not None:
+        return _of_poetry(poetry, manifest, pinned)
+    if file.name == "pyproject.toml" and not project:
+        raise AgentFailure(
+            f"{file} has neither [project] nor [tool.poetry.dependencies], so it names no dependencies",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Name a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
+        )
+    return Dependencies(
+        kind=SourceKind.LOCK if locked else SourceKind.PROJECT,
+        file=manifest,
+        python=pinned or _text(project.get("requires-python")) or MINIMUM_PYTHON,
+        project_name=_text(project.get("name")),
+        project_version=_text(project.get("version")) or "0",
+        entry_points=_entry_points(project),
+    )
+
+
+def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dependencies:
+    scripts, plugins = table.get("scripts"), table.get("plugins")
+    groups = {"scripts": scripts, "entry-points": plugins}
+    try:
+        named = requirements(table, manifest.parent)
+    except NotTranslatable as error:
+        raise AgentFailure(
+            f"[tool.poetry.dependencies] in {manifest} can't be used: {error}",
+            kind=FailureKind.ENVIRONMENT,
+            hint="Name a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
+            "or an interpreter with `agent-python` (`poetry run python`).",
+        ) from error
+    return Dependencies(
+        kind=SourceKind.POETRY,
+        file=manifest,
+        python=pinned or python_versions(table) or MINIMUM_PYTHON,
+        project_name=_text(table.get("name")),
+        project_version=_text(table.get("version")) or "0",
+        entry_points=_entry_points(groups),
+        requirements=named,
+    )
+
+
+def check_adk(dependencies: Dependencies, root: Path) -> None:
+    """Refuses a google-adk that is too old before it is installed, where a file fixes its version.
+
+    Raises:
+        AgentFailure: No version that the file allows can be used.
+    """
+    file = dependencies.file
+    if file is None:
+        return
+    for where, line in _requirements_of(dependencies, file, root):
+        found = _ADK.match(line)
+        if found and any(_too_old(*clause) for clause in _SPECIFIER.findall(found[1])):
+            raise AgentFailure(
+                f"{where} asks for {line.strip()}, and google-adk {MINIMUM_ADK} or newer is needed",
+                kind=FailureKind.ENVIRONMENT,
+                hint=f"Allow google-adk {MINIMUM_ADK} or newer there, name other requirements with "
+                "`agent-requirements`, or an interpreter with `agent-python`.",
+            )
+
+
+def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
+    """Requirements, and where each is written."""
+    match dependencies.kind:
+        case SourceKind.POETRY:
+            yield from ((file, line) for line in dependencies.requirements)
+        case SourceKind.PROJECT:
+            listed = (_toml(file).get("project") or {}).get("dependencies")
+            yield from ((file, line) for line in (listed if isinstance(listed, list) else ()) if isinstance(line, str))
+        case SourceKind.REQUIREMENTS:
+            for path in _included(file):
+                if path.is_file():
+                    yield from ((path, line) for line in _text_of(path).splitlines())
+        case SourceKind.LOCK:
+            lock = _lock_of(file, root.resolve())
+            packages = _toml(lock).get("package", []) if lock is not None else []
+            for package in packages:
+                if lock is not None and package.get("name") == "google-adk" and "version" in package:
+                    yield lock, f"google-adk=={package['version']}"
+        case SourceKind.NONE:
+            return
+
+
+def _too_old(operator: str, version: str) -> bool:
+    """Whether a specifier allows no version from MINIMUM_ADK on."""
+    release = tuple(int(part) for part in re.findall(r"\d+", version.partition("*")[0])[:3])
+    minimum = tuple(map(int, MINIMUM_ADK.split(".")))
+    if operator == "<":
+        return release <= minimum or release == (*minimum, 0)
+    if operator == "~=" or "*" in version:  # a whole series
+        release = release[:-1] if operator == "~=" else release
+        return release < minimum[: len(release)]
+    return operator in {"==", "===", "<="} and release < minimum
+
+
+def _lock_of(manifest: Path, root: Path) -> Path | None:
+    """The lock file of a project: beside it, or that of the workspace above it."""
+    for directory in manifest.parents:
+        lock = directory / "uv.lock"
+        if lock.is_file():
+            if directory == manifest.parent:
+                return lock
+            tool = _toml(directory / "pyproject.toml").get("tool") if (directory / "pyproject.toml").is_file() else None
+            return lock if isinstance(tool, dict) and "workspace" in (tool.get("uv") or {}) else None
+        if directory == root:
+            break
+    return None
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(_bytes_of(path).decode("utf-8"))
+    except ValueError as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _text_of(path: Path) -> str:
+    return _bytes_of(path).decode("utf-8", "replace")
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The contents of a file that names dependencies.
+
+    Raises:
+        AgentFailure: It can't be read, or is too large.
+    """
+    try:
+        return read_regular(path, _MAX_BYTES)
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
+
+
+def _unreadable(path: Path, reason: str) -> AgentFailure:
+    return AgentFailure(
+        f"{path} can't be read: {reason}",
+        kind=FailureKind.ENVIRONMENT,
+        hint="The agent's dependencies are looked up there; correct the file.",
+    )
+
+
+def _text(value: object) -> str | None:
+    return value.strip() if isinstance(value, str) and value.strip() else None
+
+
+def _pinned_python(start: Path, root: Path) -> str | None:
+    """The version in the nearest .python-version, as uv and pyenv read it."""
+    for directory in (start, *start.parents):
+        file = directory / ".python-version"
+        if file.is_file():
+            lines = (line.strip() for line in _text_of(file).splitlines())
+            return next((line for line in lines if line and not line.startswith("#")), None)
+        if directory == root:
+            break
+    return None
+
+
+def _entry_points(project: dict[str, Any]) -> str:
+    """A project's entry points in the form of entry_points.txt."""
+    groups: dict[str, Any] = {}
+    for table, group in (("scripts", "console_scripts"), ("gui-scripts", "gui_scripts")):
+        if isinstance(project.get(table), dict):
+            groups[group] = project[table]
+    if isinstance(project.get("entry-points"), dict):
+        groups |= project["entry-points"]
+    return "\n".join(
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+        for group, entries in groups.items()
+        if isinstance(entries, dict)
+    )
+
+
+def fingerprint(dependencies: Dependencies, root: Path) -> str:
+    """A hash of everything that decides what gets installed.
+
+    That is the file itself, requirements and constraints that it includes, the lock, uv.toml, and the sources of local
+    packages (without which a changed one would go unnoticed).
+    """
+    digest = hashlib.sha256(f"{dependencies.kind.name} {dependencies.python}".encode())
+    file = dependencies.file
+    if file is None:
+        return digest.hexdigest()
+    paths = [file]
+    if dependencies.kind is SourceKind.REQUIREMENTS:
+        paths = list(_included(file))
+    elif (lock := _lock_of(file, root.resolve())) is not None:
+        paths += [lock, lock.with_name("pyproject.toml")]
+    paths += [directory / "uv.toml" for directory in (file.parent, root) if (directory / "uv.toml").is_file()]
+    for path in dict.fromkeys(paths):
+        data = _bytes_of(path) if path.is_file() else b"missing"
+        digest.update(f"\n{os.path.relpath(path, root)} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+        for source in _local_sources(path, data.decode("utf-8", "replace")):
+            _add_tree(digest, source)
+    if dependencies.kind is SourceKind.POETRY and (table := poetry_table(_toml(file))) is not None:
+        for source in local_sources(table, file.parent):
+            _add_tree(digest, source)
+    return digest.hexdigest()
+
+
+def _included(file: Path) -> Iterator[Path]:
+    """A requirements file and all that it includes with -r and -c."""
+    seen: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        path = waiting.pop(0)
+        if path in seen:
+            continue
+        seen.add(path)
+        yield path
+        if not path.is_file():
+            continue
+        for line in _text_of(path).splitlines():
+            include = re.match(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]*([^\s#]+)", line)
+            if include and "://" not in include[1]:
+                waiting.append((path.parent / include[1]).resolve())
+
+
+def _local_sources(file: Path, text: str) -> Iterator[Path]:
+    """The directories and archives on this machine that a requirements or lock file installs from.
+
+    Editable ones are left out: they are used in place.
+    """
+    if file.name in {"uv.lock", "pyproject.toml"}:
+        names = _LOCAL_SOURCE.findall(text)
+    else:
+        names = [found[1] for line in text.splitlines() if (found := re.match(r"\s*(?:\S+\s*@\s*)?(file:\S+)", line))]
+        names += [
+            found[1] for line in text.splitlines() if (found := re.match(r"\s*(\.{0,2}/\S*|\.{1,2})(?:\s|$)", line))
+        ]
+    for name in names:
+        path = (file.parent / re.sub(r"^file:(//)?|\[[^\]]*\]$|#.*$", "", name)).resolve()
+        if path.exists():
+            yield path
+
+
+def _add_tree(digest: Any, source: Path) -> None:
+    """Adds the names and contents of a file or of a directory's files, up to a number that no package reaches."""
+    if source.is_file():
+        digest.update(_hash_of(source))
+        return
+    count = 0
+    for folder, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.endswith(".egg-info"))
+        for name in sorted(files):
+            path = Path(folder) / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            count += 1
+            if count > _MAX_FILES:
+                return
+            digest.update(f"\n{path.relative_to(source)} ".encode("utf-8", "surrogateescape"))
+            digest.update(_hash_of(path))
+
+
+def _hash_of(path: Path) -> bytes:
+    """The hash of a file of any size: a local archive may have gigabytes."""
+    try:
+        digest = hashlib.sha256()
+        with open_regular(path) as file:
+            while chunk := file.read(1_000_000):
+                digest.update(chunk)
+        return digest.digest()
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error

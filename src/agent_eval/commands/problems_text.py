@@ -1,0 +1,119 @@
+"""Findings as people, programs and GitHub read them: the output of `agent-eval validate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import carriable, plural
+from agent_eval.evalset.models import Suite
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTICE: 2}
+
+
+def summary_line(suite: Suite) -> str:
+    """E.g. `12 files, 80 cases, 2 errors, 1 warning`: all files, and the cases of those without an error."""
+    cases = sum(len(file.cases) for file in suite.files)
+    return ", ".join([plural(suite.found, "file"), plural(cases, "case"), *_counts(suite.problems)])
+
+
+def _counts(problems: Iterable[Problem]) -> list[str]:
+    severities = [problem.severity for problem in problems]
+    counts = [plural(severities.count(Severity.ERROR), "error"), plural(severities.count(Severity.WARNING), "warning")]
+    return counts + [plural(severities.count(Severity.NOTICE), "notice")] * (Severity.NOTICE in severities)
+
+
+def render_text(problems: Sequence[Problem]) -> str:
+    """Findings grouped by file, each with what to do; "" for none. Safe to print into a CI log."""
+    blocks = []
+    for file, group in groupby(_sorted(problems), key=lambda problem: problem.file or ""):
+        lines = [_unstarted(_plain(file))] if file else []
+        for problem in group:
+            numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
+            where = f"{':'.join(numbers)}: " if numbers else ""
+            inside = f" ({_plain(problem.path)})" if problem.path else ""
+            lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
+            for number, line in enumerate((problem.hint or "").splitlines()):
+                lines.append(f"      {_unstarted(_plain(line))}" if number else f"      hint: {_plain(line)}")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def render_json(problems: Sequence[Problem]) -> str:
+    """A JSON list of findings, in order, with every field; ends with a line break."""
+    told = [dataclasses.asdict(problem) for problem in _sorted(problems)]
+    for fields in told:
+        del fields["stands_for"]
+    return json.dumps(told, indent=2) + "\n"
+
+
+def render_github(problems: Sequence[Problem]) -> str:
+    """A workflow command for each finding, errors first: GitHub shows ten of each kind; "" for none.
+
+    Commands: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+    """
+    ordered = sorted(_sorted(problems), key=lambda problem: _ORDER[problem.severity])
+    return "".join(
+        workflow_command(
+            problem.severity.value,
+            problem.message + (f"\n{problem.hint}" if problem.hint else "") + _inside(problem),
+            {
+                "file": problem.file,
+                "line": problem.line,
+                "col": problem.column,
+                "title": problem.code,
+            },
+        )
+        for problem in ordered
+    )
+
+
+def workflow_command(name: str, message: str, properties: dict[str, str | int | None]) -> str:
+    """A line that GitHub's runner obeys.
+
+    Args:
+        name: The command, e.g. `error`.
+        message: Its data; any text.
+        properties: Its properties; those that are None are left out.
+    """
+    given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None)
+    return f"::{name}{' ' if given else ''}{given}::{_data(message)}\n"
+
+
+def _inside(problem: Problem) -> str:
+    return f"\n(at {problem.path})" if problem.path else ""
+
+
+def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(
+        problems, key=lambda problem: (problem.file or "", problem.line or 0, problem.column or 0, problem.code)
+    )
+
+
+def _data(value: str) -> str:
+    escaped = carriable(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return _harmless(escaped)
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
+
+
+def _harmless(value: str) -> str:
+    """The runner looks for its older commands, `##[name]`, anywhere in a line."""
+    return value.replace("##[", "## [")
+
+
+def _plain(value: str) -> str:
+    """On one line, without terminal escapes and commands to the runner."""
+    return _harmless(_CONTROL.sub(" ", carriable(value)))
+
+
+def _unstarted(value: str) -> str:
+    """Not the start of a workflow command, should a file be called like one."""
+    return f"./{value}" if value.lstrip().startswith("::") else value

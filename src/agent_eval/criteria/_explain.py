@@ -1,0 +1,223 @@
+"""Says in words why a turn lost its points. These lines are read in pull requests, JUnit reports and consoles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.text import plural, shorten
+from agent_eval.criteria._alignment import Alignment, align
+from agent_eval.criteria._differences import describe_differences
+from agent_eval.criteria._literal import literal, name_of, render_call
+from agent_eval.criteria._rouge import Rouge
+from agent_eval.criteria.tokenize import stem, words
+from agent_eval.evalset.models import MatchType
+
+LONGEST_LINE = 400
+"""Characters of one `why` line."""
+MOST_LINES = 12
+"""`why` lines of one turn, besides the one that counts the rest."""
+MOST_CALLS = 40
+"""Calls listed of one turn."""
+LONGEST_TEXT = 4_000
+"""Characters of `expected` and of `actual`."""
+_MOST_NAMES = 20
+_FEW_WORDS = 7
+"""Words that an answer lacks, or has too many: beyond, the two texts say more than a list of words."""
+
+
+def list_calls(calls: Sequence[FunctionCall], *, ignore_args: bool = False) -> str:
+    """The calls of a turn, one on a line; `(no tool calls)` for none. At most LONGEST_TEXT characters."""
+    if not calls:
+        return "(no tool calls)"
+    lines = [render_call(call, ignore_args=ignore_args) for call in calls[:MOST_CALLS]]
+    while len(lines) > 1 and sum(map(len, lines)) + len(lines) > LONGEST_TEXT - 60:
+        lines.pop()
+    if len(lines) < len(calls):
+        lines.append(f"… and {plural(len(calls) - len(lines), 'more call')}")
+    return "\n".join(lines)
+
+
+def explain_trajectory(
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    *,
+    match_type: MatchType = MatchType.EXACT,
+    ignore_args: bool = False,
+) -> tuple[str, ...]:
+    """Why the calls of a turn do not match the expected ones: only what the match type objects to.
+
+    Args:
+        expected: The calls of the eval file.
+        actual: The calls that the agent made.
+        match_type: How they had to match.
+        ignore_args: Whether only names were compared.
+
+    Returns:
+        A line that counts what matched, then one line for each difference. No line holds a line break.
+    """
+    alignment = align(expected, actual, ignore_args=ignore_args)
+    order_matters = match_type is not MatchType.ANY_ORDER
+    found = len(alignment.matched) + (0 if order_matters else len(alignment.moved))
+    summary = _summary(found, expected, actual, alignment, match_type)
+    differences = _differences(
+        alignment,
+        expected,
+        actual,
+        ignore_args=ignore_args,
+        moved=order_matters,
+        missing=True,
+        extra=match_type is MatchType.EXACT,
+    )
+    return _bounded(summary, _never_none(differences))
+
+
+def explain_share(
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    *,
+    matched: int,
+    of_expected: bool,
+    ignore_args: bool = False,
+) -> tuple[str, ...]:
+    """Why precision (or, `of_expected`, recall) of a turn is below 1: the calls too many, or too few."""
+    alignment = align(expected, actual, ignore_args=ignore_args)
+    if of_expected:
+        summary = f"{matched:,} of {len(expected):,} expected calls made"
+    else:
+        summary = f"{matched:,} of {len(actual):,} calls made {'was' if matched == 1 else 'were'} expected"
+    differences = _differences(
+        alignment,
+        expected,
+        actual,
+        ignore_args=ignore_args,
+        moved=False,
+        missing=of_expected,
+        extra=not of_expected,
+    )
+    return _bounded(summary, _never_none(differences))
+
+
+def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[str, ...]:
+    """Why `trajectory_single_tool_use` is 0: what was called instead, over all turns of the case."""
+    line = f"{name_of(tool)} was not called in {'the turn' if turns == 1 else f'any of {turns:,} turns'}"
+    return _bounded(line, [f"called instead: {_counted([name_of(name) for name in called])}"] if called else [])
+
+
+def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...]:
+    """Why the words of an answer don't match the reference: how many match and, if the others are few, which they are.
+
+    Args:
+        expected: The text of the reference.
+        actual: The text of the answer.
+        rouge: Their score.
+    """
+    if not rouge.reference_tokens:
+        lack = "no text" if not expected.strip() else "no words, only punctuation or symbols"
+        return (f"the reference has {lack}; it scores 0 whatever the answer is (as in ADK)",)
+    if not rouge.prediction_tokens:
+        return (f"the answer has {'no text' if not actual.strip() else 'no words, only punctuation or symbols'}",)
+    lines = [
+        f"{rouge.overlap:,} of {rouge.reference_tokens:,} expected words found (recall {rouge.recall:.2f}); "
+        f"{rouge.overlap:,} of {rouge.prediction_tokens:,} words given "
+        f"{'was' if rouge.overlap == 1 else 'were'} expected (precision {rouge.precision:.2f})"
+    ]
+    ours, theirs = words(expected), words(actual)
+    if 0 < len(set(lacking := _surplus(ours, theirs))) <= _FEW_WORDS:
+        lines.append(f"missing words: {_counted(lacking)}")
+    if 0 < len(set(unasked := _surplus(theirs, ours))) <= _FEW_WORDS:
+        lines.append(f"unexpected words: {_counted(unasked)}")
+    return _bounded(lines[0], lines[1:])
+
+
+def _summary(
+    found: int,
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    alignment: Alignment,
+    match_type: MatchType,
+) -> str:
+    if not expected:
+        return f"no call was expected, {plural(len(actual), 'call')} made"
+    if not actual:
+        return f"{plural(len(expected), 'call')} expected, none made"
+    if alignment.moved and not (alignment.changed or alignment.missing or alignment.extra):
+        return f"the expected calls were made in another order; match_type {match_type.name} demands the eval file's"
+    return f"{found:,} of {len(expected):,} expected calls matched"
+
+
+def _differences(
+    alignment: Alignment,
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    *,
+    ignore_args: bool,
+    moved: bool,
+    missing: bool,
+    extra: bool,
+) -> Iterator[str]:
+    """The lines in the order in which the expected calls stand, then the calls that nobody expected."""
+    many = len(expected) > 1 or len(actual) > 1
+    changed, out_of_order, gone = dict(alignment.changed), dict(alignment.moved), set(alignment.missing)
+    for i, call in enumerate(expected):
+        if i in changed:
+            place = _place(i, changed[i]) if many else ""
+            for line in describe_differences(call, actual[changed[i]]):
+                yield line + place
+        elif i in out_of_order and moved:
+            name = render_call(call, ignore_args=ignore_args)
+            yield f"order: {name} was expected as call {i + 1}, came as call {out_of_order[i] + 1}"
+        elif i in gone and missing:
+            place = f" (expected as call {i + 1})" if len(expected) > 1 else ""
+            yield f"missing: {render_call(call, ignore_args=ignore_args)}{place}"
+    if extra:
+        for j in alignment.extra:
+            place = f" (call {j + 1})" if len(actual) > 1 else ""
+            yield f"extra: {render_call(actual[j], ignore_args=ignore_args)}{place}"
+
+
+def _never_none(lines: Iterator[str]) -> Iterator[str]:
+    """The lines; when there are none, what was compared for the score lies deeper than what is compared here."""
+    first = next(lines, None)
+    yield first or "the args of a call differ below the depth that is compared here"
+    yield from lines
+
+
+def _place(i: int, j: int) -> str:
+    return f" (call {i + 1})" if i == j else f" (expected as call {i + 1}, came as call {j + 1})"
+
+
+def _bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
+    """The summary and at most MOST_LINES lines; counts no more of the rest than it must."""
+    rest = iter(lines)
+    shown = [shorten(line, LONGEST_LINE) for line in islice(rest, MOST_LINES)]
+    left = sum(1 for _ in islice(rest, 1_000))
+    if left:
+        shown.append(f"… and {left if left < 1_000 else '1,000 or'} more")
+    return (shorten(summary, LONGEST_LINE), *shown)
+
+
+def _surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """The words of one text that the other lacks, as they are spelt, in order."""
+    available = Counter(map(stem, theirs))
+    surplus: list[str] = []
+    for word in ours:
+        token = stem(word)
+        if available[token]:
+            available[token] -= 1
+        else:
+            surplus.append(word)
+    return surplus
+
+
+def _counted(names: Sequence[str]) -> str:
+    """`light, off (2 times), …`, in order of first appearance."""
+    counts = Counter(names)
+    shown = [
+        (shorten(name, 60) if name.isprintable() else literal(name, 60)) + (f" ({count} times)" if count > 1 else "")
+        for name, count in islice(counts.items(), _MOST_NAMES)
+    ]
+    more = f", … and {len(counts) - len(shown):,} more" if len(counts) > len(shown) else ""
+    return ", ".join(shown) + more

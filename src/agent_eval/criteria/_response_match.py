@@ -1,0 +1,48 @@
+"""`response_match_score`: ROUGE-1 of each answer against its reference, bit for bit as google-adk 2.13.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_eval.core.content import text_of
+from agent_eval.core.text import shorten
+from agent_eval.criteria._explain import LONGEST_TEXT, explain_response
+from agent_eval.criteria._rouge import rouge1
+from agent_eval.criteria._turns import paired, running_mean
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.tokenize import tokenize
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseMatch:
+    """The mean over turns of ROUGE-1's F measure, 0..1.
+
+    A turn without a final response in the eval file is compared with the empty text and scores 0, as in ADK.
+    """
+
+    threshold: float
+    name: str = "response_match_score"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run; NotEvaluated without references or turns."""
+        pairs = paired(conversation)
+        if isinstance(pairs, NotEvaluated):
+            return pairs
+        scores: list[float] = []
+        findings: list[TurnFinding] = []
+        for turn, (actual, expected) in enumerate(pairs):
+            reference, answer = text_of(expected.final_response), text_of(actual.final_response)
+            rouge = rouge1(tokenize(reference), tokenize(answer))
+            score = rouge.f_measure
+            scores.append(score)
+            if score < self.threshold:
+                findings.append(
+                    TurnFinding(
+                        turn=turn,
+                        score=score,
+                        expected=shorten(reference, LONGEST_TEXT) or "(no text)",
+                        actual=shorten(answer, LONGEST_TEXT) or "(no text)",
+                        why=explain_response(reference, answer, rouge),
+                    )
+                )
+        return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))

@@ -1,0 +1,101 @@
+"""`trajectory_precision`, `trajectory_recall`, `trajectory_single_tool_use`.
+
+ADK's documents name them and ADK lacks them; the names are Vertex AI's
+(https://cloud.google.com/vertex-ai/generative-ai/docs/models/evaluation-agents). Order doesn't matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.invocation import tool_calls
+from agent_eval.criteria._explain import explain_share, explain_single_tool, list_calls
+from agent_eval.criteria._literal import name_of
+from agent_eval.criteria._turns import no_turns, paired, running_mean, too_deep
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.calls import count_matched
+
+PRECISION = "trajectory_precision"
+RECALL = "trajectory_recall"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryShare:
+    """The mean over turns of precision or recall of the tool calls, 0..1.
+
+    Calls are matched as a multiset by the rule of `calls.same_call`.
+    """
+
+    name: str
+    """PRECISION: matched calls / calls made; a turn without calls scores 1 if none was expected, else 0.
+    RECALL: matched calls / expected calls; a turn that expects none scores 1."""
+    threshold: float
+    ignore_args: bool = False
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run; NotEvaluated without references or turns."""
+        pairs = paired(conversation)
+        if isinstance(pairs, NotEvaluated):
+            return pairs
+        scores: list[float] = []
+        findings: list[TurnFinding] = []
+        try:
+            for turn, (actual, expected) in enumerate(pairs):
+                wanted, made = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+                score, finding = self._turn(turn, wanted, made)
+                scores.append(score)
+                findings += [finding] if finding else []
+        except RecursionError:
+            return too_deep()
+        return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))
+
+    def _turn(
+        self, turn: int, wanted: Sequence[FunctionCall], made: Sequence[FunctionCall]
+    ) -> tuple[float, TurnFinding | None]:
+        of_expected = self.name == RECALL
+        matched = count_matched(wanted, made, ignore_args=self.ignore_args)
+        if of_expected:
+            score = matched / len(wanted) if wanted else 1.0
+        elif made:
+            score = matched / len(made)
+        else:
+            score = 0.0 if wanted else 1.0
+        if score >= self.threshold:
+            return score, None
+        return score, TurnFinding(
+            turn=turn,
+            score=score,
+            expected=list_calls(wanted, ignore_args=self.ignore_args),
+            actual=list_calls(made, ignore_args=self.ignore_args),
+            why=explain_share(wanted, made, matched=matched, of_expected=of_expected, ignore_args=self.ignore_args),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleToolUse:
+    """1 if any turn of the case called the tool, else 0. Needs no reference."""
+
+    threshold: float
+    tool_name: str
+    name: str = "trajectory_single_tool_use"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run. A turn's score is 1 if that turn called the tool; the case's is the highest of them."""
+        if not conversation.actual:
+            return no_turns()
+        turns = [tool_calls(turn.intermediate_data) for turn in conversation.actual]
+        scores = tuple(1.0 if any(call.name == self.tool_name for call in calls) else 0.0 for calls in turns)
+        score = max(scores)
+        if score >= self.threshold:
+            return Scored(score=score, turn_scores=scores)
+        made = [call for calls in turns for call in calls]
+        finding = TurnFinding(
+            turn=len(turns) - 1,
+            score=score,
+            expected=f"{name_of(self.tool_name)}(…) in any turn",
+            actual=list_calls(made),
+            why=explain_single_tool(self.tool_name, [call.name for call in made], len(turns)),
+        )
+        return Scored(score=score, turn_scores=scores, findings=(finding,))

@@ -1,0 +1,256 @@
+"""`hallucinations_v1`: is each sentence of an agent borne out by what it was told and what its tools returned.
+
+Two questions for each text, as in ADK: one cuts it into sentences, one labels them. Neither is voted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.core.content import text_of
+from agent_eval.core.invocation import Invocation, InvocationEvent
+from agent_eval.core.text import shorten
+from agent_eval.criteria._explain import LONGEST_TEXT
+from agent_eval.criteria._turns import no_turns
+from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
+from agent_eval.criteria.judged._fence import RULE, Data, Draft
+from agent_eval.criteria.judged._material import (
+    NO_TEXT,
+    as_json,
+    dialogue,
+    events_of,
+    grounding,
+    instructions,
+    tool_declarations,
+)
+from agent_eval.criteria.judged.judge import (
+    CODES,
+    Judge,
+    Opinions,
+    Options,
+    Panel,
+    Question,
+    Unjudgeable,
+    counted_from_0,
+    together,
+)
+from agent_eval.criteria.judged.sentences import SCHEMA as CUTTING_SCHEMA
+from agent_eval.criteria.judged.sentences import covering, cutting_draft, read_sentences
+from agent_eval.criteria.judged.settling import exact_mean, filled, settle, why
+from agent_eval.models import ModelFailure
+
+SCALE = {"supported": 1.0, "not_applicable": 1.0, "unsupported": 0.0, "contradictory": 0.0, "disputed": 0.0}
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "sentences": {
+            "type": "array",
+            "description": "One entry for each sentence of the list, in its order.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "number": {"type": "integer", "description": "The sentence's number in the list."},
+                    "supporting_excerpt": {"type": "string", "description": "Quoted from the context; empty: none."},
+                    "contradicting_excerpt": {"type": "string", "description": "Quoted from the context; empty: none."},
+                    "rationale": {"type": "string", "description": "Why the label follows."},
+                    "label": {"type": "string", "enum": list(SCALE)},
+                },
+                "required": ["number", "supporting_excerpt", "contradicting_excerpt", "rationale", "label"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["sentences"],
+    "additionalProperties": False,
+}
+
+_TASK = f"""You check, sentence by sentence, whether what an AI agent said is borne out by the context that it had.
+
+{RULE}
+
+The context is all there is: the developers' instructions, the user's messages, the declared tools, what the tools
+returned, grounding metadata, and the conversation so far. What you know of the world counts for nothing. What the agent
+said earlier proves nothing by itself.
+
+Labels:
+- supported: the context says it, or it follows from the context.
+- unsupported: it claims something that the context neither says nor contradicts.
+- contradictory: the context says otherwise.
+- disputed: parts of the context say it, others say otherwise.
+- not_applicable: it makes no claim that could be checked, such as a greeting, a question, an offer, a wish or a matter
+  of taste.
+
+A sentence with several claims gets the worst label among them. Quote the excerpts word for word from the context, then
+give the rationale, then the label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """One text to check, and what the agent had to go by when it wrote it."""
+
+    text: str
+    context: Draft
+
+
+def _context(turns: Sequence[Invocation], turn: int, events: Sequence[InvocationEvent]) -> Draft:
+    """What was known: the same for all steps of a turn up to the events, and for all turns up to the conversation."""
+    actual = turns[turn]
+    return (
+        _TASK,
+        Data(label="Context: the developers' instructions", text=instructions(actual.app_details) or NO_TEXT),
+        Data(label="Context: tool definitions", text=tool_declarations(actual.app_details)),
+        Data(label="Context: the conversation before this turn", text=dialogue(turns[:turn]) or NO_TEXT),
+        Data(label="Context: the user's message", text=text_of(actual.user_content) or NO_TEXT),
+        Data(label="Context: grounding metadata", text=grounding(events)),
+        Data(label="Context: what happened in this turn", text=_happened(events) or NO_TEXT),
+    )
+
+
+def _happened(events: Sequence[InvocationEvent]) -> str:
+    blocks: list[str] = []
+    for event in events:
+        parts = list(event.content.iter_parts()) if event.content else []
+        if texts := [part.text for part in parts if part.text]:
+            blocks.append("\n".join(texts))
+        if calls := [part.function_call.model_dump(exclude_none=True) for part in parts if part.function_call]:
+            blocks.append(f"tool_calls:\n{as_json(calls)}")
+        if outputs := [
+            part.function_response.model_dump(exclude_none=True) for part in parts if part.function_response
+        ]:
+            blocks.append(f"tool_outputs:\n{as_json(outputs)}")
+    return "\n\n".join(blocks)
+
+
+def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool) -> list[_Step]:
+    """The texts of a turn that are checked: the final response, and before it those on the way."""
+    events = events_of(turns[turn])
+    found: list[_Step] = []
+    if intermediate:
+        for number, event in enumerate(events):
+            before = events[:number]
+            if event.grounding_metadata:
+                before = [*before, event.model_copy(update={"content": None})]
+            texts = [part.text for part in event.content.iter_parts() if part.text] if event.content else []
+            found += [_Step(text=text, context=_context(turns, turn, before)) for text in texts]
+    if final := text_of(turns[turn].final_response):
+        found.append(_Step(text=final, context=_context(turns, turn, events)))
+    return found
+
+
+def read_labels(value: Any) -> Opinions:
+    """The opinions of a reply, by sentence counted from 0. Of two labels for one sentence the first counts."""
+    entries = value.get("sentences") if isinstance(value, dict) else None
+    found: dict[int, tuple[str, str]] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        number, label = (entry.get("number"), entry.get("label")) if isinstance(entry, dict) else (None, None)
+        index = counted_from_0(number)
+        if index is not None and isinstance(label, str):
+            found.setdefault(index, (label, str(entry.get("rationale", ""))))
+    return found
+
+
+def _question(turn: int, step: _Step, sentences: Sequence[str]) -> Question:
+    def listing(which: Sequence[int]) -> Data:
+        numbered = [{"number": number + 1, "sentence": sentences[number]} for number in which]
+        return Data(label="The sentences to check", text=as_json(numbered))
+
+    return Question(
+        turn=turn,
+        subjects=sentences,
+        draft=(*step.context, listing(range(len(sentences))), "Label each of them."),
+        schema=SCHEMA,
+        scale=SCALE,
+        read=read_labels,
+        again=lambda skipped: (*step.context, listing(skipped), "Label each of them. Leave none out."),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hallucinations:
+    """The share of sentences that the context bears out, 0..1: the mean of each text, then of each turn, then of all.
+
+    `num_samples` is not looked at, as in ADK: each question is asked once.
+    """
+
+    threshold: float
+    judge: Judge
+    options: Options
+    """`samples` must be 1."""
+    intermediate: bool = False
+    """Check the texts on the way to the final response too."""
+    name: str = "hallucinations_v1"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run."""
+        turns = conversation.actual
+        if not turns:
+            return no_turns()
+        if conversation.expected is not None and len(conversation.expected) != len(turns):
+            message = f"{len(conversation.expected)} turns were expected and {len(turns)} recorded"
+            return NotEvaluated(code="turn-count", message=message)
+        panel = Panel(self.judge, self.options, self.name, conversation)
+        steps = [
+            (turn, step) for turn in range(len(turns)) for step in _steps(turns, turn, intermediate=self.intermediate)
+        ]
+        try:
+            asked = await together([self._check(panel, turn, step) for turn, step in steps])
+        except Unjudgeable as stopped:
+            return stopped.result
+        by_turn: list[list[list[Judgement]]] = [[] for _ in turns]
+        for (turn, _), labelled in zip(steps, asked, strict=True):
+            by_turn[turn].append(labelled)
+        scores = [_turn_score(of_turn, None) for of_turn in by_turn]
+        return settle(
+            [judgement for labelled in asked for judgement in labelled],
+            lambda fill: _mean([_turn_score(of_turn, fill) for of_turn in by_turn]),
+            panel=panel,
+            threshold=self.threshold,
+            turn_scores=scores,
+            findings=[
+                self._finding(turns[turn], turn, score, [one for labelled in by_turn[turn] for one in labelled])
+                for turn, score in enumerate(scores)
+                if score is not None and score < self.threshold
+            ],
+        )
+
+    async def _check(self, panel: Panel, turn: int, step: _Step) -> list[Judgement]:
+        """The labels of a text's sentences; one missing judgement if it can't be cut."""
+        try:
+            reply = await panel.ask(cutting_draft(step.text), CUTTING_SCHEMA)
+        except ModelFailure as failure:
+            vote = Vote(
+                sample=0,
+                verdict=None,
+                score=None,
+                rationale=f"the text was not cut into sentences: {failure.message}",
+                failure=CODES[failure.kind],
+            )
+            return [
+                Judgement(
+                    turn=turn, subject="", verdict=None, score=None, rationale=vote.rationale, votes=(vote,), planned=1
+                )
+            ]
+        sentences = covering(step.text, read_sentences(reply.value))
+        if not sentences:  # Nothing but signs, e.g. an emoji: one sentence, and the judge may say what it is.
+            sentences = [step.text]
+        return await panel.poll(_question(turn, step, sentences))
+
+    def _finding(self, actual: Invocation, turn: int, score: float, judgements: Sequence[Judgement]) -> TurnFinding:
+        return TurnFinding(
+            turn=turn,
+            score=score,
+            expected="each sentence borne out by instructions, messages and tool outputs",
+            actual=shorten(text_of(actual.final_response), LONGEST_TEXT) or NO_TEXT,
+            why=tuple(why(judgement) for judgement in judgements if judgement.score != 1.0),
+        )
+
+
+def _turn_score(steps: Sequence[Sequence[Judgement]], fill: float | None) -> float | None:
+    return _mean([_mean([filled(one.score, fill) for one in labelled]) for labelled in steps])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    return exact_mean([value for value in values if value is not None])

@@ -1,0 +1,262 @@
+"""What is wrong with an eval set that has the right shape: alone, and together with its criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from agent_eval.core.content import Content, Part, text_of
+from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
+from agent_eval.core.problem import MAX_PROBLEMS, Problem
+from agent_eval.core.selectors import nearby
+from agent_eval.evalset.checks.rubric_scope import lacks_rubrics
+from agent_eval.evalset.json import JsonPath
+from agent_eval.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
+from agent_eval.evalset.parse import EvalFile, check_scenario, check_scenario_with_config, did_you_mean, keys_of
+
+
+def check_cases(file: EvalFile) -> Iterator[Problem]:
+    """Findings about the cases themselves, whatever gates them."""
+    first: dict[str, int] = {}
+    lines: dict[int, int] = {}
+    for index, case in file.cases.items():
+        path: JsonPath = ("eval_cases", index)
+        if case.eval_id in first:
+            lines = lines or file.case_lines()
+            yield file.error(
+                "duplicate-eval-id",
+                f"The eval id `{case.eval_id}` is used twice in this file; first on line {lines[first[case.eval_id]]}.",
+                (*path, "eval_id"),
+                "Give each case an id of its own: results and baselines are told apart by it.",
+            )
+        first.setdefault(case.eval_id, index)
+        if case.conversation == []:
+            yield file.error(
+                "empty-conversation",
+                f"The conversation of `{case.eval_id}` has no turns, so there is nothing to run.",
+                (*path, "conversation"),
+                "Add a turn, or delete the case.",
+            )
+        yield from _persona(file, case, path)
+        yield from check_scenario(file, case, path)
+        yield from _rubric_ids(file, case, path)
+    yield from islice(_unknown_part_keys(file), MAX_PROBLEMS)  # They are warnings, and searching what was meant costs.
+    if file.eval_set is not None and not file.eval_set.eval_cases:
+        yield file.warning(
+            "empty-eval-set", "The eval set has no cases.", ("eval_cases",), "Add cases, or delete the file."
+        )
+
+
+def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalConfig) -> Iterator[Problem]:
+    """Findings about cases that the criteria can't score, or can only fail.
+
+    Args:
+        file: The file.
+        indices: Which of its cases will run.
+        config: What gates them.
+    """
+    known = [
+        (METRICS[criterion.metric], criterion)
+        for criterion in config.criteria
+        if criterion.metric in METRICS and criterion.metric not in config.custom_metrics
+    ]
+    specs = [spec for spec, _ in known]
+    where = "ADK's default criteria" if config.source is None else f"`{config.source}`"
+    for index in indices:
+        case = file.cases[index]
+        path: JsonPath = ("eval_cases", index)
+        if case.conversation_scenario is not None:
+            yield from _scenario_without_references(file, case, path, specs, where)
+            yield from check_scenario_with_config(file, case, path, config)
+        elif case.conversation:
+            yield from _turns_without_references(file, case.conversation, path, specs, where)
+            yield from _scenario_missing(file, case, path, specs, where)
+        lacking = [criterion.name for criterion in config.criteria if lacks_rubrics(criterion, case)]
+        for spec, criterion in known:
+            if criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
+                yield file.warning(
+                    "case-without-rubrics",
+                    f"`{spec.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
+                    path,
+                    f"As in ADK, other criteria decide. Add rubrics with `type` `{spec.rubric_type}` if it should.",
+                )
+            elif spec.rubric_type is not None:
+                yield from _effective_rubrics(file, case, path, spec, criterion, where)
+
+
+def _judges_another(criterion: CriterionConfig, file: EvalFile) -> bool:
+    return any(not lacks_rubrics(criterion, case) for case in file.cases.values())
+
+
+def _names(specs: Iterable[MetricSpec]) -> str:
+    return " and ".join(f"`{spec.name}`" for spec in specs)
+
+
+def _scenario_without_references(
+    file: EvalFile, case: EvalCase, path: JsonPath, specs: Sequence[MetricSpec], where: str
+) -> Iterator[Problem]:
+    needing = [spec for spec in specs if spec.needs_reference]
+    if needing:
+        free = ", ".join(f"`{spec.name}`" for spec in METRICS.values() if spec.name in _FOR_SCENARIOS)
+        yield file.error(
+            "needs-reference",
+            f"`{case.eval_id}` is a scenario, but {_names(needing)} ({where}) compare with expected turns.",
+            (*path, "conversation_scenario"),
+            f"Move it into a directory with a test_config.json of criteria that need none: {free}.",
+        )
+
+
+_FOR_SCENARIOS = (
+    "hallucinations_v1",
+    "safety_v1",
+    "rubric_based_final_response_quality_v1",
+    "rubric_based_tool_use_quality_v1",
+    "per_turn_user_simulator_quality_v1",
+    "multi_turn_task_success_v1",
+)
+
+
+def _turns_without_references(
+    file: EvalFile, turns: Sequence[Invocation], path: JsonPath, specs: Sequence[MetricSpec], where: str
+) -> Iterator[Problem]:
+    needing = [spec for spec in specs if spec.needs_final_response]
+    if not needing:
+        return
+    without = [number for number, turn in enumerate(turns) if not text_of(turn.final_response)]
+    compare = f"{_names(needing)} ({where}) {'compares' if len(needing) == 1 else 'compare'}"
+    if len(without) == len(turns):
+        yield file.error(
+            "needs-reference",
+            f"No turn of the case has a `final_response` with text, but {compare} with it.",
+            path,
+            "Add the expected answers, or remove the criterion: without a reference every answer scores 0.",
+        )
+        return
+    for number in without:
+        yield file.warning(
+            "turn-without-reference",
+            f"The turn has no `final_response` with text, but {compare} with it.",
+            (*path, "conversation", number),
+            "As in ADK, any answer scores 0 in this turn. Add the expected answer.",
+        )
+
+
+def _scenario_missing(
+    file: EvalFile, case: EvalCase, path: JsonPath, specs: Sequence[MetricSpec], where: str
+) -> Iterator[Problem]:
+    needing = [spec for spec in specs if spec.needs_scenario]
+    if needing:
+        yield file.error(
+            "needs-scenario",
+            f"`{case.eval_id}` has fixed turns, but {_names(needing)} ({where}) judges a simulated user.",
+            path,
+            "Give the case a `conversation_scenario`, or remove the criterion.",
+        )
+
+
+def _effective_rubrics(
+    file: EvalFile, case: EvalCase, path: JsonPath, spec: MetricSpec, criterion: CriterionConfig, where: str
+) -> Iterator[Problem]:
+    """Findings about the rubrics that a metric would use: those of its criterion, its case and each turn."""
+    configured: Sequence[Rubric] = criterion.options.get("rubrics", ())
+    taken = {rubric.rubric_id for rubric in configured}
+    scopes: list[tuple[JsonPath, Sequence[Rubric]]] = [(path, case.rubrics or ())]
+    scopes += [
+        ((*path, "conversation", number), turn.rubrics or ()) for number, turn in enumerate(case.conversation or ())
+    ]
+    for scope, rubrics in scopes:
+        for number, rubric in enumerate(rubrics):
+            if rubric.type == spec.rubric_type and rubric.rubric_id in taken:
+                yield file.error(
+                    "duplicate-rubric-id",
+                    f"The rubric id `{rubric.rubric_id}` is also used by the criterion `{spec.name}` in {where}.",
+                    (*scope, "rubrics", number, "rubric_id"),
+                    "Give each rubric an id of its own.",
+                )
+    shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
+    bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
+    only_last = spec.name == "rubric_based_multi_turn_trajectory_quality_v1"
+    if only_last and scopes[-1][0] not in bare:
+        bare = []
+    if not shared and (bare or case.conversation_scenario is not None):
+        yield file.error(
+            "no-rubrics",
+            f"`{spec.name}` ({where}) has no rubric to judge {'this turn' if bare else 'this scenario'} by.",
+            bare[-1 if only_last else 0] if bare else path,
+            f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`.",
+        )
+
+
+def _persona(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    scenario = case.conversation_scenario
+    if scenario is None or not isinstance(scenario.user_persona, str) or scenario.user_persona in PERSONA_IDS:
+        return
+    close = nearby(scenario.user_persona, PERSONA_IDS, count=1)
+    known = ", ".join(f"`{name}`" for name in PERSONA_IDS)
+    yield file.error(
+        "unknown-persona",
+        f"There is no persona `{scenario.user_persona}`.",
+        (*path, "conversation_scenario", "user_persona"),
+        f"Did you mean `{close[0]}`?" if close else f"Known personas: {known}; or write one inline.",
+    )
+
+
+def _rubric_ids(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Two rubrics of one turn, whether its own or its case's, can't share an id (ADK ends the whole run)."""
+    taken: dict[str, str] = {}
+    yield from _taken(file, case.rubrics or (), path, taken, "case")
+    for number, turn in enumerate(case.conversation or ()):
+        if turn.rubrics:
+            yield from _taken(file, turn.rubrics, (*path, "conversation", number), dict(taken), "turn")
+
+
+def _taken(
+    file: EvalFile, rubrics: Sequence[Rubric], path: JsonPath, taken: dict[str, str], scope: str
+) -> Iterator[Problem]:
+    for number, rubric in enumerate(rubrics):
+        if rubric.rubric_id in taken:
+            yield file.error(
+                "duplicate-rubric-id",
+                f"The rubric id `{rubric.rubric_id}` is already used in this {taken[rubric.rubric_id]}.",
+                (*path, "rubrics", number, "rubric_id"),
+                "Give each rubric an id of its own; the rubrics of a case apply to each of its turns.",
+            )
+        taken.setdefault(rubric.rubric_id, scope)
+
+
+def _unknown_part_keys(file: EvalFile) -> Iterator[Problem]:
+    if file.converted is not None:
+        return
+    for place, case in file.cases.items():
+        for number, turn in enumerate(case.conversation or ()):
+            for where, parts in _parts_of(turn):
+                for index, part in enumerate(parts or ()):
+                    if part.model_extra:
+                        at: JsonPath = ("eval_cases", place, "conversation", number, *where, index)
+                        yield from _unknown_keys(file, part.model_extra, at)
+
+
+def _unknown_keys(file: EvalFile, extra: Mapping[str, object], path: JsonPath) -> Iterator[Problem]:
+    for key in extra:
+        yield file.document.warning(
+            "unknown-part-key",
+            f"`{key}` is not a known key of a part; nothing reads it, and ADK refuses it.",
+            path=(*path, key),
+            key=True,
+            hint=did_you_mean(key, keys_of(Part)),
+        )
+
+
+def _parts_of(turn: Invocation) -> Iterator[tuple[JsonPath, Sequence[Part] | None]]:
+    yield ("user_content", "parts"), turn.user_content.parts
+    if turn.final_response is not None:
+        yield ("final_response", "parts"), turn.final_response.parts
+    data = turn.intermediate_data
+    if isinstance(data, IntermediateData):
+        for number, (_, parts) in enumerate(data.intermediate_responses):
+            yield ("intermediate_data", "intermediate_responses", number, 1), parts
+    elif data is not None:
+        for number, event in enumerate(data.invocation_events):
+            content: Content | None = event.content
+            if content is not None:
+                yield ("intermediate_data", "invocation_events", number, "content", "parts"), content.parts

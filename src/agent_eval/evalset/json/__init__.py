@@ -1,0 +1,7 @@
+"""JSON files with the position of every value: syntax, reading, writing."""
+
+from agent_eval.evalset.json.positions import JsonPath
+from agent_eval.evalset.json.reading import Document, parse_document, read_document
+from agent_eval.evalset.json.writing import eval_set_text, write_text
+
+__all__ = ["Document", "JsonPath", "eval_set_text", "parse_document", "read_document", "write_text"]

@@ -1,0 +1,348 @@
+"""From the bytes of a file to a JSON document, or to a finding that says what keeps it from being one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, too_many
+from agent_eval.core.text import plural
+from agent_eval.evalset.json._syntax import Extras, SyntaxFinding, diagnose, extras
+from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEEPEST = 200
+"""Pydantic 2.14 can't write more than 254 levels, and what is read here is written again into recordings."""
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A well-formed JSON file."""
+
+    file: str
+    """Relative to the root, with forward slashes."""
+    text: str
+    value: Any
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where its values stand."""
+        return Positions(self.text)
+
+    def problem(
+        self,
+        severity: Severity,
+        code: str,
+        message: str,
+        *,
+        path: JsonPath = (),
+        key: bool = False,
+        hint: str | None = None,
+    ) -> Problem:
+        """A finding about a value of this document.
+
+        Args:
+            severity: How much it matters.
+            code: As in docs/problems.md.
+            message: One sentence.
+            path: The value, or where it is missing: then the position is that of the container it belongs into.
+            key: Point to the value's key.
+            hint: What to do next.
+        """
+        path = self._spelled(path)
+        where = self.positions.of(path, key=key)
+        return Problem(
+            severity=severity,
+            code=code,
+            message=message,
+            hint=hint,
+            file=self.file,
+            line=where.line,
+            column=where.column,
+            path=format_path(path) or None,
+        )
+
+    def _spelled(self, path: JsonPath) -> JsonPath:
+        """The path with each key as the file writes it, in snake_case or in camelCase."""
+        value, steps = self.value, list(path)
+        for number, step in enumerate(path):
+            if isinstance(step, str) and isinstance(value, dict):
+                steps[number] = step if step in value else to_camel(step) if to_camel(step) in value else step
+                value = value.get(steps[number])
+            elif isinstance(step, int) and isinstance(value, list) and step < len(value):
+                value = value[step]
+            else:
+                break
+        return tuple(steps)
+
+    def error(
+        self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
+    ) -> Problem:
+        """A finding that forbids the run."""
+        return self.problem(Severity.ERROR, code, message, path=path, key=key, hint=hint)
+
+    def warning(
+        self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
+    ) -> Problem:
+        """A finding that is only shown."""
+        return self.problem(Severity.WARNING, code, message, path=path, key=key, hint=hint)
+
+
+def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:
+    """Reads a JSON file.
+
+    Args:
+        path: Where it is.
+        file: What to call it in findings.
+        lenient: Read it without its comments and trailing commas; a notice counts them.
+
+    Returns:
+        The document, or None when an error is among the findings.
+    """
+    try:
+        data = read_regular(path, MAX_TEXT)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return None, [
+            Problem(
+                severity=Severity.ERROR,
+                code="unreadable-file",
+                message=f"The file can't be read: {reason}.",
+                hint="Check that it exists and that its permissions let this user read it.",
+                file=file,
+            )
+        ]
+    return parse_document(data, file, lenient=lenient)
+
+
+def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:
+    """Parses the bytes of a JSON file; see `read_document`."""
+    found = _encoding_problem(data)
+    if found is not None:
+        return None, [_syntax_problem(file, found)]
+    text = data.decode("utf-8")
+    pairs = _Pairs()
+    notices: list[Problem] = []
+    try:
+        try:
+            value = _parse(text, pairs)
+        except ValueError as error:
+            extra = extras(text)
+            value = _parse_without(extra, pairs)
+            if value is _NOTHING:
+                # Constants and numbers carry no offset, and json's own message names the symptom, not the cause.
+                offset = error.pos if isinstance(error, json.JSONDecodeError) else None
+                return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
+            if not lenient:
+                return None, _extra_problems(file, text, extra)
+            text = extra.cleaned
+            notices = [_dropped(file, extra)]
+    except RecursionError:
+        return None, [_too_deep(file)]
+    if _is_too_deep(value):
+        return None, [_too_deep(file)]
+    document = Document(file=file, text=text, value=value)
+    if _SURROGATE.search(text):
+        problems = list(_lone_surrogates(document))
+        if problems:
+            return None, problems
+    return document, [*notices, *(_duplicate_keys(document) if pairs.duplicates else ())]
+
+
+_NOTHING = object()
+
+
+def _parse(text: str, pairs: _Pairs) -> Any:
+    return json.loads(
+        text, object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_float=_finite_float, strict=True
+    )
+
+
+def _parse_without(extra: Extras, pairs: _Pairs) -> Any:
+    """What a text says apart from comments and trailing commas; _NOTHING if that is not all that is wrong with it."""
+    if not extra.count:
+        return _NOTHING
+    try:
+        return _parse(extra.cleaned, pairs)
+    except ValueError:
+        return _NOTHING
+
+
+def _extra_problems(file: str, text: str, extra: Extras) -> list[Problem]:
+    """An error for each comment and each trailing comma."""
+    problems = [_syntax_problem(file, finding) for finding in extra.findings(text, MAX_PROBLEMS)]
+    if file.endswith(".json"):
+        hint = f"`agent-eval migrate {file} NEW` writes the file without its comments and trailing commas."
+        problems[0] = replace(problems[0], hint=f"{problems[0].hint} {hint}")
+    if extra.count > len(problems):
+        problems.append(too_many(problems, len(problems), extra.count - len(problems)))
+    return problems
+
+
+def _dropped(file: str, extra: Extras) -> Problem:
+    return Problem(
+        severity=Severity.NOTICE,
+        code="json-cleaned",
+        message=f"{plural(len(extra.comments), 'comment')} and {plural(len(extra.commas), 'trailing comma')} dropped.",
+        file=file,
+    )
+
+
+class _Pairs:
+    """Builds objects, and notices whether any of them has a key twice."""
+
+    def __init__(self) -> None:
+        self.duplicates = False
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            self.duplicates = True
+        return made
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node if type(node) is list else ())
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(file: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="nested-too-deeply",
+        message=f"The file nests lists or objects more than {_DEEPEST} deep.",
+        hint="Check that it is an eval file: nothing in one nests that deeply.",
+        file=file,
+    )
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
+def _syntax_problem(file: str, found: SyntaxFinding) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code=found.code,
+        message=found.message,
+        hint=found.hint,
+        file=file,
+        line=found.line,
+        column=found.column,
+    )
+
+
+def _encoding_problem(data: bytes) -> SyntaxFinding | None:
+    """What keeps bytes from being UTF-8 text without a byte order mark."""
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            return SyntaxFinding(
+                code="not-utf8",
+                message=f"The file is encoded in {name}; JSON files are UTF-8.",
+                hint="Save it as UTF-8 without a byte order mark.",
+                line=1,
+                column=1,
+            )
+    if data.startswith(b"\xef\xbb\xbf"):
+        return SyntaxFinding(
+            code="byte-order-mark",
+            message="The file begins with a byte order mark, which ADK's JSON reader refuses.",
+            hint='Save it as "UTF-8", not "UTF-8 with BOM".',
+            line=1,
+            column=1,
+        )
+    if not data.strip():
+        return SyntaxFinding(
+            code="empty-file",
+            message="The file is empty.",
+            hint="Write an eval set or a config into it, or delete it.",
+            line=1,
+            column=1,
+        )
+    if b"\x00" in data[:4]:
+        return SyntaxFinding(
+            code="not-utf8",
+            message="The file seems to be encoded in UTF-16 or UTF-32; JSON files are UTF-8.",
+            hint="Save it as UTF-8 without a byte order mark.",
+            line=1,
+            column=1,
+        )
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line_start = before.rfind("\n") + 1
+        return SyntaxFinding(
+            code="not-utf8",
+            message=f"The file is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}.",
+            hint="Save it as UTF-8; it may have been written as Latin-1, Windows-1252 or another older encoding.",
+            line=before.count("\n") + 1,
+            column=len(before) - line_start + 1,
+        )
+    return None
+
+
+def _lone_surrogates(document: Document) -> Iterator[Problem]:
+    waiting: list[tuple[JsonPath, Any]] = [((), document.value)]
+    while waiting:
+        path, value = waiting.pop()
+        children: list[tuple[str | int, Any]] = []
+        if isinstance(value, dict | list):
+            children = list(value.items() if isinstance(value, dict) else enumerate(value))
+        broken_key = any(isinstance(step, str) and _LONE_SURROGATE.search(step) for step, _ in children)
+        if broken_key or (isinstance(value, str) and _LONE_SURROGATE.search(value)):
+            yield document.error(
+                "lone-surrogate",
+                f"{'A key' if broken_key else 'The text'} holds half of a surrogate pair, which is no character.",
+                path=path,
+                hint=r"Write the character itself, or both halves, e.g. `\ud83d\ude00` for an emoji.",
+            )
+        else:
+            waiting.extend(((*path, step), child) for step, child in children)
+
+
+def _duplicate_keys(document: Document) -> Iterator[Problem]:
+    """A finding for each key that an object has twice, at the first one: the one that is not read."""
+    for container, key, first, last in document.positions.duplicates():
+        yield Problem(
+            severity=Severity.WARNING,
+            code="duplicate-key",
+            message=f"The key `{key}` stands more than once in this object; only the one on line {last.line} is read.",
+            hint="Remove the others.",
+            file=document.file,
+            line=first.line,
+            column=first.column,
+            path=format_path((*container, key)),
+        )

@@ -1,0 +1,52 @@
+"""What an eval file, a config and a criterion may hold: ADK's models, and the suite they are read into."""
+
+from agent_eval.evalset.models.criteria import (
+    CRITERION_MODELS,
+    BaseCriterion,
+    ConfigFile,
+    JudgeModelOptions,
+    LlmAudioUserSimulatorConfig,
+    LlmBackedUserSimulatorConfig,
+    RubricsBasedCriterion,
+)
+from agent_eval.evalset.models.metrics import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
+from agent_eval.evalset.models.packaged import GROUP, is_packaged
+from agent_eval.evalset.models.personas import PERSONAS
+from agent_eval.evalset.models.schema import (
+    PERSONA_IDS,
+    ConversationScenario,
+    EvalCase,
+    EvalSet,
+    SessionInput,
+    UserPersona,
+)
+from agent_eval.evalset.models.suite import CriterionConfig, EvalConfig, LoadedFile, MatchType, SelectedCase, Suite
+
+__all__ = [
+    "CRITERION_MODELS",
+    "GROUP",
+    "INFORMATIONAL_METRICS",
+    "METRICS",
+    "PERSONAS",
+    "PERSONA_IDS",
+    "BaseCriterion",
+    "ConfigFile",
+    "ConversationScenario",
+    "CriterionConfig",
+    "EvalCase",
+    "EvalConfig",
+    "EvalSet",
+    "Family",
+    "JudgeModelOptions",
+    "LlmAudioUserSimulatorConfig",
+    "LlmBackedUserSimulatorConfig",
+    "LoadedFile",
+    "MatchType",
+    "MetricSpec",
+    "RubricsBasedCriterion",
+    "SelectedCase",
+    "SessionInput",
+    "Suite",
+    "UserPersona",
+    "is_packaged",
+]

@@ -1,0 +1,36 @@
+"""JSON becomes models: eval files of each format, configs, criteria and scenarios, with every problem at its line."""
+
+from agent_eval.evalset.parse.config import CONFIG_NAMES, ConfigFinder, read_config
+from agent_eval.evalset.parse.criteria import criterion
+from agent_eval.evalset.parse.eval_files import EvalFile, read_eval_file
+from agent_eval.evalset.parse.legacy import Converted, LegacySession, read_session
+from agent_eval.evalset.parse.scenarios import (
+    STOP_SIGNAL,
+    ConversationScenarios,
+    check_scenario,
+    check_scenario_with_config,
+    ends_the_conversation,
+    eval_id_of,
+)
+from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems
+
+__all__ = [
+    "CONFIG_NAMES",
+    "STOP_SIGNAL",
+    "ConfigFinder",
+    "ConversationScenarios",
+    "Converted",
+    "EvalFile",
+    "LegacySession",
+    "check_scenario",
+    "check_scenario_with_config",
+    "criterion",
+    "did_you_mean",
+    "ends_the_conversation",
+    "eval_id_of",
+    "keys_of",
+    "read_config",
+    "read_eval_file",
+    "read_session",
+    "shape_problems",
+]

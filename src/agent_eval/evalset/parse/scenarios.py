@@ -1,0 +1,172 @@
+"""Conversation scenarios: what must be right about them and about the instructions of the simulated user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field
+
+from agent_eval.core.problem import Problem
+from agent_eval.core.wire import WireModel
+from agent_eval.evalset.json import Document, JsonPath
+from agent_eval.evalset.models import ConversationScenario, EvalCase, EvalConfig, UserPersona
+from agent_eval.evalset.parse.eval_files import EvalFile
+from agent_eval.evalset.templates import TemplateFault, check
+
+STOP_SIGNAL = "</finished>"
+"""What the simulated user writes to end the conversation. Fixed in google-adk 2.13.0; only the copy that the judge
+of the simulated user is shown can be configured."""
+
+REQUIRED_VARIABLES = ("stop_signal", "conversation_plan", "conversation_history")
+"""What `custom_instructions` must use (google-adk 2.13.0, measured)."""
+PERSONA_VARIABLE = "persona"
+"""What they must use as well where the scenario has a persona."""
+
+_KNOWN_VARIABLES = {*REQUIRED_VARIABLES, PERSONA_VARIABLE}
+_JINJA = "They are a Jinja template, in which a variable is written `{{ conversation_plan }}`."
+
+
+class ConversationScenarios(WireModel):
+    """A file of scenarios, as `adk eval_set add_eval_case --scenarios_file` takes it."""
+
+    scenarios: list[ConversationScenario] = Field(default_factory=list)
+
+
+def eval_id_of(scenario: ConversationScenario) -> str:
+    """The id that ADK gives to a scenario's case: 8 hex digits of the SHA-256 of its JSON (google-adk 2.13.0).
+
+    ADK has replaced a persona's id by the persona before it hashes, with its own texts: for a persona that is named the
+    id is another one here.
+    """
+    text = json.dumps(scenario.model_dump(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def ends_the_conversation(message: str) -> bool:
+    """Whether a message of the simulated user holds the stop signal, in any case, anywhere."""
+    return STOP_SIGNAL in message.lower()
+
+
+def check_simulator(document: Document) -> Iterator[Problem]:
+    """Findings about the `user_simulator_config` of a config file that has the right shape."""
+    key = "userSimulatorConfig" if "userSimulatorConfig" in document.value else "user_simulator_config"
+    config = document.value.get(key)
+    if not isinstance(config, dict):
+        return
+    if config.get("type") == "llm_audio":
+        yield document.warning(
+            "audio-simulator-ignored",
+            "The simulated user is to speak (`llm_audio`), but this version only writes.",
+            path=(key, "type"),
+            hint="Agents get text where `adk eval` gives them audio.",
+        )
+    name = "customInstructions" if "customInstructions" in config else "custom_instructions"
+    template = config.get(name)
+    if isinstance(template, str):
+        yield from _check_instructions(document, template, (key, name))
+
+
+def _check_instructions(document: Document, template: str, path: JsonPath) -> Iterator[Problem]:
+    code = "custom-instructions-invalid"
+    try:
+        used = check(template)
+    except TemplateFault as fault:
+        yield document.error(code, f"`{path[-1]}` are no Jinja template: {fault}.", path=path, hint=_JINJA)
+        return
+    missing = [name for name in REQUIRED_VARIABLES if name not in used]
+    if missing:
+        listed = " and ".join(f"`{name}`" for name in missing)
+        single = next((name for name in missing if f"{{{name}}}" in template), None)
+        hint = (
+            f"`{{{single}}}` is the style of older ADKs; write `{{{{ {single} }}}}`."
+            if single
+            else f"Without them the simulated user doesn't know what to do. {_JINJA}"
+        )
+        yield document.error(code, f"`{path[-1]}` do not use {listed}.", path=path, hint=hint)
+    for name in sorted(used - _KNOWN_VARIABLES):
+        yield document.warning(
+            "custom-instructions-unknown-variable",
+            f"`{path[-1]}` use `{name}`, which is always empty.",
+            path=path,
+            hint=f"Known: {', '.join(f'`{known}`' for known in (*REQUIRED_VARIABLES, PERSONA_VARIABLE))}.",
+        )
+
+
+def check_scenario(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Findings about a case's scenario itself.
+
+    Args:
+        file: The file.
+        case: The case; nothing is found in one without a scenario.
+        path: The case's.
+    """
+    scenario = case.conversation_scenario
+    if scenario is None:
+        return
+    path = (*path, "conversation_scenario")
+    prompt = scenario.starting_prompt
+    if not prompt.strip() or ends_the_conversation(prompt):
+        what = "is empty" if not prompt.strip() else f"holds the stop signal `{STOP_SIGNAL}`"
+        yield file.error(
+            "scenario-without-turns",
+            f"The starting prompt of `{case.eval_id}` {what}, so the conversation would have no turn.",
+            (*path, "starting_prompt"),
+            "Write what the user says first.",
+        )
+    if isinstance(scenario.user_persona, UserPersona):
+        yield from _check_persona(file, scenario.user_persona, (*path, "user_persona"))
+
+
+def _check_persona(file: EvalFile, persona: UserPersona, path: JsonPath) -> Iterator[Problem]:
+    for number, behavior in enumerate(persona.behaviors):
+        at = (*path, "behaviors", number)
+        texts: list[tuple[JsonPath, str]] = [
+            ((*at, "name"), behavior.name),
+            ((*at, "description"), behavior.description),
+        ]
+        for key in ("behavior_instructions", "violation_rubrics"):
+            texts += [((*at, key, index), text) for index, text in enumerate(getattr(behavior, key))]
+        for where, text in texts:
+            try:
+                check(text)
+            except TemplateFault as fault:
+                yield file.error(
+                    "persona-template-invalid",
+                    f"The text is no Jinja template: {fault}.",
+                    where,
+                    "Texts of behaviors are templates. Where braces are meant as such, write `{{ '{{' }}`.",
+                )
+
+
+def check_scenario_with_config(file: EvalFile, case: EvalCase, path: JsonPath, config: EvalConfig) -> Iterator[Problem]:
+    """Findings about a scenario together with the `user_simulator_config` that applies to it; see `check_scenario`."""
+    scenario, simulator = case.conversation_scenario, config.user_simulator_config
+    if scenario is None or simulator is None:
+        return
+    path = (*path, "conversation_scenario")
+    if simulator.get("max_allowed_invocations") == 0:
+        yield file.error(
+            "scenario-without-turns",
+            f"`max_allowed_invocations` is 0 in `{config.source}`, so `{case.eval_id}` would have no turn.",
+            path,
+            "The starting prompt counts as one; -1 means no limit.",
+        )
+    if scenario.user_persona is not None and not _uses_persona(simulator):
+        yield file.error(
+            "custom-instructions-invalid",
+            f"The scenario has a persona, but the `custom_instructions` in `{config.source}` do not use `persona`.",
+            (*path, "user_persona"),
+            "Put e.g. `{{ persona.description }}` into them, or remove the persona.",
+        )
+
+
+def _uses_persona(simulator: Mapping[str, object]) -> bool:
+    template = simulator.get("custom_instructions")
+    if not isinstance(template, str):
+        return True
+    try:
+        return PERSONA_VARIABLE in check(template)
+    except TemplateFault:
+        return True  # The config has its own finding.

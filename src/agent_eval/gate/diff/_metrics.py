@@ -1,0 +1,170 @@
+"""Metrics on both sides: which scores may be compared, and their means over the cases where they may. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent_eval.core.text import plural
+from agent_eval.gate.pairing import Pair
+from agent_eval.results import CaseReport, Delta, MetricComparison, MetricReport, Move
+
+_MOST_DROPS = 10
+_SAME = 1e-9
+"""Scores nearer than this are the same: a mean of the same numbers in another order differs by less."""
+
+Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjudged", "new", "gone"]
+"""Whether a metric's two scores may be compared, or why not."""
+
+
+def fate_words(fate: Fate, head: MetricReport | None = None, base: MetricReport | None = None) -> str:
+    """Why two scores can't be compared, to follow `and` or to stand alone; "" for comparable ones."""
+    match fate:
+        case "judge" if head is not None and base is not None:
+            return f"its judge is {head.judge or 'none'}, on the base {base.judge or 'none'}"
+        case "judge":
+            return "its judge is another one than on the base"
+        case "options":
+            return "its options, or what its judge is asked, have changed since the base"
+        case "scoring":
+            return "the base was scored by other rules"
+        case "unmeasured":
+            side = "" if head is not None and head.score is None else " on the base" if head else " on one of the sides"
+            return f"it was not evaluated{side}"
+        case "unjudged":
+            return "the case could not be judged on one of the sides"
+        case "new":
+            return "it is no criterion on the base"
+        case "gone":
+            return "it is no criterion any more"
+    return ""
+
+
+def alike(one: float | None, other: float | None) -> bool:
+    """Whether two scores are the same, or both missing."""
+    return one == other if one is None or other is None else abs(one - other) <= _SAME
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """A metric over the cases so far."""
+
+    cases: int = 0
+    head: float = 0.0
+    base: float = 0.0
+    thresholds: set[float | None] = field(default_factory=set)
+    base_thresholds: set[float | None] = field(default_factory=set)
+    moved: Counter[tuple[float, float]] = field(default_factory=Counter)
+    """How many cases have a threshold other than on the base: (base, head)."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many cases can't be compared, by the reason."""
+
+
+@dataclass(kw_only=True)
+class MetricTable:
+    """Sums up metrics while the cases go by."""
+
+    same_scoring: bool
+    """Whether both sides were scored by the same rules."""
+    _rows: dict[str, _Row] = field(default_factory=dict)
+    _dropped: list[tuple[float, CaseReport, MetricReport, float]] = field(default_factory=list)
+
+    def add(self, pair: Pair, head: MetricReport, base: MetricReport | None, *, judged: bool) -> Fate:
+        """Counts a metric of a case.
+
+        Args:
+            pair: The case.
+            head: The metric on the head.
+            base: The metric of that name on the base.
+            judged: Whether the case has a result on both sides.
+
+        Returns:
+            Whether the two scores may be compared.
+        """
+        row = self._rows.setdefault(head.name, _Row())
+        row.thresholds.add(head.threshold)
+        if base is not None:
+            row.base_thresholds.add(base.threshold)
+            if base.threshold is not None and head.threshold is not None and base.threshold != head.threshold:
+                row.moved[base.threshold, head.threshold] += 1
+        fate = self._fate(head, base) if judged else "unjudged"
+        if fate == "new" and base is None and any(run.error is not None for run in pair.base.runs):
+            fate = "unmeasured"  # A run that broke off has no scores.
+        if fate != "comparable":
+            row.left_out[fate_words(fate, head, base)] += 1
+            return fate
+        assert base is not None
+        assert head.score is not None
+        assert base.score is not None
+        row.cases += 1
+        row.head += head.score
+        row.base += base.score
+        if pair.head.status == pair.base.status == "passed" and head.threshold is not None:
+            drop = head.score - base.score if head.direction == "lower" else base.score - head.score
+            if drop > _SAME:
+                self._dropped.append((drop, pair.head, head, base.score))
+        return fate
+
+    def _fate(self, head: MetricReport, base: MetricReport | None) -> Fate:
+        if base is None or (head.threshold is not None and base.threshold is None):
+            return "new"
+        if not self.same_scoring:
+            return "scoring"
+        if head.judge != base.judge:
+            return "judge"
+        if head.fingerprint and base.fingerprint and head.fingerprint != base.fingerprint:
+            return "options"
+        if head.score is None or base.score is None or "not_evaluated" in {head.status, base.status}:
+            return "unmeasured"
+        return "comparable"
+
+    def rows(self) -> list[MetricComparison]:
+        """Every metric that is there on the head, in the order of appearance."""
+        return [
+            MetricComparison(
+                name=name,
+                cases=row.cases,
+                score=Delta(head=row.head / row.cases, base=row.base / row.cases) if row.cases else Delta(),
+                threshold=_only(row.thresholds),
+                base_threshold=_only(row.base_thresholds),
+                not_compared=row.left_out.total(),
+                note=_left_out(row),
+            )
+            for name, row in self._rows.items()
+        ]
+
+    def drops(self) -> list[Move]:
+        """The largest drops of scores that still pass, the largest first."""
+        return [
+            Move(
+                case_id=case.case_id,
+                file=case.file,
+                eval_id=case.eval_id,
+                name=metric.name,
+                score=Delta(head=metric.score, base=base),
+            )
+            for _, case, metric, base in heapq.nlargest(_MOST_DROPS, self._dropped, key=lambda entry: entry[0])
+        ]
+
+    def notes(self) -> Iterator[str]:
+        """What has changed about the thresholds."""
+        for name, row in self._rows.items():
+            for (base, head), count in row.moved.most_common(3):
+                verb = "raised" if head > base else "lowered"
+                yield f"The threshold of {name} was {verb} from {base:g} to {head:g} ({plural(count, 'case')})."
+
+
+def _only(thresholds: set[float | None]) -> float | None:
+    return next(iter(thresholds)) if len(thresholds) == 1 else None
+
+
+def _left_out(row: _Row) -> str | None:
+    if not row.left_out:
+        return None
+    (why, count), *others = row.left_out.most_common()
+    more = sum(number for _, number in others)
+    told = "" if not row.cases and not more else f"{plural(count, 'case')}: "
+    return f"{told}{why}" + (f"; and {plural(more, 'more case')}" if more else "")

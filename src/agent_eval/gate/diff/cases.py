@@ -1,0 +1,252 @@
+"""Head against base, case by case and metric by metric. Pure.
+
+Only what measures the same thing is compared: cases with the same content, metrics with the same options and judge. The
+rest is listed apart, with the reason. A delta is a difference of two numbers and no more; whether it means anything is
+decided elsewhere (`gate.sequential`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_eval.core.text import plural
+from agent_eval.gate.diff._metrics import Fate, MetricTable, alike, fate_words
+from agent_eval.gate.history import StoredMeans, stored_means
+from agent_eval.gate.pairing import Pair, Pairing, pair_up
+from agent_eval.results import (
+    CaseComparison,
+    CaseMetricComparison,
+    CaseReport,
+    Change,
+    ComparisonReport,
+    Delta,
+    HistoryReport,
+    MetricReport,
+    RunReport,
+    RunResult,
+)
+
+
+def compare(head: RunReport, base: RunReport, history: HistoryReport | None = None) -> ComparisonReport:
+    """Compares two runs.
+
+    Args:
+        head: The run to tell about.
+        base: What it is compared with.
+        history: The base's stored runs: its scores and its pass rate are then means over them. What became of each case
+            is still said by its last run.
+
+    Returns:
+        Deltas over the cases with the same content on both sides, and every case that is not as it was. A case or a
+        metric that has no result on one of the sides, or measures another thing there, gives no delta.
+    """
+    means = stored_means(base, history)
+    pairing = pair_up(head.cases, means.cases, head.selection, base.selection)
+    table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
+    compared = [_pair(pair, table) for pair in pairing.pairs]
+    listed = {id(one.pair.head): one.comparison for one in compared if one.comparison is not None}
+    listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
+    listed |= {id(case): _alone(case, "added", head=case) for case in pairing.added}
+    not_run = "was not part of the base branch's run"
+    listed |= {id(case): _alone(case, "unjudged", head=case, note=not_run) for case in pairing.not_on_base}
+    counted = [one.pair for one in compared if one.counts]
+    return ComparisonReport(
+        cases=[listed[id(case)] for case in head.cases if id(case) in listed]
+        + [_alone(case, "removed", base=case) for case in pairing.removed],
+        compared=len(compared),
+        unchanged=sum(one.pair.head.status == one.pair.base.status == "passed" for one in compared),
+        metrics=table.rows(),
+        pass_rate=_pass_rate(counted, means),
+        duration=_over(counted, lambda case: _mean(run.duration for run in _good(case))),
+        tokens=_over(counted, lambda case: _mean(_tokens(run) for run in _good(case))),
+        cost=Delta(head=_cost(head), base=_cost(base)),
+        base_records=means.records,
+        drops=table.drops(),
+        notes=[*_notes(head, base, pairing), *table.notes()],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    pair: Pair
+    comparison: CaseComparison | None
+    """None when the case passes as it did."""
+    counts: bool
+    """Whether both sides have a result, and it means the same."""
+
+
+def _pair(pair: Pair, table: MetricTable) -> _Compared:
+    head, base = pair.head, pair.base
+    olds = {metric.name: metric for metric in base.metrics}
+    judged = {head.status, base.status}.isdisjoint({"errored", "not_run"})
+    fates = {metric.name: table.add(pair, metric, olds.get(metric.name), judged=judged) for metric in head.metrics}
+    change, note = _change(head, base, fates)
+    counts = change != "unjudged"
+    if change is None and pair.renamed:
+        change = "renamed"
+    if change is None:
+        return _Compared(pair=pair, comparison=None, counts=counts)
+    comparison = CaseComparison(
+        case_id=head.case_id,
+        file=head.file,
+        eval_id=head.eval_id,
+        change=change,
+        head=head.status,
+        base=base.status,
+        renamed_from=base.case_id if pair.renamed else None,
+        metrics=list(_metrics(head, olds, fates)) if judged else [],
+        note=note,
+    )
+    return _Compared(pair=pair, comparison=comparison, counts=counts)
+
+
+def _alone(
+    case: CaseReport,
+    change: Change,
+    *,
+    head: CaseReport | None = None,
+    base: CaseReport | None = None,
+    note: str | None = None,
+) -> CaseComparison:
+    return CaseComparison(
+        case_id=case.case_id,
+        file=case.file,
+        eval_id=case.eval_id,
+        change=change,
+        head=head.status if head else None,
+        base=base.status if base else None,
+        note=note,
+    )
+
+
+_NO_RESULT: Mapping[str, str] = {
+    "errored": "could not be judged",
+    "not_run": "was not run",
+    "quarantined": "is quarantined",
+}
+
+
+def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tuple[Change | None, str | None]:
+    """What became of a case with the same content, and in one sentence why that can't be told.
+
+    A case that failed and passes now, or the other way round, has only changed if what made it fail is measured alike
+    on both sides: a new criterion makes no case newly failing, and one that was removed fixes none.
+    """
+    if head.status in _NO_RESULT:
+        return "unjudged", _NO_RESULT[head.status] + (" on both sides" if head.status == base.status else "")
+    if base.status in _NO_RESULT:
+        return "unjudged", _NO_RESULT[base.status].replace("is ", "was ", 1) + " on the base"
+    if head.status == base.status:
+        return (None if head.status == "passed" else "still_failing"), None
+    failing = head if head.status == "failed" else base
+    culprits = _culprits(failing)
+    foreign = [name for name in culprits if fates.get(name, "gone") != "comparable"]
+    if failing is head:
+        if _crashed(head) or not culprits or len(foreign) < len(culprits):
+            return "newly_failing", None
+        return "unjudged", f"{foreign[0]} fails, and {fate_words(fates.get(foreign[0], 'gone'))}"
+    if not foreign:
+        return "fixed", None
+    return "unjudged", f"{foreign[0]} failed on the base, and {fate_words(fates.get(foreign[0], 'gone'))}"
+
+
+def _culprits(case: CaseReport) -> list[str]:
+    """The metrics that make a case fail: those below their threshold, else those that are in some run."""
+    gating = [metric for metric in case.metrics if metric.threshold is not None]
+    below = [metric.name for metric in gating if metric.status == "failed"]
+    return below or [metric.name for metric in gating if any(run.status == "failed" for run in metric.runs)]
+
+
+def _crashed(case: CaseReport) -> bool:
+    return any(run.error is not None and run.error.owner == "agent" for run in case.runs)
+
+
+def _metrics(
+    head: CaseReport, base: Mapping[str, MetricReport], fates: Mapping[str, Fate]
+) -> Iterator[CaseMetricComparison]:
+    for metric in head.metrics:
+        old, fate = base.get(metric.name), fates[metric.name]
+        if metric.threshold is None:
+            continue
+        if fate != "comparable" or old is None:
+            note = fate_words(fate, metric, old)
+            yield CaseMetricComparison(name=metric.name, score=Delta(head=metric.score), note=note)
+        elif metric.status != old.status or not alike(metric.score, old.score):
+            moved = old.threshold is not None and metric.threshold != old.threshold
+            yield CaseMetricComparison(
+                name=metric.name,
+                score=Delta(head=metric.score, base=old.score),
+                note=f"needs {metric.threshold:g}, on the base {old.threshold:g}" if moved else None,
+            )
+
+
+def _pass_rate(pairs: Sequence[Pair], means: StoredMeans) -> Delta:
+    if not pairs:
+        return Delta()
+    head = sum(pair.head.status == "passed" for pair in pairs)
+    base = sum(means.passes.get(pair.base.case_id, float(pair.base.status == "passed")) for pair in pairs)
+    return Delta(head=head / len(pairs), base=base / len(pairs))
+
+
+def _over(pairs: Iterable[Pair], measure: Callable[[CaseReport], float | None]) -> Delta:
+    """The mean of a measure over the cases that have it on both sides."""
+    head = base = 0.0
+    count = 0
+    for pair in pairs:
+        new, old = measure(pair.head), measure(pair.base)
+        if new is not None and old is not None:
+            head, base, count = head + new, base + old, count + 1
+    return Delta(head=head / count, base=base / count) if count else Delta()
+
+
+def _good(case: CaseReport) -> Iterator[RunResult]:
+    return (run for run in case.runs if run.error is None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of what there is; None for nothing."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _tokens(run: RunResult) -> float | None:
+    usage = run.usage
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return None
+    return float((usage.input_tokens or 0) + (usage.output_tokens or 0))
+
+
+def _cost(report: RunReport) -> float | None:
+    """Dollars for all models; None when nothing was asked, or a price is missing."""
+    costs = [usage.cost for usage in report.model_usage]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if costs and len(known) == len(costs) else None
+
+
+def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[str]:
+    if head.scoring_version != base.scoring_version:
+        yield (
+            f"The base was scored by other rules (scoring version {base.scoring_version}, now {head.scoring_version}): "
+            "no scores are compared."
+        )
+    if pairing.left_out:
+        yield (
+            f"{plural(pairing.left_out, 'case')} of the base branch not compared: this run is limited by paths or "
+            "patterns."
+        )
+    if pairing.without_fingerprints:
+        yield (
+            f"{plural(pairing.without_fingerprints, 'case was', 'cases were')} compared by name alone: one of the "
+            "results does not tell what was asked."
+        )
+    if head.num_runs != base.num_runs:
+        yield f"Each case ran {_times(head.num_runs)} now and {_times(base.num_runs)} on the base."
+    if head.min_pass_rate != base.min_pass_rate:
+        yield f"min-pass-rate is {head.min_pass_rate:g} now and was {base.min_pass_rate:g} on the base."
+
+
+def _times(count: int) -> str:
+    words: Mapping[int, Literal["once", "twice"]] = {1: "once", 2: "twice"}
+    return words.get(count) or f"{count} times"

@@ -1,0 +1,57 @@
+"""What earlier runs of the base branch say: stored runs and means, answers, drift."""
+
+from agent_eval.gate.history._drift import Flakiness, drift, drift_notices, flakiness
+from agent_eval.gate.history._stored_means import StoredMeans, stored_means
+from agent_eval.gate.history._stored_runs import (
+    MetricKey,
+    PassRules,
+    StoredRun,
+    judged,
+    judged_alike,
+    outcome_of,
+    rules_of,
+    scores_by_run,
+    stored,
+    stored_rules,
+    stored_runs,
+)
+from agent_eval.gate.history.answers import (
+    agents_by_file,
+    is_scored,
+    never_started,
+    silent_cases,
+    unevaluated,
+    without_silent,
+)
+from agent_eval.gate.history.records import broken_off, extend, join, unfit, within
+
+__all__ = [
+    "Flakiness",
+    "MetricKey",
+    "PassRules",
+    "StoredMeans",
+    "StoredRun",
+    "agents_by_file",
+    "broken_off",
+    "drift",
+    "drift_notices",
+    "extend",
+    "flakiness",
+    "is_scored",
+    "join",
+    "judged",
+    "judged_alike",
+    "never_started",
+    "outcome_of",
+    "rules_of",
+    "scores_by_run",
+    "silent_cases",
+    "stored",
+    "stored_means",
+    "stored_rules",
+    "stored_runs",
+    "unevaluated",
+    "unfit",
+    "within",
+    "without_silent",
+]

@@ -1,0 +1,207 @@
+"""What the history says about the base itself: whether it gets worse, and which of its cases are flaky. Pure.
+
+A pull request is compared with the base as it is. If the base gets a little worse with every merge, no comparison sees
+it; so the newer half of the history is held against the older one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+from agent_eval.core.text import plural
+from agent_eval.gate.history._stored_runs import PassRules, judged, stored_runs
+from agent_eval.gate.stats import exact_p, wilson
+from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
+
+ALPHA = 0.01
+"""The level of each look. There is one after every merge, on much the same records: at this level about one of twenty
+repositories whose base doesn't change is said to get worse within 20 merges; at 0.05 it was more than a third."""
+CASE_ALPHA = 0.01
+"""The same for a single case."""
+_SPLITS = 1000
+"""When there are more ways to part the records than this, so many are drawn."""
+_MOST_CASES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flakiness:
+    """How often a case fails on the base, though it asks the same."""
+
+    failures: int
+    runs: int
+    low: float
+    high: float
+    """95% Wilson interval of the failure rate, 0 to 1."""
+    since: HistoryRecord | None
+    """The record of its first failure that is kept; None if it never failed."""
+
+    @property
+    def rate(self) -> float:
+        """Failures by runs; 0 without runs."""
+        return self.failures / self.runs if self.runs else 0.0
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it both passed and failed."""
+        return 0 < self.failures < self.runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseDrift:
+    """A case that passes less often in the newer half of the history."""
+
+    case_id: str
+    older: tuple[int, int]
+    """Passed and all runs."""
+    newer: tuple[int, int]
+    p_value: float
+    """One-sided, of the exact test; it takes runs of one day for independent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """The newer half of the history against the older."""
+
+    older: float | None
+    newer: float | None
+    """Pass rates, mean over the cases with runs in both halves, 0 to 1; None if there are none."""
+    p_value: float | None
+    """One-sided: how likely such a drop is if the records could as well have come in any other order. A day that is bad
+    for all cases is allowed for, since whole records change places. None with fewer than 9 records: their order can't
+    show anything at ALPHA."""
+    since: HistoryRecord | None
+    """The first record of the newer half."""
+    cases: tuple[CaseDrift, ...]
+    """Those with a p-value of at most CASE_ALPHA, the clearest first."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the base gets worse as a whole."""
+        return self.p_value is not None and self.p_value <= ALPHA
+
+
+def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None = None) -> Flakiness:
+    """How often a case of the history fails. An error of the agent is a failure.
+
+    Args:
+        history: What is known of the base.
+        case: One of its cases.
+        rules: By which to judge its runs; None: as they were judged.
+    """
+    stored = stored_runs(history, case) if rules is None else judged(history, case, rules)
+    runs = [run for run in stored if run.outcome != UNKNOWN]
+    failed = [run for run in runs if run.outcome != PASSED]
+    low, high = wilson(len(failed), len(runs))
+    since = history.records[failed[0].record] if failed else None
+    return Flakiness(failures=len(failed), runs=len(runs), low=low, high=high, since=since)
+
+
+def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
+    """Holds the newer half of the records against the older half.
+
+    The statistic is the mean over the cases of how much their pass rate fell; its p-value comes from all ways to part
+    the records into halves (a permutation test; from 1,000 seeded ones and the observed one if there are more).
+    """
+    count = len(history.records)
+    half = count // 2
+    cases = {case.case_id: _by_record(case, count) for case in history.cases}
+    named = []
+    for case_id, records in cases.items():
+        older, newer = _sum(records[:half]), _sum(records[half:])
+        failures = older[1] - older[0], newer[1] - newer[0]
+        if older[1] and newer[1] and any(failures):
+            p_value = exact_p(failures[1], newer[1], failures[0], older[1])
+            if p_value <= CASE_ALPHA:
+                named.append(CaseDrift(case_id=case_id, older=older, newer=newer, p_value=p_value))
+    rates, suite_p = _suite(list(cases.values()), count, half, seed)
+    return Drift(
+        older=rates[0] if rates else None,
+        newer=rates[1] if rates else None,
+        p_value=suite_p,
+        since=history.records[half] if rates else None,
+        cases=tuple(sorted(named, key=lambda case: (case.p_value, case.case_id))),
+    )
+
+
+def _by_record(case: CaseHistory, count: int) -> list[tuple[int, int]]:
+    """Passed and all runs, record by record."""
+    passed, runs = [0] * count, [0] * count
+    for record, outcome in zip(map(int, case.records.split()), case.outcomes, strict=True):
+        if outcome != UNKNOWN:
+            runs[record] += 1
+            passed[record] += outcome == PASSED
+    return list(zip(passed, runs, strict=True))
+
+
+def _sum(records: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(passed for passed, _ in records), sum(runs for _, runs in records)
+
+
+def _suite(
+    cases: Sequence[Sequence[tuple[int, int]]], count: int, half: int, seed: int
+) -> tuple[tuple[float, float] | None, float | None]:
+    """Pass rates of both halves and the p-value of their difference."""
+    if not half or not cases:
+        return None, None
+    import numpy as np
+
+    table = np.array(cases, dtype=np.float64)
+    splits = _splits(count, half, seed)
+    older = np.zeros((count, len(splits)))
+    for column, records in enumerate(splits):
+        older[list(records), column] = 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        before = (table[:, :, 0] @ older) / (table[:, :, 1] @ older)
+        after = (table[:, :, 0] @ (1 - older)) / (table[:, :, 1] @ (1 - older))
+    both = ~(np.isnan(before) | np.isnan(after))  # A case without runs in one of the halves says nothing.
+    counts = both.sum(axis=0)
+    if not counts[0]:
+        return None, None
+    drops = np.where(both, before - after, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    rates = float(before[both[:, 0], 0].mean()), float(after[both[:, 0], 0].mean())
+    as_much = int((drops >= drops[0] - 1e-12).sum())
+    enough = 1 / math.comb(count, half) <= ALPHA
+    return rates, as_much / len(splits) if enough else None
+
+
+def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
+    """Ways to choose the older records, the observed one first."""
+    if math.comb(count, half) <= _SPLITS:
+        return list(combinations(range(count), half))
+    random = Random(seed)  # noqa: S311 - a permutation test, no secret
+    return [tuple(range(half)), *(tuple(random.sample(range(count), half)) for _ in range(_SPLITS))]
+
+
+def drift_notices(found: Drift) -> list[str]:
+    """What to tell a reader who knows no statistics; nothing when there is nothing to tell."""
+    notices = []
+    if found.worse and found.older is not None and found.newer is not None and found.p_value is not None:
+        where = _named(found.since)
+        notices.append(
+            f"The base branch got worse: {found.older:.1%} of its runs passed before {where}, {found.newer:.1%} since. "
+            "Chance alone says so within 20 merges in about 1 of 20 repositories"
+        )
+    if found.cases:
+        shown = ", ".join(
+            f"{case.case_id} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in found.cases[:_MOST_CASES]
+        )
+        more = f" and {len(found.cases) - _MOST_CASES:,} more" if len(found.cases) > _MOST_CASES else ""
+        notices.append(
+            f"On the base branch {plural(len(found.cases), 'case')} passed less often lately: {shown}{more}. Chance "
+            f"alone names 1 of {1 / CASE_ALPHA:.0f} cases"
+        )
+    return notices
+
+
+def _of(counts: tuple[int, int]) -> str:
+    return f"{counts[0]} of {counts[1]}"
+
+
+def _named(record: HistoryRecord | None) -> str:
+    if record is None:
+        return "some time"
+    return record.commit[:8] or f"run {record.run_id}" if record.commit or record.run_id else "its newer runs"

@@ -1,0 +1,75 @@
+"""What a case does on the base branch on average, instead of in its last run alone. Pure.
+
+One run against one run moves although nothing has changed. Where the base's history keeps more runs of a case, its
+numbers are means over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent_eval.gate.history._stored_runs import StoredRun, stored_runs
+from agent_eval.results import PASSED, UNKNOWN, CaseReport, HistoryReport, MetricReport, RunReport
+
+_ROUNDING = 1.5e-4
+"""Stored scores have four digits: a mean nearer than this to the last score is that score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMeans:
+    """A base report with means for its scores."""
+
+    cases: Sequence[CaseReport]
+    """Those of the report; the scores of their metrics are means over the stored runs."""
+    passes: Mapping[str, float] = field(default_factory=dict)
+    """By case id, in what share of the base branch's runs the case passed, 0 to 1."""
+    records: int = 1
+    """How many runs of the gate the means are over, at most."""
+
+
+def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
+    """The base's cases with the means of their stored runs.
+
+    Args:
+        base: The base's report.
+        history: What its history keeps, this report's runs included; None: the report is all that is known.
+    """
+    if history is None or history.scoring_version != base.scoring_version:
+        return StoredMeans(cases=base.cases)
+    known = {case.case_id: case for case in history.cases}
+    cases: list[CaseReport] = []
+    passes: dict[str, float] = {}
+    records = 1
+    for case in base.cases:
+        old = known.get(case.case_id)
+        runs = stored_runs(history, old) if old is not None and old.fingerprint == case.fingerprint else []
+        if len(runs) < 2:
+            cases.append(case)
+            continue
+        records = max(records, len({run.record for run in runs}))
+        cases.append(case.model_copy(update={"metrics": [_averaged(metric, runs) for metric in case.metrics]}))
+        if (share := _share(runs, base.min_pass_rate)) is not None:
+            passes[case.case_id] = share
+    return StoredMeans(cases=cases, passes=passes, records=records)
+
+
+def _averaged(metric: MetricReport, runs: Sequence[StoredRun]) -> MetricReport:
+    key = metric.name, metric.fingerprint
+    scores = [run.scores[key] for run in runs if key in run.scores]
+    if not scores or metric.score is None:
+        return metric
+    mean = sum(scores) / len(scores)
+    if abs(mean - metric.score) <= _ROUNDING * max(1.0, abs(metric.score)):
+        return metric
+    return metric.model_copy(update={"score": mean})
+
+
+def _share(runs: Sequence[StoredRun], min_pass_rate: float) -> float | None:
+    """In what share of the gate's runs the case passed: in each of them it may have run several times."""
+    by_record: dict[int, list[bool]] = {}
+    for run in runs:
+        if run.outcome != UNKNOWN:
+            by_record.setdefault(run.record, []).append(run.outcome == PASSED)
+    passed = [sum(outcomes) / len(outcomes) >= min_pass_rate for outcomes in by_record.values()]
+    return sum(passed) / len(passed) if passed else None

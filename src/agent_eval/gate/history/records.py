@@ -1,0 +1,185 @@
+"""What earlier runs of the base know: runs are added, kept and dropped here, piece by piece. Pure.
+
+A run counts for a case as long as the case asks the same (its fingerprint), and its score for a metric as long as the
+metric measures the same (the metric's fingerprint). Whatever else changes is dropped, and only that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agent_eval.core.text import plural
+from agent_eval.gate.history._stored_runs import (
+    HistoryWriter,
+    StoredRun,
+    judged,
+    outcome_of,
+    rules_of,
+    scores_by_run,
+    stored,
+    stored_rules,
+    stored_runs,
+)
+from agent_eval.gate.history.answers import agents_by_file, never_started, silent_cases
+from agent_eval.gate.pairing import same_cases, scope
+from agent_eval.results import (
+    UNKNOWN,
+    WITHOUT_KEY,
+    CaseReport,
+    HistoryRecord,
+    HistoryReport,
+    RunReport,
+    SelectionReport,
+)
+
+KEEP = 20
+"""Records (runs of the gate on the base branch) of a case that are kept unless a setting says otherwise."""
+
+
+def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) -> HistoryReport:
+    """Adds a run of the base branch to what is known of the runs before it.
+
+    Only what a later gate may compare with enters: nothing of a run that was invalid, broken off or of a pull request,
+    no run of a case that errored, none of an agent that answered in no case, none that was made to confirm something
+    (its number is above `num_runs`: cases are chosen for those, so they are not a fair sample). A run that is there
+    already changes nothing.
+
+    Args:
+        previous: The history in the newest baseline; None if there is none.
+        report: A run of the base branch.
+        keep: The most records to keep of a case, at least 1; the newest are.
+
+    Returns:
+        The history to store with the report.
+    """
+    nothing = HistoryReport(scoring_version=report.scoring_version, keep=keep)
+    # Of another version of scoring, the same answers would get other scores now.
+    known = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
+    record = _record(report)
+    if unfit(report) is not None or _key_of(record) in map(_key_of, known.records):
+        return known
+    before = {case.case_id: case for case in known.cases}
+    records = [*known.records, record]
+    olds = same_cases(report.cases, before.values(), report.selection)
+    writer = HistoryWriter(keep=keep)
+    silent = silent_cases(report.cases, agents_by_file(report))
+    # One case in which the agent raised may be a flaky one; several, and nothing but errors, are an agent that is down.
+    cases = [
+        case for case in report.cases if case.case_id not in silent or (len(silent) == 1 and not never_started(case))
+    ]
+    for case in cases:
+        old = before.get(olds.get(case.case_id, ""))
+        fresh = fresh_runs(case, report.num_runs, len(records) - 1)
+        if old is not None and not case.metrics:
+            # Every run broke before it was scored: what it would be held to, only the runs before it know.
+            runs = [*stored_runs(known, old), *fresh]
+            writer.add_stored(case.case_id, case.fingerprint, stored_rules(known, old), runs)
+            continue
+        rules = rules_of(case)
+        runs = judged(known, old, rules) if old is not None else []
+        writer.add(case, rules, [*runs, *fresh])
+    # What this run left out may be back in the next one.
+    here = {case.case_id for case in cases} | {olds[case.case_id] for case in cases if case.case_id in olds}
+    for old in known.cases:
+        runs = stored_runs(known, old) if old.case_id not in here else []
+        if runs and runs[-1].record >= len(records) - keep:
+            writer.add_stored(old.case_id, old.fingerprint, stored_rules(known, old), runs)
+    return writer.report(report.scoring_version, records)
+
+
+def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
+    """Two histories of the same repository as one, with every run of both; what they share counts once.
+
+    Args:
+        older: What only this one knows of a case is judged by the newer one's rules.
+        newer: Its cases come first. If scores are computed otherwise in it, nothing of the older one is taken.
+    """
+    if older.scoring_version != newer.scoring_version:
+        return newer
+    known = {_key_of(record): record for record in (*older.records, *newer.records)}
+    records = sorted(known.values(), key=lambda record: record.recorded_at)
+    number = {_key_of(record): at for at, record in enumerate(records)}
+    before = {case.case_id: case for case in older.cases}
+    writer = HistoryWriter(keep=older.keep + newer.keep)
+    for case in newer.cases:
+        rules = stored_rules(newer, case)
+        runs = _moved(newer, stored_runs(newer, case), number)
+        old = before.pop(case.case_id, None)
+        if old is not None and old.fingerprint == case.fingerprint:
+            there = {run.record for run in runs}
+            more = _moved(older, judged(older, old, rules), number)
+            runs += [run for run in more if run.record not in there]
+        writer.add_stored(case.case_id, case.fingerprint, rules, sorted(runs, key=lambda run: run.record))
+    for old in before.values():
+        runs = _moved(older, stored_runs(older, old), number)
+        writer.add_stored(old.case_id, old.fingerprint, stored_rules(older, old), runs)
+    return writer.report(newer.scoring_version, records)
+
+
+def _moved(
+    history: HistoryReport, runs: Iterable[StoredRun], number: Mapping[tuple[object, ...], int]
+) -> list[StoredRun]:
+    """The runs with the numbers that their records have in another history."""
+    return [
+        StoredRun(record=number[_key_of(history.records[run.record])], outcome=run.outcome, scores=run.scores)
+        for run in runs
+    ]
+
+
+def unfit(report: RunReport) -> str | None:
+    """Why a run must not become history, as a clause; None if it may."""
+    if report.verdict == "invalid" or not report.cases:
+        return "nothing was run"
+    if report.origin is not None and report.origin.pull_request is not None:
+        return "it is a pull request's"
+    left = sum(broken_off(case) for case in report.cases)
+    # What ran before it ended is what ran fastest: not a fair sample.
+    return f"{plural(left, 'case')} did not run to the end" if left else None
+
+
+def broken_off(case: CaseReport) -> bool:
+    """Whether a case did not run to the end, and not because the gate was told to do without it for want of a key."""
+    if case.status == "not_run":
+        return case.reason is None or case.reason.code != WITHOUT_KEY
+    return any(run.status == "not_run" and (run.error is None or run.error.kind != WITHOUT_KEY) for run in case.runs)
+
+
+def within(history: HistoryReport, selection: SelectionReport | None) -> HistoryReport:
+    """The history of the cases that a run with this selection is about."""
+    if selection is None:
+        return history
+    here = scope(selection)
+    return history.model_copy(update={"cases": [case for case in history.cases if here(case.case_id)]})
+
+
+def fresh_runs(case: CaseReport, num_runs: int, record: int) -> list[StoredRun]:
+    """What of a case's own runs becomes history."""
+    scores = scores_by_run(case)
+    kept = []
+    for run in sorted(case.runs, key=lambda run: run.run):
+        own = scores.get(run.run, {})
+        outcome = outcome_of(run, own, None) if run.run < num_runs else None
+        if outcome is not None and (outcome != UNKNOWN or own):
+            rounded = {key: stored(score) for key, score in own.items()}
+            kept.append(StoredRun(record=record, outcome=outcome, scores=rounded))
+    return kept
+
+
+def _record(report: RunReport) -> HistoryRecord:
+    origin = report.origin
+    if origin is None:
+        return HistoryRecord(recorded_at=report.started_at, tool_version=report.tool_version)
+    return HistoryRecord(
+        commit=origin.commit,
+        run_id=origin.run_id,
+        run_attempt=origin.run_attempt,
+        run_url=origin.run_url,
+        recorded_at=report.started_at,
+        tool_version=report.tool_version,
+    )
+
+
+def _key_of(record: HistoryRecord) -> tuple[object, ...]:
+    if record.run_id is not None:
+        return record.run_id, record.run_attempt
+    return record.commit, record.recorded_at

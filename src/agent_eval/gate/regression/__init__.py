@@ -1,0 +1,9 @@
+"""Whether a case got worse: evidence is gathered, cases are run again, and the sequential test decides."""
+
+from agent_eval.gate.regression.attempts import Before, held_against
+from agent_eval.gate.regression.gathering import Gathered, gather
+from agent_eval.gate.regression.rejudging import apply_policy, quarantine_notices
+from agent_eval.gate.regression.retrial import Outcome
+from agent_eval.gate.regression.sequential import next_step
+
+__all__ = ["Before", "Gathered", "Outcome", "apply_policy", "gather", "held_against", "next_step", "quarantine_notices"]

@@ -1,0 +1,323 @@
+"""What is significant, told: one word and one line of evidence for each case, reasons for the verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+
+from agent_eval.core.text import plural
+from agent_eval.gate.stats import (
+    PASS,
+    CaseDecision,
+    CaseEvidence,
+    Decision,
+    DecisionReason,
+    Family,
+    Judged,
+    Outcome,
+    SuiteTest,
+    Suspect,
+    Word,
+    detectable_drop,
+    detectable_shift,
+    drop_of,
+    exact_p,
+    failed,
+    first_look,
+    holm,
+    is_red,
+    mean_interval,
+    second_look,
+)
+
+_MOST_NAMES = 5
+_UNPAID = (
+    "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job "
+    "again"
+)
+
+
+def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
+    """Puts a decision into words.
+
+    Args:
+        evidence: All cases.
+        judged: All families.
+        out_of_budget: Ids of cases that should have had more runs.
+    """
+    cases: dict[tuple[str, str], CaseDecision] = {}
+    reasons: list[DecisionReason] = []
+    for one in judged:
+        decisions = _cases(one, out_of_budget)
+        reasons += _reasons(one, decisions)
+        cases.update(((case.case_id, case.metric), case) for case in decisions)
+    reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
+    outcome: Outcome = "passed"
+    if any(reason.blocking and reason.code not in _UNDECIDED for reason in reasons):
+        outcome = "failed"
+    elif any(reason.blocking for reason in reasons):
+        outcome = "inconclusive"
+    return Decision(
+        outcome=outcome,
+        reasons=tuple(reasons),
+        cases=tuple(
+            cases[case.case_id, metric]
+            for case in evidence
+            for metric in case.metrics
+            if (case.case_id, metric) in cases
+        ),
+        suites=tuple(_suite(one) for one in judged),
+        extra_runs=sum(
+            max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
+            for case in evidence
+        ),
+    )
+
+
+_WEIGHT = {
+    "case-worse": 0,
+    "broken-case": 1,
+    "cases-worse-together": 2,
+    "suite-worse": 3,
+    "thin-base": 4,
+    "budget": 5,
+}
+_UNDECIDED = {"thin-base", "budget"}
+
+
+def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
+    family = judged.family
+    suspects = {suspect.index: suspect for suspect in family.suspects}
+    better = _better(judged, suspects)
+    named = set(judged.named) if judged.rejected else set()
+    result = []
+    for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
+        suspect = suspects.get(index)
+        head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
+        threshold = suspect is not None and suspect.dead and index not in named
+        undecided = _undecided(family, suspect, case_id in out_of_budget) if index not in named else None
+        word: Word
+        if threshold or index in named:
+            word = "broken" if family.binary and not any(head) else "worse"
+        elif suspect is not None:
+            word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
+        elif family.binary and is_red(base) and head and all(head):
+            word = "fixed"
+        elif index in better:
+            word = "better"
+        elif family.binary and any(base) and not all(base) and head and not all(head):
+            word = "flaky as before"
+        else:
+            word = "unchanged"
+        result.append(
+            CaseDecision(
+                case_id=case_id,
+                metric=family.metric,
+                word=word,
+                blocking=family.rule.blocking and (threshold or index in named),
+                evidence=_evidence(family, head, base, again=word not in _SHOWN and bool(series.head_confirm)),
+                head_mean=_told_mean(family, head),
+                base_mean=_told_mean(family, base),
+                p_value=suspect.p_value if suspect is not None and index in judged.case_p else better.get(index),
+                p_adjusted=judged.case_p.get(index),
+                by="threshold" if threshold else "comparison",
+                undecided=undecided is not None,
+                would_decide=undecided,
+            )
+        )
+    return result
+
+
+def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> Word:
+    """The word of a case that looked worse and was not shown to be.
+
+    Args:
+        family: Its family.
+        suspect: What is known of it.
+        undecided: What would decide, if anything is missing.
+        never_failed: Whether it never failed on the base, and failed again when it was run again: that may be chance,
+            but it is not "as before".
+    """
+    if suspect.red:
+        return "unchanged"
+    if undecided is not None or never_failed or (suspect.promise >= 1.0 and not suspect.thin):
+        return "suspicious"
+    return "flaky as before" if family.binary else "unchanged"
+
+
+def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | None:
+    """What would decide, in words, where a case fails more often than not and can't be judged."""
+    if suspect is None or suspect.red or not suspect.counted:
+        return None
+    if unpaid and suspect.active:
+        return _UNPAID
+    return _would_decide(_missing_base_runs(family, suspect)) if suspect.untold else None
+
+
+def _missing_base_runs(family: Family, suspect: Suspect) -> int:
+    """So many more that, if all of them pass and the head goes on as it began, the case is shown to be worse."""
+    trial = suspect.trial
+    failures = round(trial.planned * trial.failures / trial.made)
+    more = range(trial.base_planned + 1, 1000)
+    return next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= family.level) - trial.base_planned
+
+
+def _would_decide(base_runs: int) -> str:
+    passes = "it passes" if base_runs == 1 else "all of them pass"
+    return f"{plural(base_runs, 'more run')} of the base branch would decide if {passes}"
+
+
+def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
+    """P-values of the cases that are significantly better now, in a series of zeros and ones."""
+    family = judged.family
+    if not family.binary:
+        return {}
+    found: dict[int, float] = {}
+    for index, series in enumerate(family.series):
+        base = family.base_of(series)
+        if index not in suspects and not all(base) and series.head_screen:
+            head = (*series.head_screen, *series.head_confirm)
+            found[index] = exact_p(failed(base), len(base), failed(head), len(head))
+    adjusted = holm(list(found.values()))
+    return {
+        index: value for (index, value), p_value in zip(found.items(), adjusted, strict=True) if p_value <= judged.alpha
+    }
+
+
+_SHOWN: tuple[Word, ...] = ("broken", "worse", "better", "fixed")
+
+
+def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
+    """The numbers of both sides; `again`: the head's are not those of the run that raised suspicion."""
+    if family.binary:
+        now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
+        return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
+    now = f"{_score(_told_mean(family, head) or 0.0)} now ({plural(len(head), 'run')})"
+    if not base:
+        return f"{now}, no run on base"
+    return f"{now}, {_score(_told_mean(family, base) or 0.0)} on base ({plural(len(base), 'run')})"
+
+
+def _told_mean(family: Family, values: Sequence[float]) -> float | None:
+    """The mean as people know it: what is better when it is lower is counted with the other sign."""
+    if not values:
+        return None
+    mean = fsum(values) / len(values)
+    return -mean if family.rule.direction == "lower" else mean
+
+
+def _score(value: float) -> str:
+    """`0.83`, `4.20`; `1,500` of what is counted in hundreds."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
+    family, blocking = judged.family, judged.family.rule.blocking
+    reasons: list[DecisionReason] = []
+
+    def add(code: str, message: str, found: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
+        ids = tuple(case.case_id for case in found)
+        reasons.append(DecisionReason(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks))
+
+    of = "" if family.metric == PASS else f" in {family.metric}"
+    named = [cases[index] for index in judged.named] if judged.rejected else []
+    if named:
+        verb = "is" if len(named) == 1 else "are"
+        add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on the base{of}: {_names(named)}", named)
+    thin = [case for case in cases if case.by == "threshold"]
+    if thin:
+        message = f"{plural(len(thin), 'case')} with too few runs on the base failed every run: {_names(thin)}"
+        add("broken-case", message, thin)
+    if judged.rejected and not named:
+        made = [suspect for suspect in family.suspects if suspect.trial.made]
+        made = [suspect for suspect in made if suspect.promise >= 1.0] or made
+        together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
+        confirm = family.confirm_p
+        if together and confirm is not None and confirm / family.shares[2] <= judged.level:
+            message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
+            add("cases-worse-together", message, together)
+        suite = _suite(judged)
+        looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
+        if any(value is not None and value <= share * judged.level for value, share in looks) and _beyond(
+            judged, suite
+        ):
+            low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
+            add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
+    undecided = [case for case in cases if case.undecided]
+    short = [case for case in undecided if case.would_decide == _UNPAID]
+    history = [case for case in undecided if case not in short]
+    if history:
+        these = {case.case_id for case in history}
+        untold = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
+        most = _would_decide(max(_missing_base_runs(family, suspect) for suspect in untold))
+        fails = "fails" if len(history) == 1 else "fail"
+        message = (
+            f"{plural(len(history), 'case')} {fails} most runs, and the base has too few to tell whether that is new: "
+            f"{_names(history)}. {most}"
+        )
+        add("thin-base", message, history)
+    if short:
+        message = (
+            f"{plural(len(short), 'suspected regression is', 'suspected regressions are')} undecided: {_names(short)}. "
+            f"{_UNPAID}"
+        )
+        add("budget", message, short)
+    return reasons
+
+
+def _beyond(judged: Judged, suite: SuiteTest) -> bool:
+    drops = judged.family.drops
+    return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
+
+
+def _suite_words(suite: SuiteTest) -> str:
+    """E.g. "7.3 points lower over 30 cases"; scores, whatever their scale, in their own unit."""
+    drop = suite.drop or 0.0
+    much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
+    way = "higher" if suite.direction == "lower" else "lower"
+    return f"{much} {way} over {plural(suite.cases, 'case')}"
+
+
+def _names(cases: Sequence[CaseDecision]) -> str:
+    listed = ", ".join(f"{case.case_id} ({case.evidence})" for case in cases[:_MOST_NAMES])
+    return listed if len(cases) <= _MOST_NAMES else f"{listed} and {len(cases) - _MOST_NAMES:,} more"
+
+
+def _suite(judged: Judged) -> SuiteTest:
+    family = judged.family
+    look = first_look if family.again_p is None else second_look
+    pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
+    pairs = [(head, base) for head, base in pairs if head and base]
+    drops = [fsum(base) / len(base) - fsum(head) / len(head) for head, base in pairs]
+    return SuiteTest(
+        metric=family.metric,
+        cases=len(pairs),
+        drop=fsum(drops) / len(drops) if drops else None,
+        interval=mean_interval(drops),
+        p_value=family.suite_p,
+        p_again=family.again_p,
+        p_confirm=family.confirm_p,
+        p_adjusted=judged.adjusted,
+        minimum_detectable_drop=_detectable(judged, pairs),
+        blocking=family.rule.blocking,
+        direction=family.rule.direction,
+    )
+
+
+def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
+    level = judged.level * max(judged.family.shares[:2])
+    if not pairs or not level:
+        return None
+    if judged.family.binary:
+        groups = []
+        for head, base in pairs:
+            rate = (failed(head) + failed(base) + 0.3) / (len(head) + len(base) + 0.6)
+            groups.append((rate, len(head), len(base)))
+        return detectable_drop(groups, level)
+    variances = []
+    for head, base in pairs:
+        pool = (*head, *base)
+        mean = fsum(pool) / len(pool)
+        spread = fsum((value - mean) ** 2 for value in pool) / (len(pool) - 1)
+        variances.append(spread * (1 / len(head) + 1 / len(base)))
+    return detectable_shift(sqrt(fsum(variances)) / len(pairs), level)

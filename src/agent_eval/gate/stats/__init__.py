@@ -1,0 +1,61 @@
+"""Statistics without any knowledge of reports: exact tests, families of cases, interim looks. Pure functions."""
+
+from agent_eval.gate.stats.decision import (
+    Budget,
+    CaseDecision,
+    ConfirmOnBase,
+    Decision,
+    DecisionReason,
+    MetricRule,
+    Outcome,
+    Rules,
+    Runs,
+    SuiteTest,
+    Word,
+    usual_extra_runs,
+)
+from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.exact_tests import exact_p, holm, wilson
+from agent_eval.gate.stats.families import ROUND, Family, failed, is_red
+from agent_eval.gate.stats.judgement import Judged, drop_of, judge
+from agent_eval.gate.stats.looks import first_look, second_look
+from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval
+from agent_eval.gate.stats.repeats import pass_rates, pass_rates_notices
+from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, Suspect
+
+__all__ = [
+    "PASS",
+    "ROUND",
+    "THRESHOLD_RUNS",
+    "Budget",
+    "CaseDecision",
+    "CaseEvidence",
+    "ConfirmOnBase",
+    "Decision",
+    "DecisionReason",
+    "Family",
+    "Judged",
+    "MetricRule",
+    "Outcome",
+    "Rules",
+    "Runs",
+    "Series",
+    "SuiteTest",
+    "Suspect",
+    "Word",
+    "detectable_drop",
+    "detectable_shift",
+    "drop_of",
+    "exact_p",
+    "failed",
+    "first_look",
+    "holm",
+    "is_red",
+    "judge",
+    "mean_interval",
+    "pass_rates",
+    "pass_rates_notices",
+    "second_look",
+    "usual_extra_runs",
+    "wilson",
+]

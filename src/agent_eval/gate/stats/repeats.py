@@ -1,0 +1,47 @@
+"""What several runs of each case say together: pass@k and pass^k. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+from agent_eval.gate.stats.exact_tests import pass_at_k, pass_hat_k
+from agent_eval.results import CaseReport, PassRates
+
+
+def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
+    """How likely one of k tries, and all of k tries, pass, for k from 1 to `num_runs`; the mean over the cases.
+
+    Runs that errored don't count, nor do quarantined cases. Nothing for one run each: the pass rate says it.
+    """
+    if num_runs < 2:
+        return []
+    counts = []
+    for case in cases:
+        if case.status != "quarantined":
+            statuses = [run.status for run in case.runs if run.run < num_runs]
+            counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
+    found = []
+    for k in range(1, num_runs + 1):
+        enough = [(passed, runs) for passed, runs in counts if runs >= k]
+        if enough:
+            found.append(
+                PassRates(
+                    k=k,
+                    cases=len(enough),
+                    any=fsum(pass_at_k(passed, runs, k) for passed, runs in enough) / len(enough),
+                    all=fsum(pass_hat_k(passed, runs, k) for passed, runs in enough) / len(enough),
+                )
+            )
+    return found
+
+
+def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:
+    """`Of 3 runs of a case at least one passes with 97.0% (pass@3), ...`; nothing without rates."""
+    if not rates:
+        return []
+    first, last = rates[0], rates[-1]
+    return [
+        f"Of {last.k} runs of a case at least one passes with {last.any:.1%} (pass@{last.k}), all pass with "
+        f"{last.all:.1%} (pass^{last.k}); a single run with {first.any:.1%}"
+    ]

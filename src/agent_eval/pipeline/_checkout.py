@@ -1,0 +1,169 @@
+"""A checkout whose agents are up: it can be asked for runs, again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_eval.core.problem import Problem, has_error
+from agent_eval.pipeline.context import Clients, Preparation, open_agents
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.protocol import Agent
+    from agent_eval.agents.sandbox import Isolation
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.models import ModelPool
+    from agent_eval.results import CaseReport
+    from agent_eval.runner import Journal, Plan
+    from agent_eval.settings import Settings
+
+
+class NotIsolated(Exception):
+    """The agent can't be kept apart from us as it must be; nothing was started."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(kw_only=True)
+class Workbench:
+    """Runs plans with the agents of one checkout."""
+
+    settings: Settings
+    clients: Clients
+    agents: Mapping[str, Agent]
+    """By the plan's keys; each is started by the first plan that needs it."""
+    isolation: Isolation
+    journal: Journal
+    limiter: Limiter
+    models: ModelPool | None
+    until: float
+    """`time.monotonic()` at which the whole run must have ended."""
+    reused: int = 0
+    """Runs that the journal had."""
+    run_ids: list[str] = field(default_factory=list)
+    """Of all runs that were asked for, in order."""
+
+    async def execute(self, plan: Plan, *, fail_fast: bool = False) -> list[CaseReport]:
+        """Runs a plan.
+
+        Args:
+            plan: Whose agents are those of this checkout.
+            fail_fast: End at the first case that fails.
+
+        Returns:
+            A report for every case of the plan, in its order.
+        """
+        from agent_eval.agents.adk import ManagedAdkAgent
+        from agent_eval.runner import Execution, Limits
+
+        settings = self.settings
+        self.run_ids += [planned.run_id(number) for planned, number in plan.runs()]
+        execution = Execution(
+            plan=plan,
+            agents=self.agents,
+            journal=self.journal,
+            limits=Limits(
+                concurrency=settings.concurrency,
+                turn_timeout=settings.turn_timeout,
+                case_timeout=settings.case_timeout,
+                run_timeout=max(self.until - time.monotonic(), 0.0),
+                fail_fast=fail_fast,
+                min_pass_rate=settings.min_pass_rate,
+            ),
+            limiter=self.limiter,
+            model=self.models,
+            metrics={key: agent.metrics for key, agent in self.agents.items() if isinstance(agent, ManagedAdkAgent)},
+            on_progress=self.clients.progress,
+            stop=self.clients.stop,
+        )
+        cases = await execution.run()
+        self.reused += execution.reused
+        return cases
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What the agents tell of themselves; with several of them each name says whose it is."""
+        if len(self.agents) == 1:
+            return dict(next(iter(self.agents.values())).provenance)
+        return {
+            f"{name} ({path})": value for path, agent in self.agents.items() for name, value in agent.provenance.items()
+        }
+
+
+@contextlib.contextmanager
+def open_isolation(
+    settings: Settings, clients: Clients, choices: AgentChoices, *, name: str | None = None
+) -> Iterator[Isolation]:
+    """Puts up what keeps the agents of a checkout apart from us.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: Its agents.
+        name: Another account than the one that the machine keeps for agents.
+
+    Raises:
+        NotIsolated: It can't be had, and must.
+    """
+    from agent_eval.agents.sandbox import (
+        AGENT_USER,
+        NO_PROCESS,
+        allow_list,
+        isolated,
+        secrets_in,
+        without_github_identity,
+    )
+
+    if all(choice.recording is not None for choice in choices.by_file.values()):
+        yield NO_PROCESS
+        return
+    reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
+    environ, left_out = without_github_identity(clients.environ, settings.agent_env)
+    with isolated(
+        environ,
+        root=settings.root,
+        output_dir=settings.output,
+        allow=allow_list(settings.agent_env),
+        reachable=reachable,
+        name=name or AGENT_USER,
+    ) as isolation:
+        if has_error(isolation.problems):
+            raise NotIsolated(isolation.problems)
+        # Where the agent is not another user it can read the file all the same: what is in it stays masked.
+        hidden = secrets_in({name: value for name, value in clients.environ.items() if name not in environ})
+        secrets = tuple(dict.fromkeys([*isolation.secrets, *hidden]))
+        yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
+
+
+@contextlib.asynccontextmanager
+async def open_workbench(
+    settings: Settings,
+    clients: Clients,
+    choices: AgentChoices,
+    isolation: Isolation,
+    *,
+    journal: Journal,
+    limiter: Limiter,
+    models: ModelPool | None,
+    until: float,
+    prepared: Preparation | None = None,
+) -> AsyncIterator[Workbench]:
+    """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
+    async with open_agents(settings, clients, choices, isolation, limiter, prepared) as agents:
+        yield Workbench(
+            settings=settings,
+            clients=clients,
+            agents=agents,
+            isolation=isolation,
+            journal=journal,
+            limiter=limiter,
+            models=models,
+            until=until,
+        )

@@ -1,0 +1,320 @@
+"""What the road uses of the world around it: the agents and the models, made from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.pipeline.ci_context import NOWHERE, Situation
+from agent_eval.results import LOGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.agents.protocol import Agent
+    from agent_eval.agents.sandbox import Isolation
+    from agent_eval.agents.venv import AgentInterpreter
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.core.masking import Masker
+    from agent_eval.evalset.models import LoadedFile
+    from agent_eval.models import ModelPool, ModelSettings, ModelUse
+    from agent_eval.runner import Progress, Without
+    from agent_eval.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """What a run uses of the world around it."""
+
+    environ: Mapping[str, str]
+    """Where the agent's variables come from (by an allow-list)."""
+    log: Callable[[str], None] = lambda _: None
+    """Gets a line for what takes time."""
+    progress: Callable[[Progress], None] = lambda _: None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set it to end early with what there is."""
+    setting_up: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while `agent-setup` runs: two of them at once would get into each other's way."""
+    source_url: str | None = None
+    """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """What the caller knows of the tested state, e.g. its commit."""
+    warnings: Sequence[str] = ()
+    """What stands above everything else, e.g. that the pull request changes the gate's own rules."""
+    situation: Situation = NOWHERE
+    """What the run is about, and what it is compared with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What was found out and done before the agents are started."""
+
+    problems: Sequence[Problem] = ()
+    """What would keep every agent from starting."""
+    interpreter: AgentInterpreter | None = None
+    """The one that `agent-python` names, if it has been checked."""
+    setup: asyncio.Future[None] | None = None
+    """`agent-setup`, begun; None if there is none."""
+
+
+@contextlib.asynccontextmanager
+async def open_agents(
+    settings: Settings,
+    clients: Clients,
+    choices: AgentChoices,
+    isolation: Isolation,
+    limiter: Limiter,
+    prepared: Preparation | None = None,
+) -> AsyncIterator[Mapping[str, Agent]]:
+    """Makes every agent, started by whoever needs it, and closes all in the end.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: The checkout's agents.
+        isolation: How they are started.
+        limiter: Hears how their models answer.
+        prepared: What `prepare` gave. None: `agent-setup` is begun here, and nothing has been checked.
+    """
+    from agent_eval.agents.adk import ManagedAdkAgent
+    from agent_eval.agents.recorded import RecordedAgent
+    from agent_eval.agents.sandbox import installer_environment, secrets_in
+    from agent_eval.agents.venv import EnvironmentRequest, default_cache_dir
+    from agent_eval.core.masking import Masker
+
+    root = settings.root.resolve()
+    installer = installer_environment(clients.environ)
+    masker = Masker([*isolation.secrets, *secrets_in(installer)])
+    cache_dir = (
+        root / settings.cache_dir
+        if settings.cache_dir is not None
+        else default_cache_dir(clients.environ, isolation.sandbox.user)
+    )
+    if prepared is None:
+        prepared = Preparation(setup=_begin_setup(settings, clients, choices, isolation))
+    setup = prepared.setup
+    agents: dict[str, Agent] = {}
+    for choice in dict.fromkeys(choices.by_file.values()):
+        if choice.path in agents:
+            continue
+        if choice.recording is not None:
+            agents[choice.path] = RecordedAgent(root / choice.recording)
+            continue
+        directory = choice.directory(root)
+        agents[choice.path] = ManagedAdkAgent(
+            agent_path=choice.path if directory is None else str(directory.resolve()),
+            request=EnvironmentRequest(
+                start=directory or root,
+                root=root,
+                python=settings.agent_python,
+                requirements=settings.agent_requirements,
+                installer=installer,
+            ),
+            sandbox=isolation.sandbox,
+            masker=masker,
+            interpreter=prepared.interpreter,
+            working_directory=choice.working_directory(root, settings.agent_cwd),
+            workers=settings.workers,
+            cache_dir=cache_dir,
+            log_dir=settings.output / LOGS,
+            log=clients.log,
+            on_throttle=limiter.throttled,
+            on_answer=limiter.answered,
+            setup=setup,
+            turn_timeout=settings.turn_timeout,
+        )
+    try:
+        yield agents
+    finally:
+        await asyncio.gather(*(agent.close() for agent in agents.values()))
+        if setup is not None:
+            setup.cancel()
+            await asyncio.gather(setup, return_exceptions=True)
+
+
+async def prepare(
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, *, until: float
+) -> Preparation:
+    """Runs `agent-setup` and finds out what would keep every agent from starting, before anything is written.
+
+    Args:
+        settings: As they hold for the checkout.
+        clients: The world around.
+        choices: The checkout's agents.
+        isolation: How they are started.
+        until: `time.monotonic()` at which the run must have ended.
+
+    Returns:
+        What was found out. If `agent-setup` fails, or the run is stopped meanwhile, nothing is: then it is the agents'
+        start that fails.
+    """
+    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.recording is None]
+    if not running:
+        return Preparation()
+    from agent_eval.agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
+    from agent_eval.core.masking import Masker
+
+    setup = _begin_setup(settings, clients, choices, isolation)
+    if setup is not None and not await _has_succeeded(setup, clients.stop, until):
+        return Preparation(setup=setup)
+    root = settings.root.resolve()
+    places = [
+        AgentPlace(
+            name=choice.path,
+            directory=choice.directory(root),
+            working_directory=choice.working_directory(root, settings.agent_cwd),
+        )
+        for choice in running
+    ]
+    problems = unreachable(places, isolation)
+    if settings.agent_python is None or problems:
+        return Preparation(problems=problems, setup=setup)
+    request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
+    interpreter, problems = await checked_interpreter(
+        request, isolation, Masker(isolation.secrets), after_setup=setup is not None
+    )
+    return Preparation(problems=problems, interpreter=interpreter, setup=setup)
+
+
+async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:
+    """Waits for `agent-setup`, but not longer than the run may go on."""
+    stopping = asyncio.ensure_future(stop.wait())
+    either: set[asyncio.Future[Any]] = {setup, stopping}
+    try:
+        await asyncio.wait(either, timeout=max(until - time.monotonic(), 0.0), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    return setup.done() and setup.exception() is None
+
+
+def _begin_setup(
+    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation
+) -> asyncio.Future[None] | None:
+    """Begins to run `agent-setup`, if an agent needs it."""
+    if settings.agent_setup is None or all(choice.recording is not None for choice in choices.by_file.values()):
+        return None
+    from agent_eval.agents.sandbox import installer_environment, secrets_in
+    from agent_eval.core.masking import Masker
+
+    masker = Masker([*isolation.secrets, *secrets_in(installer_environment(clients.environ))])
+    return asyncio.ensure_future(_set_up(settings.agent_setup, clients, isolation, masker, settings.root.resolve()))
+
+
+async def _set_up(command: str, clients: Clients, isolation: Isolation, masker: Masker, root: Path) -> None:
+    from agent_eval.agents.venv import run_setup
+
+    async with clients.setting_up:
+        await run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
+
+
+def model_settings(settings: Settings) -> ModelSettings:
+    """What the models need to know."""
+    from agent_eval.models import Budget, ModelSettings, read_prices
+
+    replay = settings.judge.removeprefix("replay:").strip() if settings.judge != "live" else None
+    return ModelSettings(
+        judge_model=settings.judge_model,
+        api_key=settings.judge_api_key,
+        base_url=settings.judge_base_url,
+        budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
+        prices=read_prices(settings.prices),
+        cache=None if settings.judge_cache == "off" else settings.root / settings.judge_cache,
+        replay=None if replay is None else settings.root / replay,
+    )
+
+
+def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse]:
+    """Which models will be asked, by whom. Empty if nothing is judged."""
+    from agent_eval.criteria import judge_of
+    from agent_eval.criteria.judged import DEFAULT_JUDGE
+    from agent_eval.models import ModelUse
+    from agent_eval.simulation import PURPOSE, simulator_options
+
+    judges = [
+        ModelUse(
+            model=judge.model,
+            config=judge.config,
+            case_id=f"{file.path}:{selected.case.eval_id}",
+            purpose=config.metric,
+            file=file.config.source,
+        )
+        for file in files
+        for config in file.config.criteria
+        if (judge := judge_of(config, settings.judge_model or DEFAULT_JUDGE)) is not None
+        for selected in file.cases
+    ]
+    users = [
+        ModelUse(
+            model=options.model,
+            config=options.config,
+            case_id=f"{file.path}:{selected.case.eval_id}",
+            purpose=PURPOSE,
+            file=file.config.source,
+        )
+        for file in files
+        for options in [simulator_options(file.config.user_simulator_config)]
+        for selected in file.cases
+        if selected.case.conversation_scenario is not None
+    ]
+    return judges + users
+
+
+def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with the names and configs of models in the files; whether there are keys doesn't matter."""
+    uses = model_uses(files, settings)
+    if not uses:
+        return []
+    from agent_eval.models import IN_FILES, check_models
+
+    found = check_models(uses, model_settings(settings), environ)
+    return [problem for problem in found.problems if problem.code in IN_FILES]
+
+
+async def open_models(
+    settings: Settings, clients: Clients, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
+) -> tuple[ModelPool | None, Sequence[Problem], Without | None]:
+    """The models that will be asked, what is wrong with them, and which have no key; None if none will be asked."""
+    if not uses:
+        return None, (), None
+    from agent_eval.models import NO_KEY, check_models, opening_problems
+    from agent_eval.models import open_models as open_pool
+    from agent_eval.results import WITHOUT_KEY
+    from agent_eval.runner import Without
+
+    given = model_settings(settings)
+    checked = check_models(uses, given, clients.environ)
+    problems: Sequence[Problem] = checked.problems
+    without = None
+    names = dict.fromkeys(use.model for use in uses)
+    if settings.without_keys in {"inconclusive", "deterministic-only"} and given.replay is None:
+        missing = [name for name in names if name not in checked.endpoints]
+        keyless = [problem for problem in problems if problem.code == NO_KEY]
+        if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
+            code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
+            without = Without(models=frozenset(missing), code=code)
+            problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
+            names = {name: None for name in names if name in checked.endpoints}
+    until = time.monotonic() + settings.run_timeout
+    pool = await stack.enter_async_context(open_pool(given, clients.environ, models=names, until=until))
+    # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
+    if not has_error(problems):
+        problems = [*problems, *opening_problems(await pool.prepare())]
+    return pool, problems, without
+
+
+def _milder(problem: Problem) -> Problem:
+    return dataclasses.replace(problem, severity=Severity.WARNING)
+
+
+def default_model(settings: Settings) -> str:
+    """Who judges where a criterion names no model."""
+    from agent_eval.criteria.judged import DEFAULT_JUDGE
+
+    return settings.judge_model or DEFAULT_JUDGE

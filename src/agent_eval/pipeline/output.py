@@ -1,0 +1,91 @@
+"""What a run leaves: its report and the files that tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.core.text import plural
+from agent_eval.results import FILES, give_to_owner, relative
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.pipeline.ci_context import Situation
+    from agent_eval.pipeline.context import Clients
+    from agent_eval.report.renderers import Links
+    from agent_eval.results import RunReport
+    from agent_eval.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came out."""
+
+    report: RunReport
+    files: Mapping[str, Path]
+    """What was written, by the names of FILES; absolute. An invalid run writes no recordings."""
+
+
+def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
+    """Writes every file of the output directory and hands them to the workspace's owner."""
+    from agent_eval.evalset.json import write_text
+    from agent_eval.gate.verdict import exit_code
+    from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
+    from agent_eval.results import Reason
+    from agent_eval.runner import write_recordings
+
+    if report.verdict == "invalid":
+        errors = sum(problem.severity == "error" for problem in report.problems)
+        message = f"{plural(errors, 'error')} in the eval files or the configuration"
+        report.reasons = [Reason(code="invalid", message=message)]
+    report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+    output = settings.output
+    output.mkdir(parents=True, exist_ok=True)
+    files = {name: output / file for name, file in FILES.items()}
+    if lines is None:
+        del files["recordings-file"]  # Nothing was run: what an earlier run paid for stays.
+    else:
+        write_recordings(files["recordings-file"], lines)
+    write_text(files["results-file"], results_pieces(report))
+    write_text(files["junit-file"], junit_xml(report))
+    shown = {name: relative(path, settings.root) for name, path in files.items()}
+    links = links_of(clients.situation, settings, clients.source_url)
+    summary = summary_markdown(report, files=shown, warnings=clients.warnings, links=links)
+    write_text(files["summary-file"], summary)
+    give_to_owner(output, settings.root)
+    if settings.judge_cache != "off":
+        give_to_owner(settings.root / settings.judge_cache, settings.root)
+    return Outcome(report=report, files=files)
+
+
+def links_of(situation: Situation, settings: Settings, source_url: str | None) -> Links:
+    """Where the texts about this run may lead.
+
+    Args:
+        situation: What the run is about.
+        settings: As they hold.
+        source_url: Where the tested files can be browsed.
+    """
+    from agent_eval.report.renderers import Links
+
+    event = situation.event
+    if not event.name:
+        return Links(source_url=source_url)
+    return Links(
+        server_url=event.server_url,
+        repository=event.repository or "",
+        source_url=source_url,
+        run_url=event.run_url,
+        artifacts=(settings.artifact_name,),
+    )
+
+
+def remove_results(settings: Settings, choices: AgentChoices) -> None:
+    """An earlier run's file must not pass for this one's, unless this one reads it."""
+    output = settings.output
+    recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
+    for name in FILES.values():
+        if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
+            (output / name).unlink(missing_ok=True)

@@ -1,0 +1,436 @@
+"""The road: find and check the files, run the agents, score, judge, write the texts.
+
+Free of arguments, exit codes and signal handlers, so that a test, a pytest plugin or a notebook can take it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import errno
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agent_eval import __version__
+from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.text import carriable, plural
+from agent_eval.core.timing import Begun
+from agent_eval.pipeline._base_rules import HeldRules, held_rules
+from agent_eval.pipeline.ci_context import NOWHERE
+from agent_eval.pipeline.context import Clients as Clients
+from agent_eval.pipeline.context import model_uses, open_models, prepare
+from agent_eval.pipeline.output import Outcome as Outcome
+from agent_eval.pipeline.output import remove_results, write
+from agent_eval.results import JOURNAL, remove_logs
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.evalset.models import Suite
+    from agent_eval.gate.evaluation import Compared
+    from agent_eval.gate.policy_checks import KnownCase
+    from agent_eval.gate.verdict import Verdict
+    from agent_eval.models import ModelPool
+    from agent_eval.pipeline._base_checkout import BaseSide
+    from agent_eval.pipeline._checkout import Workbench
+    from agent_eval.results import FileReport, Reason, RunReport, SelectionReport
+    from agent_eval.runner import Plan, Without
+    from agent_eval.settings import Settings
+
+
+async def run(settings: Settings, clients: Clients) -> Outcome:
+    """Takes the whole road.
+
+    Returns:
+        The report, already written to the output directory. Invalid files are a verdict, not an exception.
+
+    Raises:
+        OSError: The output directory can't be written.
+        ValueError: `settings.agent_env` can't be read; `settings.read_settings` would have told.
+    """
+    begun = Begun()
+    suite, choices = find(settings)
+    remove_logs(settings.output)
+    async with contextlib.AsyncExitStack() as stack:
+        rules = await held_rules(settings, clients.situation, suite, choices, find)
+        held = dataclasses.replace(suite, files=rules.files)
+        uses = model_uses(held.files, settings)
+        models, unusable, without = await open_models(settings, clients, uses, stack)
+        plan = _plan(settings, held, choices, models, without)
+        problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
+        report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
+        if has_error(problems):
+            return write(settings, clients, report, lines=None)
+        silent = without.models if without is not None else frozenset()
+        if any(use.model not in silent for use in uses):
+            _tell_plan(settings, clients, held, silent)
+
+        def planned(base: Settings) -> tuple[Plan, AgentChoices]:
+            there, its_choices = find(base)
+            return _plan(base, there, its_choices, models, without), its_choices
+
+        from agent_eval.agents.sandbox import AgentNotEnded
+
+        try:
+            return await _run(settings, clients, plan, choices, report, models, planned, rules, begun)
+        except AgentNotEnded as error:
+            # Whatever it answered before: it may still read what comes now, so nothing is opened and nothing passes.
+            return write(settings, clients, _with_problems(report, [_not_ended(error)]), lines=None)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            return write(settings, clients, _with_problems(report, [_disk_full(error)]), lines=None)
+
+
+def _not_ended(error: Exception) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="agent-not-ended",
+        message=f"At the end of the run {error}. So nothing is opened to them: what was closed stays closed",
+        hint="End them (as root), then run again: the next run opens what this one has closed (docs/security.md).",
+    )
+
+
+def _disk_full(error: OSError) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="disk-full",
+        message=f"The run ended early: {error}",
+        hint="Free space there, or name another --output-dir. The agent may have filled it: look at what it writes.",
+    )
+
+
+def _tell_plan(settings: Settings, clients: Clients, suite: Suite, silent: Collection[str]) -> None:
+    """Says what will be asked; models without a key won't be."""
+    from agent_eval.pipeline.context import default_model
+    from agent_eval.runner import estimate, estimate_line
+
+    found = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
+    for file in found.files:
+        file.criteria = [one for one in file.criteria if one.model not in silent]
+    clients.log(f"agent-eval: {estimate_line(found)}")
+
+
+def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
+    """What is wrong with the policy for these cases; nothing where the files are wrong themselves."""
+    if suite.errors:
+        return ()  # Half a suite can't tell what a pattern means.
+    from agent_eval.gate.policy_checks import check_policy, known_cases
+
+    def everything() -> Sequence[KnownCase]:
+        return known_cases(load(dataclasses.replace(settings, paths=(), include=(), exclude=())))
+
+    chosen = bool(settings.paths or settings.include or settings.exclude)
+    today = datetime.now(UTC).date()
+    return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
+
+
+def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
+    """The outcome when the settings themselves are wrong."""
+    remove_logs(settings.output)
+    return write(settings, clients, _report(settings, clients, Begun(), problems, []), lines=None)
+
+
+def load(settings: Settings) -> Suite:
+    """The files with their cases, and all that is wrong with them."""
+    from agent_eval.evalset.loading import load_suite
+
+    return load_suite(
+        settings.root,
+        settings.paths,
+        include=settings.include,
+        exclude=settings.exclude,
+        config=settings.config,
+        initial_session=settings.initial_session,
+        skip=[settings.output],
+    )
+
+
+def find(settings: Settings) -> tuple[Suite, AgentChoices]:
+    """The files with their cases, and the agent of each. Both have their problems."""
+    from agent_eval.agents.discovery import agent_as_path, choose_agents
+
+    def everything() -> Sequence[str]:
+        from agent_eval.evalset.discovery import discover
+
+        return [file.name for file in discover(settings.root, skip=[settings.output]).files]
+
+    suite = load(settings)
+    choices = choose_agents(
+        settings.root, suite.files, explicit=settings.agent, mapping=settings.agents, everything=everything
+    )
+    if settings.agent is None:
+        notices = agent_as_path(settings.root, settings.paths)
+        choices = dataclasses.replace(choices, problems=(*choices.problems, *notices))
+    return suite, choices
+
+
+def _plan(
+    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: Without | None
+) -> Plan:
+    from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge
+    from agent_eval.runner import function_source, make_plan, source_fingerprint
+
+    agents = {path: choice.path for path, choice in choices.by_file.items()}
+    directories = {choice.path: choice.directory(settings.root) for choice in choices.by_file.values()}
+    fingerprints = {
+        path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
+    }
+    judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
+    return make_plan(
+        suite.files,
+        agents,
+        fingerprints,
+        settings.num_runs,
+        judge,
+        without,
+        recorded={choice.path for choice in choices.by_file.values() if choice.recording is not None},
+        sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
+    )
+
+
+async def _run(
+    settings: Settings,
+    clients: Clients,
+    plan: Plan,
+    choices: AgentChoices,
+    report: RunReport,
+    models: ModelPool | None,
+    planned: Callable[[Settings], tuple[Plan, AgentChoices]],
+    rules: HeldRules,
+    begun: Begun,
+) -> Outcome:
+    """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.gate.stats import pass_rates, pass_rates_notices
+    from agent_eval.pipeline._base_checkout import base_side
+    from agent_eval.pipeline._checkout import NotIsolated, open_isolation, open_workbench
+    from agent_eval.runner import Journal, attach_conversations
+
+    until = time.monotonic() + settings.run_timeout
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
+        try:
+            isolation = apart.enter_context(open_isolation(settings, clients, choices))
+        except NotIsolated as refused:
+            return write(settings, clients, _with_problems(report, refused.problems), lines=None)
+        report = _with_problems(report, isolation.problems)
+        prepared = await prepare(settings, clients, choices, isolation, until=until)
+        if prepared.problems:
+            apart.close()
+            return write(settings, clients, _with_problems(report, prepared.problems), lines=None)
+        remove_results(settings, choices)
+        journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
+        loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
+        limiter = Limiter(settings.concurrency)
+        async with (
+            open_workbench(
+                settings,
+                clients,
+                choices,
+                isolation,
+                journal=journal,
+                limiter=limiter,
+                models=models,
+                until=until,
+                prepared=prepared,
+            ) as bench,
+            base_side(bench, plan, choices, planned) as side,
+        ):
+            verdict = await _judged(settings, clients, plan, choices, report, bench, side, rules)
+            await loading
+        report.provenance |= bench.provenance
+        report.pass_rates = pass_rates(report.cases, report.num_runs)
+        report.notices += [
+            *pass_rates_notices(report.pass_rates),
+            *_spending(models, report),
+            *(note.message for note in verdict.notes),
+        ]
+        if bench.reused:
+            report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
+        if journal.damaged_line is not None:
+            report.notices.append(
+                f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
+            )
+        report.duration = begun.duration()
+        complete = not any(case.status in {"not_run", "errored"} for case in report.cases)
+        if not complete and not clients.situation.event.name:  # On a runner the directory is gone afterwards.
+            report.notices.append(f"{JOURNAL} keeps what is done: with --resume the next run goes on from there")
+        attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
+        # Permissions come back first: the files must be readable for whoever uploads them.
+        apart.close()
+        outcome = write(settings, clients, report, lines=journal.lines(bench.run_ids))
+        journal.close(remove=complete)
+    return outcome
+
+
+async def _judged(
+    settings: Settings,
+    clients: Clients,
+    plan: Plan,
+    choices: AgentChoices,
+    report: RunReport,
+    bench: Workbench,
+    side: BaseSide | None,
+    rules: HeldRules,
+) -> Verdict:
+    """Runs the plan while the base's results are fetched, compares, and decides."""
+    from agent_eval.gate.regression import apply_policy
+    from agent_eval.gate.verdict import decide
+    from agent_eval.pipeline._regression import compare_with_base, find_base
+
+    situation = clients.situation
+    finding = asyncio.create_task(find_base(settings, situation, side))
+    try:
+        cases = await bench.execute(plan, fail_fast=settings.fail_fast)
+        report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
+        report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
+        compared = None
+        repeatable = all(one.recording is None for one in choices.by_file.values())
+        if not clients.stop.is_set():  # Whoever stops us doesn't wait for GitHub.
+            outcome = await finding
+            compared = await compare_with_base(report, outcome, bench, plan, side, repeatable=repeatable)
+    finally:
+        finding.cancel()
+        await asyncio.gather(finding, return_exceptions=True)
+    report.rule_changes = rules.report(report.cases)
+    return decide_on(report, bench, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+
+
+def decide_on(
+    report: RunReport, bench: Workbench, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
+) -> Verdict:
+    """Decides, and writes the verdict into the report.
+
+    Args:
+        report: With its cases, held to the policy.
+        bench: The head's agents.
+        compared: What `against_base.compare_with_base` gave.
+        rules: Why it fails whatever its cases did.
+        repeatable: False where answers were recorded.
+    """
+    from agent_eval.gate.evaluation import evaluate
+    from agent_eval.gate.keys import no_secrets
+
+    settings, situation = bench.settings, bench.clients.situation
+    verdict = evaluate(
+        report.cases,
+        settings.policy,
+        # Answers that were recorded don't vary, and can't be asked for again: what they reach is what counts.
+        gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
+        pull_request=situation.compares,
+        compared=compared,
+        rules=rules,
+    )
+    about = situation.activity
+    if verdict.value == "inconclusive" and about.secrets_withheld:
+        is_fork = about.pull_request is not None and about.pull_request.is_fork
+        if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
+            verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
+    report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
+    report.blocking = list(verdict.blocking)
+    return verdict
+
+
+def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
+    from agent_eval.report.views import (
+        backends,
+        bill,
+        bill_line,
+        case_bill,
+        close_votes,
+        cut_off,
+        open_verdicts,
+        saved_votes,
+    )
+
+    if models is None:
+        return []
+    saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
+    report.model_usage = [bill(entry, saved[entry.model]) for entry in models.ledger.by_model()]
+    report.case_usage = [case_bill(entry) for entry in models.ledger.entries()]
+    told = [backends, close_votes, open_verdicts, cut_off]
+    return [*map(bill_line, report.model_usage), *(line for tell in told for line in tell(report.cases))]
+
+
+def _load_scorers(plan: Plan) -> None:
+    """Imports what scoring needs while the agents start, instead of when the first answer is there."""
+    from agent_eval.criteria import warm_up
+
+    if any(criterion.name == "response_match_score" for planned in plan.cases for criterion in planned.criteria):
+        warm_up()
+
+
+def _report(
+    settings: Settings, clients: Clients, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
+) -> RunReport:
+    """A report as it stands before anything runs."""
+    from agent_eval.results import RunReport
+
+    report = RunReport(
+        tool_version=__version__,
+        verdict="invalid",
+        started_at=begun.at,
+        duration=begun.duration(),
+        num_runs=settings.num_runs,
+        min_pass_rate=settings.min_pass_rate,
+        provenance=dict(clients.provenance),
+        origin=clients.situation.origin if clients.situation is not NOWHERE else None,
+        selection=_selection(settings),
+        files=list(files),
+        options=_options(settings),
+    )
+    return _with_problems(report, problems)
+
+
+def _selection(settings: Settings) -> SelectionReport | None:
+    """What the run is limited to; None for nothing."""
+    from agent_eval.evalset.discovery import selectors_of
+    from agent_eval.evalset.paths import absolute, name_of
+    from agent_eval.results import SelectionReport, TargetReport
+
+    if not (settings.paths or settings.include or settings.exclude):
+        return None
+    root = absolute(settings.root)
+    targets = [
+        TargetReport(path=name_of(absolute(root / selector.path), root), ids=[carriable(one) for one in selector.ids])
+        for selector in selectors_of(root, settings.paths)
+    ]
+    include, exclude = ([carriable(one) for one in patterns] for patterns in (settings.include, settings.exclude))
+    return SelectionReport(targets=targets, include=include, exclude=exclude)
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
+    return {name: carriable(str(value)) for name, value in values.items() if value is not None}
+
+
+def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
+    from agent_eval.results import ProblemReport
+
+    added = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
+    return report.model_copy(update={"problems": [*report.problems, *added]})
+
+
+def _fields(problem: Problem) -> dict[str, object]:
+    """The fields of a problem that are told. An argument, or a name in them, need not be UTF-8."""
+    fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__ if name != "stands_for"}
+    return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _file_reports(suite: Suite, choices: AgentChoices) -> list[FileReport]:
+    from agent_eval.results import FileReport
+
+    return [
+        FileReport(
+            file=file.path,
+            eval_set_id=file.eval_set.eval_set_id,
+            config=file.config.source,
+            criteria={criterion.metric: criterion.threshold for criterion in file.config.criteria},
+            agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
+            agent_reason=choice.reason if choice else "",
+            legacy=file.legacy,
+        )
+        for file in suite.files
+    ]

@@ -1,0 +1,32 @@
+"""One module per output: comment, summary, console, JUnit, annotations, JSON."""
+
+from agent_eval.report.renderers._case_text import RunView, case_text
+from agent_eval.report.renderers._comparison_text import comparison_text
+from agent_eval.report.renderers._console import console
+from agent_eval.report.renderers.annotations import annotation_commands, notice_command, stop_commands
+from agent_eval.report.renderers.comment import comment_markdown
+from agent_eval.report.renderers.junit import junit_xml
+from agent_eval.report.renderers.outputs import github_outputs, one_output
+from agent_eval.report.renderers.progress import live_progress, plain_progress
+from agent_eval.report.renderers.results_json import results_pieces
+from agent_eval.report.renderers.sections import Links
+from agent_eval.report.renderers.summary import summary_markdown
+
+__all__ = [
+    "Links",
+    "RunView",
+    "annotation_commands",
+    "case_text",
+    "comment_markdown",
+    "comparison_text",
+    "console",
+    "github_outputs",
+    "junit_xml",
+    "live_progress",
+    "notice_command",
+    "one_output",
+    "plain_progress",
+    "results_pieces",
+    "stop_commands",
+    "summary_markdown",
+]

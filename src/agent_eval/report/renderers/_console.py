@@ -1,0 +1,333 @@
+"""The result on a terminal or in a CI log: first what failed, turn by turn, and why; the verdict last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.core.text import plural, shorten
+from agent_eval.report.markup import EMPTY
+from agent_eval.report.renderers._comparison_text import against_lines, delta_table
+from agent_eval.report.renderers._overview import overview
+from agent_eval.report.renderers._styling import mark, plain, printed, styled
+from agent_eval.report.views import (
+    LABELS,
+    Against,
+    CaseView,
+    Cause,
+    Finding,
+    Kind,
+    TurnView,
+    case_name,
+    case_view,
+    causes,
+    deltas,
+    findings,
+    has_crashed,
+    headline,
+    metric_rows,
+    not_run_groups,
+    other_reasons,
+    place,
+    rows,
+    run_note,
+    standing,
+    visible,
+    why,
+)
+from agent_eval.results import CaseReport, ProblemReport, RunReport
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+_MOST_DETAILED = 5
+"""Cases that did not pass, shown with their turns: what fits into ten seconds of reading."""
+_MOST_EXPLAINED = 20
+"""The next ones, with the reasons in so many lines; then come names alone, up to the last limit."""
+_REASONS = 3
+_MOST_LISTED = 60
+_MOST_TURNS = 3
+_MOST_LINES = 14
+"""Lines of one text: beyond that the summary, or `agent-eval show`, reads better."""
+_LONGEST_LOG = 20
+_ALL = 1_000_000_000
+
+_ROW_STYLE: Mapping[Kind, str] = {
+    "user": "italic",
+    "expected call": "green",
+    "expected answer": "green",
+    "said": "dim",
+    "detail": "dim",
+}
+_VERDICT_STYLE: Mapping[str, str] = {
+    "passed": "bold green",
+    "failed": "bold red",
+    "inconclusive": "bold yellow",
+    "invalid": "bold red",
+}
+
+
+def console(report: RunReport, *, width: int = 100, color: bool = False, files: Mapping[str, str] | None = None) -> str:
+    """The result as text.
+
+    Args:
+        report: What to tell.
+        width: Columns of the terminal, at least 40.
+        color: Whether to write ANSI colours.
+        files: Paths of written files by what they are (`summary`, `JUnit`, ...), named at the end.
+
+    Returns:
+        Lines of at most `width` columns. No line starts with a workflow command, whatever an agent wrote.
+    """
+    return printed(_blocks(report, files or {}), width=width, color=color)
+
+
+def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    yield ""
+    yield from overview(report)
+    yield ""
+    known = standing.against(report)
+    groups = standing.groups(report, known)
+    yield from _by_reason("not run", not_run_groups(report))
+    everybody = [
+        *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
+    ]  # fmt: skip
+    shared = [cause for cause in causes(report, everybody) if len(cause.cases) > 1]
+    for cause in shared:
+        yield from _cause(cause)
+    together = {case.case_id for cause in shared for case in cause.cases}
+    unhappy = [case for case in everybody if case.case_id not in together]
+    listed = _MOST_DETAILED + _MOST_EXPLAINED
+    for case in unhappy[:_MOST_DETAILED]:
+        yield from _case(case, known)
+    for case in unhappy[_MOST_DETAILED:listed]:
+        yield from _short_case(case)
+    for case in unhappy[listed : listed + _MOST_LISTED]:
+        yield _case_line(case)
+    yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
+    yield from _problems(report.problems)
+    yield from against_lines(report, known)
+    yield from _totals(report, known)
+    yield from _ending(report, known, files)
+
+
+def _case_line(case: CaseReport) -> Text:
+    return styled(" ", mark(case), (case_name(case), "bold"), "  ", (place(case.file, case.line), "dim"))
+
+
+def _short_case(case: CaseReport) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+
+    yield _case_line(case)
+    for line in why(case, _REASONS):
+        yield Padding(_bullet(styled((shorten(line, 200), ""))), (0, 0, 0, 4))
+
+
+def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    """What was left out, and where it can be read."""
+    if left > 0:
+        yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
+    if short and "summary" in files:
+        yield styled(("   Expected beside actual for all of them: ", "dim"), (files["summary"], ""))
+    if short:
+        yield ""
+
+
+def _by_reason(what: str, groups: Iterable[tuple[str, Sequence[CaseReport]]]) -> Iterator[RenderableType]:
+    for reason, cases in groups:
+        names = ", ".join(case_name(case) for case in cases[:5]) + (" …" if len(cases) > 5 else "")
+        yield styled(
+            " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} {what}: ", ""), (reason, ""), (f" ({names})", "dim")
+        )
+        yield ""
+
+
+_MOST_NAMES = 10
+
+
+def _cause(cause: Cause) -> Iterator[RenderableType]:
+    """What went wrong in several cases, once."""
+    from rich.padding import Padding
+    from rich.rule import Rule
+
+    sign, style = mark(cause.cases[0])
+    title = styled((f"{sign}{plural(len(cause.cases), 'case')} ", style), (cause.kind, "bold"))
+    yield Rule(title, align="left", style=style.split()[-1], characters="─")
+    where = f" at {place(cause.file, cause.line)}" if cause.file else ""
+    yield Padding(styled((cause.message, "bold"), (where, "cyan")), (0, 0, 0, 2))
+    if cause.hint:
+        yield Padding(_bullet(styled((cause.hint, ""))), (0, 0, 0, 4))
+    names = ", ".join(case_name(case) for case in cause.cases[:_MOST_NAMES])
+    left = len(cause.cases) - _MOST_NAMES
+    yield Padding(styled((names + (f" and {left:,} more" if left > 0 else ""), "")), (0, 0, 0, 2))
+    if cause.log:
+        yield Padding(_log(cause.log), (0, 0, 0, 2))
+    yield ""
+
+
+def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
+    from rich.rule import Rule
+
+    sign, style = mark(case)
+    word = "crashed" if case.status == "failed" and has_crashed(case) else case.status
+    since, evidence = standing.tag(case, known)
+    title = styled(
+        (f"{sign}{word} ", style),
+        (case_name(case), "bold"),
+        (f" · {since}" if since else "", style),
+        "  ",
+        (place(case.file, case.line), "cyan"),
+    )
+    yield Rule(title, align="left", style=style.split()[-1], characters="─")
+    if evidence:
+        yield styled("  ", (evidence, ""))
+    view = case_view(case, turns=_MOST_TURNS)
+    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
+    for finding in findings(case) if view is None else view.findings:
+        yield from _finding(finding, standing.on_base(finding.summary, base))
+    if view is not None:
+        yield from _turns(view)
+    yield ""
+
+
+def _finding(finding: Finding, on_base: str) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+
+    yield Padding(styled((finding.summary, "bold"), (on_base, "")), (0, 0, 0, 2))
+    for line in finding.lines[:_MOST_LINES]:
+        yield Padding(_bullet(styled((line, ""))), (0, 0, 0, 4))
+    if len(finding.lines) > _MOST_LINES:
+        yield Padding(styled((f"· and {len(finding.lines) - _MOST_LINES} more", "dim")), (0, 0, 0, 4))
+    if finding.log:
+        yield Padding(_log(_end(finding.log)), (0, 0, 0, 2))
+
+
+def _turns(view: CaseView) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+
+    for turn in view.turns:
+        yield Padding(styled((view.title(turn), "bold")), (0, 0, 0, 2))
+        yield Padding(turn_table(turn), (0, 0, 0, 4))
+    if view.turns_left_out:
+        yield Padding(styled((f"and {plural(view.turns_left_out, 'more turn')}", "dim")), (0, 0, 0, 4))
+
+
+def turn_table(turn: TurnView, *, whole: bool = False) -> Table:
+    """A turn line by line: what each line is, and its text, which wraps below itself; `whole` leaves nothing out."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    some = rows(turn, text=_ALL, code=_ALL, steps=_ALL, details=_ALL) if whole else rows(turn, text=1_000, code=500)
+    for row in some:
+        style = "red" if row.wrong else _ROW_STYLE.get(row.kind, "")
+        grid.add_row(LABELS[row.kind], plain(row.text, style) if whole else _cell(row.text, style))
+    return grid
+
+
+def _bullet(line: Text, bullet: str = "·") -> Table:
+    """A line whose continuation is indented."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    grid.add_row(bullet, line)
+    return grid
+
+
+def _cell(value: str, style: str) -> Text:
+    lines = visible(shorten(value, 2_000)).strip("\n").split("\n")
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more lines"]
+    return plain("\n".join(lines) or EMPTY, style)
+
+
+def run_error_log(log: str) -> Table:
+    """A traceback or a log as a whole, in a frame."""
+    return _log(visible(log).strip("\n"))
+
+
+def _end(log: str) -> str:
+    """The end of a traceback says what happened."""
+    lines = visible(shorten(log, 8_000)).strip("\n").split("\n")
+    if len(lines) > _LONGEST_LOG:
+        lines = [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]]
+    return "\n".join(lines)
+
+
+def _log(log: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.ROUNDED, expand=True, border_style="dim", show_header=False)
+    table.add_column(overflow="fold")
+    table.add_row(plain(log, "dim"))
+    return table
+
+
+def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
+    styles = {"error": "bold red", "warning": "yellow", "notice": "dim"}
+    order = list(styles)
+    for problem in sorted(problems, key=lambda one: order.index(one.severity))[:_MOST_LISTED]:
+        where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+        yield styled(
+            " ",
+            (where, "cyan"),
+            ": " if where else "",
+            (problem.severity, styles[problem.severity]),
+            (f" [{problem.code}] ", "dim"),
+            (problem.message, ""),
+        )
+        for line in (problem.hint or "").splitlines():
+            yield styled("     ", (line, "dim"))
+    if len(problems) > _MOST_LISTED:
+        yield styled(f" and {plural(len(problems) - _MOST_LISTED, 'more problem')}")
+    if problems:
+        yield ""
+
+
+def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
+    from rich import box
+    from rich.table import Table
+
+    rows = metric_rows(report)
+    if rows and known.comparison is not None:
+        yield delta_table(deltas.rows(report, known.comparison), known.branch)
+        return
+    if not rows:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="bold")
+    table.add_column("metric", overflow="fold")
+    for name in ("mean", "needs", "passed", "failed", "not evaluated"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        gates = row.gates
+        table.add_row(
+            styled((row.name, "" if gates else "dim")),
+            row.score,
+            row.threshold,
+            f"{row.passed:,}" if gates else "",
+            styled((f"{row.failed:,}", "bold red" if row.failed else "")) if gates else "",
+            styled((f"{row.not_evaluated:,}", "yellow" if row.not_evaluated else ""))
+            if gates or row.not_evaluated
+            else "",
+        )
+    yield table
+
+
+def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iterator[RenderableType]:
+    for notice in report.notices:
+        yield styled(" ", (notice, "dim"))
+    for reason in other_reasons(report, known):
+        yield styled(" ", (reason, ""))
+    if files:
+        width = max(len(name) for name in files)
+        for name, path in files.items():
+            line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
+            line.no_wrap, line.overflow = True, "ignore"  # A path in two pieces opens nothing.
+            yield line
+    yield styled((headline(report, known), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

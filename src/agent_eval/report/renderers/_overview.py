@@ -1,0 +1,86 @@
+"""The table at the top of the console's text: every case with its scores, or every file with its counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval.core.text import plural
+from agent_eval.report.renderers._styling import MARKS, mark, styled
+from agent_eval.report.views import metric_rows, score_text
+from agent_eval.results import MetricReport, RunReport
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+_MOST_NAMED = 40
+"""Cases listed by name; of more, only their files are."""
+_MOST_FILES = 60
+_MOST_COLUMNS = 4
+_SUFFIX = re.compile(r"(?:_avg)?(?:_score)?(?:_v\d+)?$")
+
+
+def overview(report: RunReport) -> Iterator[RenderableType]:
+    """Every case with its scores when they fit on a screen or two, else every file with its counts."""
+    if not report.cases:
+        return
+    names = [row.name for row in metric_rows(report) if row.gates]
+    if len(report.cases) > _MOST_NAMED or len(names) > _MOST_COLUMNS:
+        yield _files_table(report)
+    else:
+        yield _cases_table(report, names)
+
+
+def _grid(first: str, others: Sequence[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=True)
+    table.add_column(first, overflow="fold", vertical="bottom")
+    for name in others:
+        table.add_column(styled((name, "")), justify="right", vertical="bottom", overflow="fold")
+    return table
+
+
+def _cases_table(report: RunReport, names: Sequence[str]) -> Table:
+    table = _grid("", [_label(name) for name in names])
+    for file in dict.fromkeys(case.file for case in report.cases):
+        table.add_row(styled((file, "cyan")))
+        for case in report.cases:
+            if case.file == file:
+                metrics = {metric.name: metric for metric in case.metrics}
+                cells = [_score(metrics[name]) if name in metrics else "" for name in names]
+                table.add_row(styled(mark(case), (case.eval_id, "")), *cells)
+    return table
+
+
+def _label(name: str) -> str:
+    """A metric's name as a heading that can wrap: `tool trajectory` for `tool_trajectory_avg_score`."""
+    return _SUFFIX.sub("", name).replace("_", " ") or name
+
+
+def _score(metric: MetricReport) -> Text:
+    style = {"failed": "bold red", "not_evaluated": "yellow"}.get(metric.status, "")
+    return styled((score_text(metric.score, metric.threshold), style))
+
+
+def _files_table(report: RunReport) -> Table:
+    statuses = [status for status in MARKS if any(case.status == status for case in report.cases)]
+    table = _grid("", [status.replace("_", " ") for status in statuses])
+    counts: dict[str, Counter[str]] = {}
+    for case in report.cases:
+        counts.setdefault(case.file, Counter())[case.status] += 1
+    # Files that failed most come first: a long list is cut at its end.
+    ordered = sorted(counts.items(), key=lambda item: item[1]["passed"] - item[1].total())
+    for file, count in ordered[:_MOST_FILES]:
+        table.add_row(
+            styled((file, "cyan")),
+            *(styled((f"{count[status]:,}", MARKS[status][1] if count[status] else "dim")) for status in statuses),
+        )
+    if len(ordered) > _MOST_FILES:
+        table.add_row(styled((f"and {plural(len(ordered) - _MOST_FILES, 'more file')}", "dim")))
+    return table

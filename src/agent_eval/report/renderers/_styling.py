@@ -1,0 +1,71 @@
+"""Text for a terminal: what is ours keeps its form, what is not is made harmless."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from agent_eval.report.markup import without_commands
+from agent_eval.report.views import folded, visible
+from agent_eval.results import CaseReport
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+Part = tuple[str, str] | str
+"""Our own words, or an untrusted text with its style (`""` for none)."""
+
+MARKS: Mapping[str, tuple[str, str]] = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "bold red"),
+    "errored": ("!", "bold yellow"),
+    "not_run": ("-", "dim"),
+    "quarantined": ("~", "yellow"),
+}
+"""Sign and style of a case's status."""
+
+
+def plain(value: str, style: str = "") -> Text:
+    """Untrusted text of any number of lines, as it may stand on a terminal and in a log of GitHub Actions."""
+    from rich.text import Text
+
+    return Text(without_commands(visible(value)), style=style, tab_size=4)
+
+
+def styled(*parts: Part) -> Text:
+    """One line, put together."""
+    from rich.text import Text
+
+    return Text.assemble(
+        *[(without_commands(folded(part[0])), part[1]) if isinstance(part, tuple) else part for part in parts]
+    )
+
+
+def mark(case: CaseReport) -> tuple[str, str]:
+    """The sign of a case, with a blank."""
+    sign, style = MARKS[case.status]
+    return sign + " ", style
+
+
+def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str:
+    """What a terminal of `width` columns (at least 40) shows, whatever terminal we run on; ends with a line break."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    target = Console(
+        file=file,
+        width=max(width, 40),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        _environ={},
+    )
+    for block in blocks:
+        target.print(block, crop=False)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"

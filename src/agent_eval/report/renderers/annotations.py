@@ -1,0 +1,217 @@
+"""The result as annotations in a pull request: workflow commands that GitHub Actions reads from the log.
+
+Sources of the numbers and of the escaping: actions/runner (`ActionCommand.cs`, `ExecutionContext.cs`) and
+actions/toolkit (`docs/problem-matchers.md`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_eval.core.text import plural, shorten
+from agent_eval.report.views import (
+    Against,
+    Cause,
+    case_name,
+    causes,
+    has_crashed,
+    headline,
+    not_run_groups,
+    one_line,
+    standing,
+    visible,
+    why,
+)
+from agent_eval.results import CaseReport, ProblemReport, RunReport
+
+MOST_PER_TYPE = 10
+"""GitHub shows ten errors, ten warnings and ten notices of a step, and drops the rest without a word."""
+LONGEST_MESSAGE = 4_000
+"""The runner cuts a message at 4,096 characters."""
+LONGEST_TITLE = 255
+_LINES = 8
+"""Lines of an explanation: an annotation stands between the lines of a diff."""
+
+_MOST_NAMES = 20
+
+Kind = Literal["error", "warning", "notice"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Annotation:
+    kind: Kind
+    title: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: str = "the job summary") -> list[str]:
+    """Workflow commands, each on one line, the most useful first.
+
+    Args:
+        report: What to tell.
+        limit: How many of a type GitHub shows; where there are more, the last one counts the rest.
+        more: Where the rest can be read.
+
+    Returns:
+        Lines without a line break, to be printed to the log outside of `stop_commands`.
+
+    Raises:
+        ValueError: If `limit` is less than 2.
+    """
+    if limit < 2:
+        raise ValueError("a limit below 2 leaves no room to say that there is more")
+    found = [*_problem_annotations(report), *_case_annotations(report)]
+    commands = []
+    for kind in ("error", "warning", "notice"):
+        of_kind = [annotation for annotation in found if annotation.kind == kind]
+        shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
+        commands += [_command(annotation) for annotation in shown]
+        if left := len(of_kind) - len(shown):
+            message = f"{headline(report, standing.against(report))}. {plural(left, f'more {kind}')} in {more}."
+            commands.append(
+                _command(_Annotation(kind=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
+            )
+    return commands
+
+
+def notice_command(title: str, message: str) -> str:
+    """A workflow command for a notice that belongs to no file."""
+    return _command(_Annotation(kind="notice", title=title, message=message))
+
+
+def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
+    known = standing.against(report)
+    groups = standing.groups(report, known)
+    # What was there before blocks nothing where the gate says so, and is no news anyhow.
+    old: Kind = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
+    sorted_out: list[tuple[Sequence[CaseReport], Kind, str]] = [
+        (groups.worse, "error", ""),
+        (groups.failed, "error", ""),
+        (groups.still, old, f"as on {known.branch}"),
+        (groups.flaky, old, f"no more often than on {known.branch}"),
+        (groups.errored, "error", "could not be judged"),
+        (groups.quarantined, "warning", "is quarantined"),
+    ]
+    for cases, kind, what in sorted_out:
+        shared = [cause for cause in causes(report, cases) if len(cause.cases) > 1]
+        for cause in shared:
+            yield _cause_annotation(cause, kind)
+        together = {case.case_id for cause in shared for case in cause.cases}
+        for case in cases:
+            if case.case_id not in together:
+                yield _case_annotation(
+                    case, "warning" if case.status == "passed" else kind, _what(case, what, known), known
+                )
+    for reason, cases in not_run_groups(report):
+        yield _Annotation(kind="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
+
+
+def _what(case: CaseReport, what: str, known: Against) -> str:
+    """What to say of a case behind its name."""
+    if case.status in {"errored", "quarantined"}:
+        return what
+    failed = "crashed" if has_crashed(case) else "failed"
+    word, _ = standing.tag(case, known)
+    if what:
+        return f"{failed}, {what}"
+    if word in {"a new case", "a changed case"}:
+        return f"{failed} ({word})"
+    return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
+
+
+def _cause_annotation(cause: Cause, kind: Kind) -> _Annotation:
+    """What went wrong in several cases, once: where it happened, else at the first of them."""
+    first = cause.cases[0]
+    names = ", ".join(one_line(case_name(case)) for case in cause.cases[:_MOST_NAMES])
+    left = len(cause.cases) - _MOST_NAMES
+    lines = [cause.message, cause.hint, names + (f" and {left:,} more" if left > 0 else "")]
+    file, line = (cause.file, cause.line) if cause.file else (first.file, first.line)
+    return _Annotation(
+        kind=kind,
+        title=f"{plural(len(cause.cases), 'case')}: {one_line(cause.kind)}",
+        message="\n".join(one_line(line) for line in lines if line),
+        file=file,
+        line=line,
+    )
+
+
+def _case_annotation(case: CaseReport, kind: Kind, what: str, known: Against) -> _Annotation:
+    name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
+    _, evidence = standing.tag(case, known)
+    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
+    lines = [evidence, *(line + standing.on_base(line, base) for line in why(case, _LINES))]
+    message = "\n".join(one_line(line) for line in lines if line) or what
+    return _Annotation(kind=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
+
+
+def _problem_annotations(report: RunReport) -> Iterator[_Annotation]:
+    for problem in report.problems:
+        yield _problem_annotation(problem)
+
+
+def _problem_annotation(problem: ProblemReport) -> _Annotation:
+    lines = [problem.message, problem.path and f"at {problem.path}", problem.hint]
+    return _Annotation(
+        kind=problem.severity,
+        title=problem.code,
+        message="\n".join(one_line(line) for line in lines if line),
+        file=problem.file,
+        line=problem.line,
+        column=problem.column,
+    )
+
+
+def _command(annotation: _Annotation) -> str:
+    properties = {
+        "file": annotation.file,
+        "line": annotation.line,
+        "col": annotation.column if annotation.line else None,
+        "title": shorten(_unlegacy(one_line(annotation.title)), LONGEST_TITLE),
+    }
+    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
+    message = shorten(_unlegacy(visible(annotation.message)), LONGEST_MESSAGE)
+    return f"::{annotation.kind} {listed}::{_data(message)}"
+
+
+def _data(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _data(_unlegacy(visible(value))).replace(":", "%3A").replace(",", "%2C")
+
+
+def _unlegacy(value: str) -> str:
+    """Breaks the legacy form of a command, `##[error]`, which is looked for anywhere in a line."""
+    return value.replace("##[", "#\N{ZERO WIDTH SPACE}#[")
+
+
+_TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")
+
+
+def stop_commands(text: str, token: str) -> str:
+    """Text for the log of GitHub Actions in which no line acts as a workflow command.
+
+    Args:
+        text: What an agent, a model or another program wrote.
+        token: Random, new for each run and unknown to whoever wrote the text; at least 16 letters, digits, `-`
+            or `_`. The runner masks it in the log.
+
+    Returns:
+        The text between the command that stops the reading of commands and the one that resumes it.
+
+    Raises:
+        ValueError: If the token is too short or occurs in the text.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("a token needs at least 16 letters, digits, - or _")
+    if token in text:
+        raise ValueError("the token occurs in the text: take another one")
+    end = "" if text.endswith("\n") else "\n"
+    return f"::stop-commands::{token}\n{text}{end}::{token}::\n"

@@ -1,0 +1,230 @@
+"""The result as JUnit XML, for Jenkins, GitLab and everything else that reads test reports.
+
+A suite is a file and a test case is an eval case. A `failure` is an answer that was not good enough, an `error` an
+answer that could not be judged (the agent crashed, its provider was down). Cases that were not run are `skipped`, and
+so are those that did not pass and do not block, with what went wrong in their `system-out`.
+
+Attributes are those of Jenkins' own schema and no others: it knows no `file` and no `line` of a test case, so the place
+stands at the beginning of the texts. Times have milliseconds, as the schema's pattern demands.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from agent_eval.core.text import plural, shorten
+from agent_eval.report.views import (
+    LABELS,
+    Against,
+    TurnView,
+    case_view,
+    findings,
+    has_crashed,
+    headline,
+    measurement_text,
+    one_line,
+    place,
+    rows,
+    score_text,
+    standing,
+    threshold_text,
+    visible,
+    why,
+)
+from agent_eval.results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_LONGEST_NAME = 250
+_LONGEST_MESSAGE = 500
+_LONGEST_SIDE = 4_000
+"""Characters of an expected or actual text."""
+_LONGEST_TEXT = 30_000
+"""Characters of one element: GitLab gives up on a report with huge texts."""
+_SETTINGS = "settings"
+"""The suite of problems that belong to no file."""
+
+
+def junit_xml(report: RunReport) -> str:
+    """The report as an XML document to be written in UTF-8, ending with a newline.
+
+    Of an invalid run the errors in files and settings are the test cases: a report without any would count as a
+    mistake of the job, or be overlooked.
+    """
+    from xml.etree import ElementTree
+
+    by_file: dict[str, list[CaseReport]] = {}
+    for case in report.cases:
+        by_file.setdefault(case.file, []).append(case)
+    about = {one.file: one for one in report.files}
+    known = standing.against(report)
+    suites = [_file_suite(report, file, cases, about.get(file), known) for file, cases in by_file.items()]
+    if report.verdict == "invalid":
+        errors = [problem for problem in report.problems if problem.severity == "error"]
+        suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
+    root = ElementTree.Element("testsuites", {"name": "agent-eval"})
+    for suite in suites:
+        root.append(_corrected(suite.build_xml_doc()))
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    root.set("time", _seconds(sum(case.duration for case in report.cases)))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _seconds(value: float) -> str:
+    return f"{max(value, 0):.3f}"
+
+
+def _corrected(suite: Element) -> Element:
+    """junit-xml's tree without what strays from the schema: `disabled`, long fractions, absent times."""
+    suite.attrib.pop("disabled", None)
+    total = 0.0
+    for case in suite.iter("testcase"):
+        seconds = float(case.get("time", "0"))
+        total += seconds
+        case.set("time", _seconds(seconds))
+    suite.set("time", _seconds(total))
+    return suite
+
+
+def _class_name(file: str) -> str:
+    """A dotted name, of which Jenkins shows the last part as the class and the rest as its package."""
+    stem = file.removesuffix(".json")
+    parts = [re.sub(r"[.\s]+", "_", one_line(part)) for part in stem.split("/") if part not in {"", "."}]
+    return shorten(".".join(parts), _LONGEST_NAME) or "_"
+
+
+def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[str, str] | None = None) -> Any:
+    from junit_xml import TestSuite
+
+    started = datetime.datetime.fromtimestamp(report.started_at, datetime.UTC)
+    return TestSuite(
+        shorten(one_line(name), _LONGEST_NAME),
+        cases,
+        timestamp=started.strftime("%Y-%m-%dT%H:%M:%S"),
+        properties={one_line(key): one_line(value) for key, value in (properties or {}).items()},
+    )
+
+
+def _file_suite(
+    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, known: Against
+) -> Any:
+    properties = {}
+    if about is not None:
+        properties = {
+            "agent": about.agent,
+            "config": about.config or "google-adk's defaults",
+            **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
+        }
+    if excused := [case.eval_id for case in cases if _excused(case, report)]:
+        properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
+    return _suite(report, file, [_test_case(case, report, known) for case in cases], properties)
+
+
+def _test_case(case: CaseReport, report: RunReport, known: Against) -> Any:
+    from junit_xml import TestCase
+
+    excused = _excused(case, report)
+    told = case.status == "quarantined" or excused
+    test = TestCase(
+        shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
+        _class_name(case.file),
+        elapsed_sec=max(case.duration, 0),
+        # What is skipped has no text of its own: what went wrong is told beside the scores.
+        stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if told else _scores(case)),
+    )
+    word, evidence = standing.tag(case, known)
+    kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
+    message = shorten(one_line("; ".join(why(case, 2))) or case.status, _LONGEST_MESSAGE)
+    kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
+    if excused:
+        since = ", ".join(part for part in (word, evidence) if part) or "it does not decide"
+        test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
+    elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):
+        test.add_error_info(message, _bounded(_explanation(case)), kind)
+    elif case.status == "failed":
+        test.add_failure_info(message, _bounded(_explanation(case)), kind)
+    elif case.status == "passed" and case.case_id in report.blocking:
+        worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
+        test.add_failure_info(shorten(one_line(worse), _LONGEST_MESSAGE), _bounded(_explanation(case)), "regression")
+    elif case.status != "passed":
+        reason = one_line(case.reason.message) if case.reason else ""
+        test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
+    return test
+
+
+def _excused(case: CaseReport, report: RunReport) -> bool:
+    """Whether a case did not pass and yet the gate does not hold it against the run, e.g. one that is red on main too.
+
+    Jenkins turns a build unstable by a single failure. Where nothing was decided by case (an inconclusive run, or one
+    that fails for another reason) what is red stays red.
+    """
+    if case.status not in {"failed", "errored"} or case.case_id in report.blocking:
+        return False
+    others_block = report.verdict == "failed" and bool(report.blocking)
+    return report.verdict == "passed" or (others_block and case.status == "failed")
+
+
+def _bounded(lines: Iterable[str]) -> str:
+    return shorten(visible("\n".join(lines)), _LONGEST_TEXT)
+
+
+def _scores(case: CaseReport) -> Iterator[str]:
+    yield place(case.file, case.line)
+    if len(case.runs) > 1:
+        yield plural(len(case.runs), "run")
+    for metric in case.metrics:
+        yield f"{metric.name}: {_score(metric)}"
+
+
+def _score(metric: MetricReport) -> str:
+    if metric.status == "informational":
+        return measurement_text(metric.name, metric.score)
+    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    return f"{score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"
+
+
+def _explanation(case: CaseReport) -> Iterator[str]:
+    yield place(case.file, case.line)
+    view = case_view(case)
+    for finding in findings(case) if view is None else view.findings:
+        yield ""
+        yield finding.summary
+        yield from (f"  {line}" for line in finding.lines)
+        if finding.log:
+            yield shorten(finding.log, _LONGEST_SIDE * 2)
+    for turn in view.turns if view is not None else ():
+        yield ""
+        yield view.title(turn) if view is not None else ""
+        yield from _turn(turn)
+    if view is not None and view.turns_left_out:
+        yield f"and {plural(view.turns_left_out, 'more turn')}"
+
+
+def _turn(turn: TurnView) -> Iterator[str]:
+    """A turn as text: what each paragraph is stands before it, its other lines are indented."""
+    for row in rows(turn, text=_LONGEST_SIDE):
+        first, *others = visible(row.text).strip("\n").split("\n")
+        yield f"  {LABELS[row.kind]:<8} {first}"
+        yield from (f"           {line}" for line in others)
+
+
+def _problem_suite(report: RunReport, file: str | None, problems: Sequence[ProblemReport]) -> Any:
+    from junit_xml import TestCase
+
+    cases = []
+    for number, problem in enumerate((one for one in problems if one.file == file), start=1):
+        # Names must be unique within a suite: a code may turn up many times in a file.
+        test = TestCase(f"{one_line(problem.code)} {number}", _class_name(file or _SETTINGS))
+        where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
+        details = [where, problem.message, problem.path and f"at {problem.path}", problem.hint]
+        text = _bounded(detail for detail in details if detail)
+        test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
+        cases.append(test)
+    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, standing.against(report))})

@@ -1,0 +1,218 @@
+"""What keeps a case from passing: every finding, the weightiest first, and the few lines that say why.
+
+As in `digest`, everything is plain text as it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.report.views.numbers import score_text, threshold_text
+from agent_eval.results import CaseReport, MetricReport, RunError, TurnEvidence
+
+_LINE = 300
+"""Characters of one line of an explanation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn to show, and the run it comes from."""
+
+    run: int
+    """0-based."""
+    evidence: TurnEvidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that keeps a case from passing."""
+
+    subject: str
+    """The metric's name, or the error's kind."""
+    summary: str
+    """One line, e.g. `tool_trajectory_avg_score 0.50, needs 1.00`."""
+    lines: tuple[str, ...] = ()
+    """Details, each on one line."""
+    telling: tuple[str, ...] = ()
+    """Of those, what to say when there is no room for all: the differences rather than the counts."""
+    notes: tuple[str, ...] = ()
+    """Of those, what is not about one turn."""
+    turns: tuple[Turn, ...] = ()
+    """Turns that lowered the score, of the first run that has any."""
+    log: str = ""
+    """A traceback and the end of the agent's log; many lines."""
+
+
+def why(case: CaseReport, limit: int = 3) -> list[str]:
+    """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room.
+
+    Where the findings leave none, and there are three lines or more, the first has a detail and the last are named in
+    one line: one reason says more than all numbers.
+    """
+    found = findings(case)
+    reason = (found[0].telling or found[0].lines)[:1] if found and limit > 2 else ()
+    if limit == 1 and len(found) > 1:
+        return [f"{found[0].summary}; and {plural(len(found) - 1, 'more finding')}"]
+    if len(found) + len(reason) > limit:
+        told = limit - 1 - len(reason)
+        named = shorten(", ".join(finding.subject for finding in found[told:]), _LINE)
+        first, *others = [finding.summary for finding in found[:told]]
+        return [first, *reason, *others, f"and {plural(len(found) - told, 'more finding')}: {named}"]
+    room = limit - len(found)
+    lines = []
+    for finding in found:
+        details = (finding.telling or finding.lines)[:room]
+        room -= len(details)
+        lines += [finding.summary, *details]
+    return lines
+
+
+def findings(case: CaseReport) -> list[Finding]:
+    """Everything that keeps a case from passing, the weightiest first: errors, then metrics, then the rest."""
+    found = [*_error_findings(case), *_metric_findings(case)]
+    if case.reason is not None and (not found or case.reason.code not in {finding.subject for finding in found}):
+        message = first_line(case.reason.message, _LINE)
+        if not found:
+            found.append(Finding(subject=case.reason.code, summary=message))
+        elif len(case.runs) > 1:
+            # With several runs the rule about them is what the scores alone don't tell.
+            found.append(Finding(subject=case.reason.code, summary=message))
+    return found
+
+
+def _error_findings(case: CaseReport) -> Iterator[Finding]:
+    groups: dict[tuple[str, str, int | None], tuple[RunError, list[int]]] = {}
+    for run in case.runs:
+        if run.error is not None:
+            key = (run.error.kind, run.error.message, run.error.turn)
+            groups.setdefault(key, (run.error, []))[1].append(run.run)
+    for error, runs in groups.values():
+        where = "" if error.turn is None else f" in turn {error.turn + 1}"
+        lines = [first_line(error.hint, _LINE)] if error.hint else []
+        if len(case.runs) > 1:
+            lines.append(_which_runs(runs, len(case.runs)))
+        yield Finding(
+            subject=error.kind,
+            summary=f"{error.kind}{where}: {first_line(error.message, _LINE)}",
+            lines=tuple(lines),
+            notes=tuple(lines),
+            log=log_of(error),
+        )
+
+
+def log_of(error: RunError | None) -> str:
+    """The traceback of an error and the end of the agent's log; "" where there is neither."""
+    told = (error.traceback, error.log_tail) if error is not None else ()
+    return "\n\n".join(text.strip("\n") for text in told if text and text.strip())
+
+
+def _which_runs(runs: Sequence[int], total: int) -> str:
+    if len(runs) == total:
+        return f"in all {total} runs"
+    named = ", ".join(str(run + 1) for run in runs[:10]) + (" …" if len(runs) > 10 else "")
+    return f"in {'run' if len(runs) == 1 else 'runs'} {named} of {total}"
+
+
+def _metric_findings(case: CaseReport) -> Iterator[Finding]:
+    for metric in case.metrics:
+        if metric.status == "informational":
+            continue
+        bad = [run.run for run in metric.runs if run.status in {"failed", "not_evaluated"}]
+        if metric.status == "passed" and (case.status == "passed" or not bad):
+            continue
+        turns = _turns(metric)
+        judged = any("judge" in run.details for run in metric.runs)
+        lines, telling, runs = [], [], []
+        broken = next((run.error for run in metric.runs if run.error is not None), None)
+        if broken is not None and broken.hint:
+            lines.append(first_line(broken.hint, _LINE))
+        if metric.reason is not None and metric.status == "failed":
+            lines.append(first_line(metric.reason.message, _LINE))
+        notes = list(lines)
+        for turn in turns:
+            number = f"turn {turn.evidence.turn + 1}: "
+            said = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
+            lines.extend(said)
+            # A finding opens with a count, if there is anything more to say than that. A judge's doesn't.
+            telling.extend(said if judged else said[1:] or said)
+        if len(metric.runs) > 1:
+            runs = ["runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20])]
+        yield Finding(
+            subject=metric.name,
+            summary=_metric_summary(metric, bad),
+            lines=(*lines, *runs),
+            notes=(*notes, *runs),
+            telling=tuple(telling),
+            turns=turns,
+            log=log_of(broken),
+        )
+
+
+def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
+    reason = metric.reason or next((run.reason for run in metric.runs if run.reason is not None), None)
+    missing = [run.run for run in metric.runs if run.status == "not_evaluated"]
+    if metric.status == "not_evaluated" or missing:
+        some = "" if len(metric.runs) == 1 or not missing else f" {_which_runs(missing, len(metric.runs))}"
+        return f"{metric.name} not evaluated{some}" + (f": {first_line(reason.message, _LINE)}" if reason else "")
+    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
+    needs += "" if metric.blocking else " (it only informs)"
+    numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {needs}"
+    # The mean is good enough, but too many runs were not.
+    return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
+
+
+def _turns(metric: MetricReport) -> tuple[Turn, ...]:
+    """The turns of the worst run that has evidence; of equals the first."""
+    runs = [run for run in metric.runs if run.evidence]
+    if not runs:
+        return ()
+    worst = min(runs, key=lambda run: float("inf") if run.score is None else run.score)
+    return tuple(Turn(run=worst.run, evidence=evidence) for evidence in worst.evidence)
+
+
+_SIDE = 90
+"""Characters of an expected or an actual answer in one line."""
+
+
+def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
+    """The one line that says most about why a case did not pass.
+
+    Args:
+        case: The case.
+        without_answer: Leave out the answer, since the text says it once for several cases.
+    """
+    found = findings(case)
+    if not found:
+        return ""
+    first = found[0]
+    if first.log or not first.turns:
+        return next(iter(first.telling), first.summary)
+    turn = first.turns[0].evidence
+    which = f"turn {turn.turn + 1}: " if turn.turn else ""
+    if not compares_answers(first.subject):
+        return next(iter(first.telling or first.lines), first.summary).removeprefix("turn 1: ")
+    expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
+    return f"{which}expected {expected}" + ("" if without_answer else f", got {actual}")
+
+
+def compares_answers(metric: str) -> bool:
+    """Whether what a metric expects and gets are the texts of answers (ADK's names)."""
+    return "response_match" in metric or metric == "response_evaluation_score"
+
+
+def _quoted(value: str) -> str:
+    text = " ".join(value.split())
+    return f"“{shorten(text, _SIDE)}”" if text else "no text"
+
+
+def common_answers(cases: Sequence[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
+    """Answers that two cases or more gave where something else was expected; the most common first."""
+    found: dict[str, list[CaseReport]] = {}
+    for case in cases:
+        for finding in findings(case)[:1]:
+            if finding.turns and compares_answers(finding.subject):
+                found.setdefault(finding.turns[0].evidence.actual, []).append(case)
+    groups = [(answer, members) for answer, members in found.items() if len(members) > 1]
+    return sorted(groups, key=lambda group: -len(group[1]))[:3]

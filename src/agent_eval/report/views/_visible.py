@@ -1,0 +1,64 @@
+"""Plain text in which nothing acts on the reader: terminal sequences, invisible characters, line breaks."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from agent_eval.core.text import carriable
+
+_TERMINAL = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"  # CSI: colours, cursor movements
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\\\|\x9c)"  # OSC and other strings
+    "|\x1b[ -/]{0,4}[0-~]"  # two-character sequences
+)
+"""Terminal control sequences (ECMA-48), complete ones."""
+
+_NEWLINE = re.compile("\r\n?")
+_SUSPECT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+                      "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+                      "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")  # fmt: skip
+"""Controls, and what reorders, hides or takes no room: bidi controls, joiners, fillers, tags (Unicode 16)."""
+
+_JOINERS = "\u200c\u200d"
+_PILE = re.compile("([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4})"
+                   "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")  # fmt: skip
+"""More combining marks on one letter than any language writes: they would paint over the neighbouring lines."""
+
+
+def _shown(match: re.Match[str]) -> str:
+    char = match.group()
+    code = ord(char)
+    if char in _JOINERS and match.start():
+        # Emoji families and Persian, Hindi and Sinhala words need their joiners.
+        before = match.string[match.start() - 1]
+        if ord(before) > 0x2FF and unicodedata.category(before)[0] in "LMS":
+            return char
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}"
+    return f"[U+{code:04X}]"
+
+
+def visible(value: str) -> str:
+    """The text with nothing in it that acts on the reader instead of being read.
+
+    Terminal sequences are removed; line ends become newlines; other controls, bidi controls and invisible characters
+    are replaced by a visible name; what XML or UTF-8 can't carry becomes U+FFFD. Newlines and tabs stay.
+    """
+    if value.isascii() and value.isprintable():
+        return value
+    value = _NEWLINE.sub("\n", _TERMINAL.sub("", value))
+    value = _PILE.sub(r"\1", _SUSPECT.sub(_shown, value))
+    return carriable(value)
+
+
+def folded(value: str) -> str:
+    """The visible text on one line: newlines shown as a return arrow, tabs as a blank."""
+    return visible(value).replace("\n", "⏎ ").replace("\t", " ")
+
+
+def one_line(value: str) -> str:
+    """The same without blanks and newlines at the ends."""
+    return folded(visible(value).strip())

@@ -1,0 +1,229 @@
+"""What the texts say about the base branch, before it is formatted: the table, what was spent.
+
+Plain text, as in `digest`; the renderers escape it for their medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.text import plural
+from agent_eval.report.views import digest
+from agent_eval.report.views.numbers import (
+    NO_SCORE,
+    cost_text,
+    count_text,
+    delta_text,
+    duration_text,
+    measurement_text,
+    percent_text,
+    points_text,
+    relative_text,
+    score_text,
+)
+from agent_eval.report.views.standing import count
+from agent_eval.results import BaselineReport, Change, ComparisonReport, MetricComparison, RunReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaRow:
+    """A number now and on the base."""
+
+    name: str | None
+    """The metric's; None: the share of cases that pass."""
+    now: str
+    base: str
+    change: str
+    needs: str = ""
+    failed: int = 0
+    not_evaluated: int = 0
+    gates: bool = True
+    note: str = ""
+    """Which cases the numbers leave out, and why."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is a change to tell."""
+        return not self.change.startswith(("±", NO_SCORE))
+
+
+def rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
+    """The table: cases that pass, gating metrics, informational ones.
+
+    A number now is that of the compared cases, so that the change is the difference of the two beside it; where none
+    can be compared it is that of all cases.
+    """
+    known = {metric.name: metric for metric in comparison.metrics}
+    return [_pass_row(report, comparison), *(_row(row, known.get(row.name)) for row in digest.metric_rows(report))]
+
+
+def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
+    rate, totals = comparison.pass_rate, report.totals
+    counts = count(comparison)
+    compared = comparison.unchanged + counts["newly_failing"] + counts["fixed"] + counts["still_failing"]
+    change = points_text(rate.delta)
+    decimals = int("." in change)  # So that the three add up.
+    return DeltaRow(
+        name=None,
+        now=percent_text(totals.pass_rate if rate.delta is None else rate.head, decimals=decimals),
+        base=percent_text(rate.base, decimals=decimals),
+        change=change,
+        failed=totals.failed,
+        note=f"over {compared:,} of {plural(totals.cases, 'case')}" if compared < totals.cases and rate.base is not None
+        else "",
+    )  # fmt: skip
+
+
+def _row(row: digest.MetricRow, known: MetricComparison | None) -> DeltaRow:
+    comparable = known is not None and known.cases > 0
+    score = known.score if known is not None and comparable else None
+    threshold = row.thresholds[0] if len(row.thresholds) == 1 else None
+
+    def shown(value: float | None) -> str:
+        return score_text(value, threshold) if row.gates else measurement_text(row.name, value)
+
+    now, base = (row.mean, None) if score is None else (score.head, score.base)
+    delta = None if score is None else score.delta
+    scored = row.passed + row.failed + row.informational
+    left = (
+        f"over {known.cases:,} of {scored:,} cases" if known is not None and comparable and known.cases < scored else ""
+    )
+    why = known.note if known is not None and known.note and (left or not comparable) else ""
+    if row.gates:
+        change = delta_text(delta)
+    elif now is None or base is None:
+        change = delta_text(None)
+    else:
+        change = relative_text(now, base) or delta_text(delta)
+    return DeltaRow(
+        name=row.name,
+        now=shown(now),
+        base=shown(base),
+        change=change,
+        needs=row.threshold if row.gates else "",
+        failed=row.failed,
+        not_evaluated=row.not_evaluated,
+        gates=row.gates,
+        note="; ".join(part for part in (left, why) if part),
+    )
+
+
+def spending(report: RunReport, comparison: ComparisonReport | None, branch: str) -> str:
+    """Seconds, tokens and dollars in one line, beside those of the base branch; "" when nothing ran."""
+    return ", ".join(_spending(report, comparison, f"on {branch}"))
+
+
+def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: str) -> Iterator[str]:
+    good = [run for case in report.cases for run in case.runs if run.error is None]
+    if not good:
+        return
+    if comparison is not None and comparison.duration.head is not None and comparison.duration.base is not None:
+        here, there = duration_text(comparison.duration.head), duration_text(comparison.duration.base)
+        yield f"{here} a run ({on_base} {there})"
+    else:
+        yield f"{duration_text(sum(run.duration for run in good) / len(good))} a run"
+    if comparison is not None and comparison.tokens.head is not None and comparison.tokens.base is not None:
+        here, there = count_text(round(comparison.tokens.head)), count_text(round(comparison.tokens.base))
+        yield f"{here} tokens ({on_base} {there})"
+    else:
+        known = [run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None]
+        if known:
+            spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in known) / len(known)
+            yield f"{count_text(round(spent))} tokens"
+    if report.model_usage:
+        costs = [usage.cost for usage in report.model_usage]
+        known_costs = [cost for cost in costs if cost is not None]
+        now = cost_text(sum(known_costs)) if len(known_costs) == len(costs) else "an unknown sum"
+        old = comparison.cost.base if comparison is not None else None
+        beside = "" if old is None else f" ({on_base} {cost_text(old)})"
+        yield f"{now}{beside} for judges and simulated users"
+
+
+LISTED_APART = frozenset({"errored", "not_run", "quarantined"})
+"""Statuses of cases that every text lists with the reason: that they are not compared either is no news."""
+
+
+def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
+    """Cases that are not the same ones as on the base, by what happened: a title and the names."""
+    found: dict[Change, list[str]] = {}
+    renamed = []
+    for case in comparison.cases:
+        if case.renamed_from is not None:
+            renamed.append(f"{case.renamed_from} → {digest.case_path(case)}")
+        elif case.change in {"added", "removed", "changed"}:
+            found.setdefault(case.change, []).append(digest.case_path(case))
+        elif case.change == "unjudged" and case.head not in LISTED_APART:
+            found.setdefault(case.change, []).append(
+                f"{digest.case_path(case)}: {case.note}" if case.note else digest.case_path(case)
+            )
+    titles: Mapping[Change, str] = {
+        "added": "New",
+        "changed": "Changed: their scores can't be compared",
+        "removed": "Removed",
+        "unjudged": "Without a result on both sides",
+    }
+    listed = [(title, found[change]) for change, title in titles.items() if change in found]
+    return [*listed, *([("Renamed", renamed)] if renamed else [])]
+
+
+def no_base(baseline: BaselineReport) -> str:
+    """Why there is nothing to compare with, in one sentence."""
+    lead = {
+        "none-yet": "Nothing to compare with yet",
+        "fetch-failed": "Not compared with the base branch: its results could not be retrieved",
+        "incompatible": "Not compared with the base branch: its results are not comparable",
+    }[baseline.status]
+    return f"{lead}. {baseline.message}"
+
+
+def summary_of(comparison: ComparisonReport) -> str:
+    """How many cases were compared, e.g. `48 cases compared: 2 newly failing, 1 fixed, 43 passing as before`."""
+    counts = count(comparison)
+    said: Sequence[tuple[int, str]] = [
+        (counts["newly_failing"], "newly failing"),
+        (counts["fixed"], "fixed"),
+        (counts["still_failing"], "still failing"),
+        (comparison.unchanged, "passing as before"),
+        (counts["unjudged"], "without a result to compare"),
+    ]
+    parts = [f"{number:,} {what}" for number, what in said if number]
+    rest = [f"{counts[change]:,} {change}" for change in ("changed", "added", "removed") if counts[change]]
+    told = ", ".join(parts) or "nothing in common"
+    return f"{plural(comparison.compared, 'case')} compared: {told}" + (f"; {', '.join(rest)}" if rest else "")
+
+
+_LEAST_MOVE = 0.005
+"""Of a mean score, to be worth a sentence."""
+_MOST_MOVES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A gating metric in the sentence about what moved."""
+
+    name: str
+    now: str
+    base: str
+    needs: str
+    moved: bool
+
+
+def moves(report: RunReport, comparison: ComparisonReport) -> list[Move]:
+    """The gating metrics that got worse, then those that did not move; nothing where none got worse."""
+    known = {metric.name: metric for metric in comparison.metrics}
+    lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
+    worse, same = [], []
+    for row in rows(report, comparison):
+        if row.name is None or not row.gates or row.name not in known:
+            continue
+        delta = known[row.name].score.delta
+        if delta is None:
+            continue
+        drop = delta if row.name in lower else -delta
+        one = Move(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
+        if one.moved:
+            worse.append(one)
+        elif abs(delta) < _LEAST_MOVE:
+            same.append(one)
+    return [*worse[:_MOST_MOVES], *same[:_MOST_MOVES]] if worse else []

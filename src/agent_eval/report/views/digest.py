@@ -1,0 +1,144 @@
+"""What every text says of a run, before it is formatted: a row for each metric, groups of cases.
+
+Everything here is plain text as it was found; the renderers escape it for their medium.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
+from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
+
+_LINE = 300
+"""Characters of one line of an explanation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """One metric over all cases."""
+
+    name: str
+    thresholds: tuple[float, ...]
+    """Ascending, without repetition: files may differ."""
+    mean: float | None
+    """Mean over the cases that have a score."""
+    passed: int
+    failed: int
+    not_evaluated: int
+    informational: int
+    at_most: bool = False
+    """Lower is better."""
+
+    @property
+    def gates(self) -> bool:
+        """Whether it decides anything; an informational metric doesn't."""
+        return bool(self.thresholds) or not self.informational
+
+    @property
+    def threshold(self) -> str:
+        """`0.80`, `0.50 to 0.80`, `at most 900.00`, or a dash."""
+        if not self.thresholds:
+            return threshold_text(None)
+        low, high = self.thresholds[0], self.thresholds[-1]
+        shown = threshold_text(low, at_most=self.at_most)
+        return shown if low == high else f"{shown} to {threshold_text(high)}"
+
+    @property
+    def score(self) -> str:
+        """The mean in the metric's unit."""
+        if not self.gates:
+            return measurement_text(self.name, self.mean)
+        return score_text(self.mean, self.thresholds[0] if len(self.thresholds) == 1 else None)
+
+
+def with_status(report: RunReport, status: str) -> list[CaseReport]:
+    """The cases of one status, in the report's order."""
+    return [case for case in report.cases if case.status == status]
+
+
+def has_crashed(case: CaseReport) -> bool:
+    """Whether code of the pull request broke down in a run of the case: the agent, or a metric that comes with it."""
+    errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
+    return any(error is not None and error.owner == "agent" for error in errors)
+
+
+def run_note(report: RunReport) -> str:
+    """How often each case ran and how long it all took, e.g. `3 runs each, 48 s`."""
+    runs = f"{report.num_runs} runs each, " if report.num_runs != 1 else ""
+    return f"{runs}{duration_text(report.duration)}"
+
+
+def metric_rows(report: RunReport) -> list[MetricRow]:
+    """A row for each metric: gating ones first, each group in the order of appearance."""
+    found: dict[str, list[MetricReport]] = {}
+    for case in report.cases:
+        for metric in case.metrics:
+            found.setdefault(metric.name, []).append(metric)
+    rows = [_metric_row(name, metrics) for name, metrics in found.items()]
+    return sorted(rows, key=lambda row: not row.gates)
+
+
+def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
+    scores = [metric.score for metric in metrics if metric.score is not None]
+    statuses = [metric.status for metric in metrics]
+    return MetricRow(
+        name=name,
+        thresholds=tuple(sorted({metric.threshold for metric in metrics if metric.threshold is not None})),
+        mean=sum(scores) / len(scores) if scores else None,
+        passed=statuses.count("passed"),
+        failed=statuses.count("failed"),
+        not_evaluated=statuses.count("not_evaluated"),
+        informational=statuses.count("informational"),
+        at_most=any(metric.direction == "lower" for metric in metrics),
+    )
+
+
+def close_votes(cases: Iterable[CaseReport]) -> list[str]:
+    """A line for each metric with verdicts that one vote more or less could have changed, e.g. 3:2."""
+    close: dict[str, dict[str, int]] = {}
+    counts: Counter[str] = Counter()
+    for case in cases:
+        for metric in case.metrics:
+            listed = [one for run in metric.runs for one in run.details.get("judgements", ())]
+            counts[metric.name] += len(listed) + sum(run.details.get("judgements_left_out", 0) for run in metric.runs)
+            if found := sum(bool(one.get("close")) for one in listed):
+                close.setdefault(metric.name, {})[case.eval_id] = found
+    return [
+        f"{name}: {sum(found.values()):,} of {plural(counts[name], 'verdict')} "
+        f"{'was' if sum(found.values()) == 1 else 'were'} close, where one vote more could change "
+        f"{'it' if sum(found.values()) == 1 else 'them'} ({_some(list(found))})"
+        for name, found in close.items()
+    ]
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shorten(name, 60) for name in names[:most]) + more
+
+
+def case_name(case: CaseReport | CaseComparison) -> str:
+    """What to call a case. The id of a file of the oldest format is its path, which is said elsewhere."""
+    return case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
+
+
+def case_path(case: CaseComparison) -> str:
+    """The file and the name, e.g. `evals/home.evalset.json:lamp_on`."""
+    return case.file if case.eval_id == case.file else case.case_id
+
+
+def place(file: str | None, line: int | None) -> str:
+    """`file:line`, as far as it is known."""
+    return ":".join(str(part) for part in (file, line) if part is not None)
+
+
+def not_run_groups(report: RunReport) -> list[tuple[str, list[CaseReport]]]:
+    """The cases that were not run, by the reason for it."""
+    groups: dict[str, list[CaseReport]] = {}
+    for case in with_status(report, "not_run"):
+        reason = first_line(case.reason.message, _LINE) if case.reason else "no reason was recorded"
+        groups.setdefault(reason, []).append(case)
+    return list(groups.items())
