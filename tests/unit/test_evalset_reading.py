@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -260,3 +261,19 @@ def test_parse_document__many_of_them_in_linear_time() -> None:
     for text in ("[" + "1, # one\n" * 200_000 + "1]", "[1]" + "/*" * 500_000, "[" + "[1,]," * 200_000 + "]"):
         assert len(parse_document(text.encode(), "a.json")[1]) <= 101
     assert time.process_time() - begun < 30
+
+
+def test_lines_of_items__need_no_second_copy_of_the_document() -> None:
+    items = [{"text": f"case {number}", "more": [number, number + 1]} for number in range(20_000)]
+    text = json.dumps({"a": items})
+    tracemalloc.start()
+    try:
+        copy = json.loads(text)
+        whole = tracemalloc.get_traced_memory()[0]
+        del copy
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert len(Positions(text).lines_of_items(("a",))) == len(items)
+        assert tracemalloc.get_traced_memory()[1] - before < 0.6 * whole
+    finally:
+        tracemalloc.stop()

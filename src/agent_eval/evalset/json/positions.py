@@ -58,6 +58,8 @@ class Positions:
         self._lines: list[int] | None = None
         self._decoder = JSONDecoder(strict=False)
         self._children: dict[int, dict[str | int, _Entry]] = {}
+        self._ends: dict[int, int] = {}
+        """Where an indexed container ends, by where it begins."""
         self._repeated: dict[tuple[int, str | int], int] = {}
 
     def at(self, offset: int) -> Position:
@@ -145,8 +147,19 @@ class Positions:
             if step in found:
                 self._repeated.setdefault((offset, step), found[step].key)
             found[step] = _Entry(key_at, cursor)
-            _, cursor = self._decoder.raw_decode(text, cursor)
-            cursor = self._skip_space(cursor)
+            cursor = self._skip_space(self._end_of(cursor, inside=offset))
             if text[cursor] == ",":
                 cursor = self._skip_space(cursor + 1)
+        self._ends[offset] = cursor + 1
         return found
+
+    def _end_of(self, offset: int, *, inside: int) -> int:
+        """Where the value at an offset ends.
+
+        What is skipped is decoded, so a list of all cases is skipped item by item: as a whole it would take as much
+        memory as the document.
+        """
+        if inside == self._skip_space(0) and self._text[offset] in "[{":
+            self._index(offset)
+            return self._ends[offset]
+        return self._decoder.raw_decode(self._text, offset)[1]
