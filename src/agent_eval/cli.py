@@ -122,7 +122,7 @@ def _unknown_command(word: str, commands: Mapping[str, argparse.ArgumentParser])
         return f"a command must come first. {listed}"
     if Path(word.partition(":")[0]).exists():
         return f"`{word}` is a path, not a command. Did you mean `agent-eval run {word}`?"
-    near = difflib.get_close_matches(word, commands, n=1)
+    near = ["run"] if word in {"eval", "evaluate", "test"} else difflib.get_close_matches(word, commands, n=1)
     return f"there is no command `{word}`. " + (f"Did you mean `{near[0]}`?" if near else listed)
 
 

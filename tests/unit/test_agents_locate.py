@@ -325,3 +325,9 @@ def test_agent_as_path(tmp_path: Path) -> None:
         assert "`agent-eval run --agent 'my bot' evals/a.test.json:one,two evals/b.test.json`" in notice.hint
     for other in ([], ["my bot"], ["evals", files[1]], [files[1], "my bot"], ["my bot", "evals"], ["gone", files[1]]):
         assert agent_as_path(tmp_path, other) == []
+
+
+def test_render_choices__indents_every_line_of_a_hint(tmp_path: Path) -> None:
+    lines = render_choices(choose_agents(tmp_path, [loaded("evals/a.test.json")])).splitlines()
+    assert len(lines) > 3
+    assert all(line.startswith("    ") for line in lines[1:])

@@ -14,6 +14,7 @@ from agent_eval.settings.options import GROUPS
     ("arguments", "usage", "message"),
     [
         (["validat"], "agent-eval [-h]", "there is no command `validat`. Did you mean `validate`?"),
+        (["eval", "bot"], "agent-eval [-h]", "there is no command `eval`. Did you mean `run`?"),
         (["xyzzy"], "agent-eval [-h]", "there is no command `xyzzy`. The commands are run, validate,"),
         (["evals"], "agent-eval [-h]", "`evals` is a path, not a command. Did you mean `agent-eval run evals`?"),
         (["evals:one"], "agent-eval [-h]", "Did you mean `agent-eval run evals:one`?"),

@@ -50,7 +50,7 @@ class Problem:
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""
         inside = f" (at {self.path})" if self.path else ""
-        hint = f"\n    {self.hint}" if self.hint else ""
+        hint = "".join(f"\n    {line}" for line in (self.hint or "").splitlines())
         return f"{where}{self.severity.value} [{self.code}] {self.message}{inside}{hint}"
 
 

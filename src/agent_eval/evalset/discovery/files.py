@@ -131,7 +131,8 @@ def _nothing_found(root: Path, targets: Sequence[str], include: Sequence[str], e
         code="no-eval-files",
         message=f"No eval file was found in {where}.",
         hint="Eval files are called `*.test.json` or `*.evalset.json`; what git ignores is not searched. "
-        f"Name a file to take it whatever it is called.{filters}",
+        f"Name a file to take it whatever it is called.{filters} To make one, save a session in `adk web` "
+        "as a case (tab Eval).",
     )
 
 
@@ -156,14 +157,13 @@ def _missing(root: Path, selector: Selector) -> Problem:
     if path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.iterdir())
         siblings = [(Path(selector.path).parent / name).as_posix() for name in nearby(path.name, names)]
-    hint = f"Paths are relative to {root}."
+    hint, shown = f"Paths are relative to {root}.", selector.path
     if siblings:
         hint = f"Did you mean {' or '.join(f'`{sibling}`' for sibling in siblings)}?"
     elif "://" in selector.path or selector.path in ("gs", "s3", "http", "https"):
         hint = "Only local files are read; download it first."
-    return Problem(
-        severity=Severity.ERROR, code="path-not-found", message=f"`{selector.path}` does not exist.", hint=hint
-    )
+        shown = ":".join([selector.path, *selector.ids[:1]])
+    return Problem(severity=Severity.ERROR, code="path-not-found", message=f"`{shown}` does not exist.", hint=hint)
 
 
 @dataclass(frozen=True)
