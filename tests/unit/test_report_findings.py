@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from report_samples import RESPONSE, TRAJECTORY, case, good, metric, rubrics, wrong_room
+from report_samples import RESPONSE, TRAJECTORY, case, good, metric, report, rubrics, wrong_room
 
+from agent_eval.report.renderers import summary_markdown
 from agent_eval.report.views._findings import findings, why
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
@@ -81,3 +82,19 @@ def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
     [summary, *details] = why(case("x", "failed", rubrics()))
     assert "rubric_based_tool_use_quality_v1" in summary
     assert details == ["turn 1: polite: no (3:0): rude", "turn 1: brief: no (3:2, close): long"]
+
+
+def test_findings__a_metric_without_a_result_says_so_once_and_is_not_called_wrong() -> None:
+    reason = Reason(code="judge-missing-votes", message="1 of 3 votes is missing")
+    turn = TurnEvidence(turn=0, score=None, user="Hello!", expected="polite", actual="Hm.", why=["1 of 3 votes"])
+    silent = metric("rubrics", None, threshold=0.5, evidence={0: [turn]}, reason=reason)
+    broken = silent.model_copy(update={"status": "failed"})
+    several = case(
+        "x", "errored", silent, runs=2, reason=Reason(code="not-evaluated", message="rubrics could not be evaluated")
+    )
+
+    [once] = findings(case("x", "failed", broken))
+    assert (once.summary, once.lines) == ("rubrics not evaluated: 1 of 3 votes is missing", ("turn 1: 1 of 3 votes",))
+    assert [one.summary for one in findings(several)] == ["rubrics not evaluated: 1 of 3 votes is missing"]
+    summary = summary_markdown(report("failed", [case("x", "failed", metric("m", 0.0, threshold=1.0), silent)]))
+    assert "\u26a0\ufe0f rubrics" in summary and "\u274c rubrics" not in summary

@@ -6,9 +6,11 @@ import pytest
 from comparison_samples import SITUATIONS, but, fine_cases, pull_request
 from report_samples import case, crash, good, outage, report, wrong_room
 
+from agent_eval.report.renderers import annotation_commands, console, summary_markdown
 from agent_eval.report.views import standing
 from agent_eval.report.views._headline import emblem, headline, other_reasons
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
+from agent_eval.results.recording import RunError
 from agent_eval.results.report import Origin, Reason, RunReport
 
 
@@ -100,3 +102,23 @@ def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
     ]
     one = report("failed", [wrong_room(), crash()], reasons=reasons)
     assert other_reasons(one, standing.against(one)) == ["min-pass-rate is 0.9"]
+
+
+def test_headline__a_recording_without_the_cases_has_no_answer_and_does_not_crash() -> None:
+    error = RunError(kind="agent-no-answer", owner="agent", message="The recording has no case x", turn=0)
+    silent = [case(name, "failed", errors={0: error}) for name in "xy"]
+
+    alone = report("failed", silent)
+    assert said(alone) == "Failed: 2 of 2 cases have no answer"
+    assert said(report("failed", [silent[0], crash()])) == "Failed: 1 of 2 cases has no answer, 1 more crashes"
+    assert said(pull_request("failed", silent, [good("x"), good("y")])) == (
+        "Blocks the merge: 2 of 2 cases have no answer any more"
+    )
+    assert "crash" not in console(alone) + summary_markdown(alone) + "".join(annotation_commands(alone))
+
+
+def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
+    reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because `gate` is `advisory`")
+    one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
+    one.gate = "advisory"
+    assert other_reasons(one, standing.against(one)) == []

@@ -245,7 +245,7 @@ async def _run(
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *_spending(models, report),
-            *(note.message for note in verdict.notes),
+            *(note.message for note in verdict.notes if not _is_told(note, verdict.reasons)),
         ]
         if bench.reused:
             report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
@@ -263,6 +263,11 @@ async def _run(
         outcome = write(settings, clients, report, lines=journal.lines(bench.run_ids))
         journal.close(remove=complete)
     return outcome
+
+
+def _is_told(note: Reason, reasons: Iterable[Reason]) -> bool:
+    """Whether a reason begins with a note: what an advisory gate would say is both."""
+    return any(reason.message.startswith(note.message) for reason in reasons)
 
 
 async def _judged(

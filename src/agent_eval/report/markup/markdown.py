@@ -176,7 +176,7 @@ def case_view(
         "link": linked_name(case, detail, source_url),
         "place": place(case.file, case.line, source_url),
         "mark": case.status,
-        "crashed": case.status == "failed" and digest.has_crashed(case),
+        "crashed": case.status == "failed" and digest.has_crashed(case) and not digest.is_unanswered(case),
         "tag": known.tag,
         "evidence": detail.cut(known.evidence),
         "why": [shorten(line, detail.name) + standing.on_base(line, base) for line in why(case)],
@@ -222,9 +222,9 @@ def _turn(view: conversation.CaseView, turn: conversation.TurnView, detail: Deta
         elif row.kind == "detail":
             blocks[-1]["details"].append(text)
         else:
-            blocks.append(
-                {"kind": "verdict" if row.kind == "verdict" else "prose", "head": head, "text": [text], "details": []}
-            )
+            kind = "verdict" if row.kind == "verdict" else "prose"
+            mark = "failed" if row.wrong else "errored"
+            blocks.append({"kind": kind, "mark": mark, "head": head, "text": [text], "details": []})
     return {"title": view.title(turn), "blocks": blocks}
 
 

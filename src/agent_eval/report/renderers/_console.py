@@ -25,6 +25,7 @@ from agent_eval.report.views import (
     findings,
     has_crashed,
     headline,
+    is_unanswered,
     metric_rows,
     not_run_groups,
     other_reasons,
@@ -171,7 +172,9 @@ def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
     sign, style = mark(case)
-    word = "crashed" if case.status == "failed" and has_crashed(case) else case.status
+    word: str = case.status
+    if case.status == "failed" and has_crashed(case):
+        word = "no answer" if is_unanswered(case) else "crashed"
     since, evidence = standing.tag(case, known)
     title = styled(
         (f"{sign}{word} ", style),

@@ -19,6 +19,7 @@ from agent_eval.report.views import (
     causes,
     has_crashed,
     headline,
+    is_unanswered,
     not_run_groups,
     one_line,
     standing,
@@ -116,7 +117,7 @@ def _what(case: CaseReport, what: str, known: Against) -> str:
     """What to say of a case behind its name."""
     if case.status in {"errored", "quarantined"}:
         return what
-    failed = "crashed" if has_crashed(case) else "failed"
+    failed = "no answer" if is_unanswered(case) else "crashed" if has_crashed(case) else "failed"
     word, _ = standing.tag(case, known)
     if what:
         return f"{failed}, {what}"

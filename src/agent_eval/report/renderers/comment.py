@@ -116,6 +116,7 @@ def _context(
             against["base"] is not None and not against["base"]["found"],
         ]
     )
+    numbers = sections.numbers_view(report, known, detail)
     return {
         "report": report,
         "proposes": proposes(report),
@@ -125,7 +126,7 @@ def _context(
         "causes": sections.causes_view(found, detail, links),
         "table": sections.table_view(report, table, known, detail, links),
         "moves": sections.moves_view(report, known, detail) if table else [],
-        "numbers": sections.numbers_view(report, known, detail),
+        "numbers": numbers,
         "details": [
             *sections.explained(details, known, detail, links, opened=detail.detailed),
             *sections.before_errors(found, known, detail, links, opened=detail.detailed - len(details)),
@@ -141,7 +142,10 @@ def _context(
         "more_problems": more_problems,
         "notices": [detail.tell(notice) for notice in report.notices[: min(detail.listed, 10)]],
         "against": against,
-        "fold_title": "Metrics, cost and time",
+        "fold_title": "Metrics, cost and time" if numbers["means"] or numbers["deltas"] else "Details",
+        "folded": quiet
+        or any(numbers[name] for name in ("deltas", "means", "informational", "spending"))
+        or any([report.notices, against["statistics"], against["case_statistics"]]),
         "quiet": quiet,
         "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
         "run": _run_link(links),

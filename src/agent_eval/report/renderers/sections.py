@@ -83,8 +83,10 @@ def numbers_view(report: RunReport, known: Against, detail: Detail) -> dict[str,
     """The tables of metrics, with the base branch's numbers beside when there are any."""
     most = max(detail.listed, 5)
     comparison = known.comparison
-    compared = deltas.rows(report, comparison) if comparison is not None and report.cases else []
     means = digest.metric_rows(report)
+    if not any(row.mean is not None for row in means):
+        means = []  # Of a run in which nothing was measured the headline says all that a table could.
+    compared = deltas.rows(report, comparison) if comparison is not None and means else []
     return {
         "cut": detail.cut,
         "branch": _column(known),

@@ -76,7 +76,7 @@ def findings(case: CaseReport) -> list[Finding]:
         message = first_line(case.reason.message, _LINE)
         if not found:
             found.append(Finding(subject=case.reason.code, summary=message))
-        elif len(case.runs) > 1:
+        elif len(case.runs) > 1 and case.reason.code != "not-evaluated":
             # With several runs the rule about them is what the scores alone don't tell.
             found.append(Finding(subject=case.reason.code, summary=message))
     return found
@@ -128,8 +128,10 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         broken = next((run.error for run in metric.runs if run.error is not None), None)
         if broken is not None and broken.hint:
             lines.append(first_line(broken.hint, _LINE))
+        summary = _metric_summary(metric, bad)
         if metric.reason is not None and metric.status == "failed":
-            lines.append(first_line(metric.reason.message, _LINE))
+            reason = first_line(metric.reason.message, _LINE)
+            lines += [reason] * (not summary.endswith(reason))
         notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
@@ -141,7 +143,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             runs = ["runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20])]
         yield Finding(
             subject=metric.name,
-            summary=_metric_summary(metric, bad),
+            summary=summary,
             lines=(*lines, *runs),
             notes=(*notes, *runs),
             telling=tuple(telling),

@@ -14,7 +14,7 @@ from agent_eval.gate.caveats import NOTHING_SCORED
 from agent_eval.gate.rule_changes import CASES_REMOVED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
-from agent_eval.report.views.digest import case_name, has_crashed, with_status
+from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
 from agent_eval.report.views.rule_changes import base_name
 from agent_eval.report.views.standing import Against, Groups, count, groups, is_suspected
 from agent_eval.results import WITHOUT_KEY, CaseReport, RunReport
@@ -174,11 +174,16 @@ def _kinds(report: RunReport, known: Against, sorted_out: Groups, gone: Collecti
     # What blocks by itself, e.g. since the agent never answered, is more than a suspicion.
     suspected = [case for case in worse if is_suspected(case, known) and case.case_id not in report.blocking]
     broke = [case for case in worse if case not in suspected]
-    yield _Kind(cases=broke, one="broke", many="broke")
+    silent = [case for case in broke if is_unanswered(case)]
+    yield _Kind(cases=[case for case in broke if case not in silent], one="broke", many="broke")
+    yield _Kind(cases=silent, one="has no answer any more", many="have no answer any more")
     together = not broke and report.verdict == "failed" and known.together
     verb = "got worse, taken together" if together else "may have got worse"
     yield _Kind(cases=suspected, one=verb, many=verb)
     if known.comparison is None:
+        silent = [case for case in failed if is_unanswered(case)]
+        yield _Kind(cases=silent, one="has no answer", many="have no answer")
+        failed = [case for case in failed if case not in silent]
         crashed = sum(has_crashed(case) for case in failed)
         if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
             why = "by an error of a custom metric"
@@ -337,7 +342,16 @@ def _gone(report: RunReport, known: Against) -> str:
 
 
 _IN_THE_TABLE = frozenset(
-    {"failed", "case-worse", "broken-case", "cases-worse-together", "agent-error", "not-comparable", CASES_REMOVED}
+    {
+        "advisory",
+        "failed",
+        "case-worse",
+        "broken-case",
+        "cases-worse-together",
+        "agent-error",
+        "not-comparable",
+        CASES_REMOVED,
+    }
 )
 """Codes of reasons that only name cases, which every text lists anyway, or which the headline says in other words."""
 

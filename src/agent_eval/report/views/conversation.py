@@ -66,6 +66,8 @@ class Remark:
     """What the criterion demands, where the conversation doesn't show it (a rubric's text)."""
     actual: str = ""
     """What the criterion saw, where there is no conversation."""
+    wrong: bool = True
+    """False where the criterion has no score, or the error is not the agent's: nobody knows what the turn is worth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +154,7 @@ def _remarks(
         error = result.error
         if result.run == run and error is not None and error.turn in shown:
             # What it says and its traceback are a finding.
-            by_turn.setdefault(error.turn, []).append(Remark(summary=error.kind))
+            by_turn.setdefault(error.turn, []).append(Remark(summary=error.kind, wrong=error.owner == "agent"))
     return by_turn, general
 
 
@@ -165,6 +167,7 @@ def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
         summary=name if evidence.score is None else f"{name} {score_text(evidence.score)}",
         details=tuple(line for line in evidence.why if line.strip()),
         expected="" if _is_shown(evidence.expected, turn) else evidence.expected,
+        wrong=evidence.score is not None,
     )
 
 
@@ -240,7 +243,7 @@ def _rows(turn: TurnView, steps: int, details: int) -> Iterator[Row]:
     if said.expected_answer is not None:
         yield Row(kind="expected answer", text=said.expected_answer)
     for remark in turn.remarks:
-        yield Row(kind="verdict", text=remark.summary, wrong=True)
+        yield Row(kind="verdict", text=remark.summary, wrong=remark.wrong)
         if remark.expected:
             yield Row(kind="expected answer", text=remark.expected)
         if remark.actual:

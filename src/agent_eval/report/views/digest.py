@@ -66,6 +66,12 @@ def has_crashed(case: CaseReport) -> bool:
     return any(error is not None and error.owner == "agent" for error in errors)
 
 
+def is_unanswered(case: CaseReport) -> bool:
+    """Whether nothing broke down but an answer that is missing, e.g. since a recording has no such case."""
+    errors = [run.error for run in case.runs if run.error is not None and run.error.owner == "agent"]
+    return bool(errors) and all(error.kind == "agent-no-answer" for error in errors)
+
+
 def run_note(report: RunReport) -> str:
     """How often each case ran and how long it all took, e.g. `3 runs each, 48 s`."""
     runs = f"{report.num_runs} runs each, " if report.num_runs != 1 else ""
