@@ -1,25 +1,40 @@
-"""300 mutated inputs of every kind, through the commands: one of the four exit codes, and never a traceback."""
+"""Mutated inputs of every kind, through the commands: one of the four exit codes, and never a traceback."""
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
 import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from baseline_samples import zipped
 from report_samples import failed
 
+from agent_eval import cli
 from agent_eval.baseline.archive import UnsafeArchive, read_results
-from agent_eval.cli import main
+from agent_eval.baseline.lookup import FetchFailed, Incompatible
+from agent_eval.baseline.reader import read_report
+from agent_eval.core.invocation import Invocation
+from agent_eval.gate.history.records import extend
 from agent_eval.report.renderers.results_json import results_json
+from agent_eval.results.recording import Recording, RunError
+from agent_eval.results.report import RunReport
+from agent_eval.runner.journal import Journal
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "300"))
+RUNS = int(os.environ.get("FUZZ_RUNS", "18"))
+"""Inputs that go through `run`, the dearest command."""
 SEED = int(os.environ.get("FUZZ_SEED", "9"))
 TURN = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
 EVAL_SET = {"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [TURN], "session_input": None}]}
 RUN = {"eval_set_id": "s", "eval_id": "a", "run": 0, "run_id": "a#1", "case_id": "a.test.json:a", "file": "a.test.json"}
+CONFIG = json.dumps({"criteria": {"response_match_score": {"threshold": 0.5}}})
 TOML = 'num-runs = 2\n[prices]\n"m" = {input = 1, output = 2}\n[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n'
 SCRAPS = (
     "[" * 3_000,
@@ -39,8 +54,44 @@ SCRAPS = (
 )
 
 
+ODD: tuple[object, ...] = (None, "", "\x1b[31m\ud83d", -1, 0, 10**30, 1e-300, True, [], {}, [None], {"": 0}, "1")
+"""In the place of any value: JSON stays JSON, and only its form is wrong."""
+
+
+def reshaped(text: str, chance: random.Random) -> str | None:
+    """A line of JSON with one value at a random place replaced, removed or doubled; None if the text is no JSON."""
+    lines = text.splitlines(keepends=True) if text.startswith("{") and text.count("}\n{") else [text]
+    at = chance.randrange(len(lines))
+    try:
+        whole = json.loads(lines[at])
+    except ValueError:
+        return None
+    places = list(_places(whole))
+    holder, key = chance.choice(places) if places else ([whole], 0)
+    match chance.randrange(4):
+        case 0:
+            del holder[key]
+        case 1 if isinstance(holder, list):
+            holder.append(holder[key])
+        case 2:
+            other, place = chance.choice(places) if places else ([0], 0)
+            holder[key] = json.loads(json.dumps(other[place] if other is not holder else None))
+        case _:
+            holder[key] = chance.choice(ODD)
+    return "".join([*lines[:at], json.dumps(whole) + "\n", *lines[at + 1 :]])
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield value, key
+        yield from _places(value[key])
+
+
 def mutated(text: str, chance: random.Random) -> bytes:
-    """The text with something cut, doubled, replaced or inserted."""
+    """The text with something cut, doubled, replaced or inserted; every other JSON with a value of another form."""
+    if chance.random() < 0.5 and (form := reshaped(text, chance)) is not None:
+        return form.encode()
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(text) + 1)
         to = min(len(text), at + chance.choice((1, 3, 20, 200)))
@@ -50,23 +101,75 @@ def mutated(text: str, chance: random.Random) -> bytes:
     return data if chance.random() < 0.9 else data[: len(data) // 2] + b"\xff\xfe" + data[len(data) // 2 :]
 
 
+def with_history() -> RunReport:
+    """A base branch's results."""
+    report = failed()
+    report.history = extend(None, report)
+    return report
+
+
+def recording(run: int) -> Recording:
+    return Recording(
+        run_id=f"a#{run}",
+        case_id="a.test.json:a",
+        file="a.test.json",
+        eval_set_id="s",
+        eval_id="a",
+        run=run,
+        fingerprint="f",
+        invocations=[Invocation.model_validate(TURN)],
+        error=RunError(kind="agent-crash", owner="agent", message="killed") if run == 2 else None,
+        started_at=1.0,
+        duration=0.5,
+    )
+
+
+class Workspace:
+    """A directory of valid files, of which one at a time is mutated."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+        for name in files:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            self._restore(name)
+
+    def _restore(self, name: str) -> None:
+        Path(name).write_text(self._files[name], encoding="utf-8")
+
+    @contextmanager
+    def mutated(self, name: str, chance: random.Random) -> Iterator[None]:
+        """The file mutated, and whole again afterwards."""
+        Path(name).write_bytes(mutated(self._files[name], chance))
+        yield
+        self._restore(name)
+
+
+@pytest.fixture
+def quick_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], int]:
+    """The command in an empty directory; its parser, which takes longer than most commands, is made only once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_parser", functools.cache(cli._parser))
+    return cli.main
+
+
 def test_main__mutated_inputs_end_in_an_exit_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    quick_main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(SEED)
-    monkeypatch.chdir(tmp_path)
     results = results_json(failed())
-    recordings = json.dumps(RUN) + "\n"
-    whole = {
-        "a.test.json": json.dumps(EVAL_SET),
-        "test_config.json": json.dumps({"criteria": {"response_match_score": {"threshold": 0.5}}}),
-        "agent-eval.toml": TOML,
-        "out/recordings.jsonl": recordings,
-        "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
-        "results.json": results,
-        "other.json": results,
-        "labels.jsonl": '{"prompt": "a", "response": "b", "label": "pass"}\n' * 2,
-    }
+    workspace = Workspace(
+        {
+            "a.test.json": json.dumps(EVAL_SET),
+            "test_config.json": CONFIG,
+            "agent-eval.toml": TOML,
+            "out/recordings.jsonl": json.dumps(RUN) + "\n",
+            "old.json": json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "x"}]),
+            "results.json": results,
+            "base.json": results_json(with_history()),
+            "other.json": results,
+            "labels.jsonl": '{"prompt": "a", "response": "b", "label": "pass"}\n' * 2,
+        }
+    )
     criterion = ["--criterion", "response_match_score=0.5"]
     commands = {
         "a.test.json": [
@@ -84,23 +187,93 @@ def test_main__mutated_inputs_end_in_an_exit_code(
             ["show", "results.json"],
             ["calibrate", "--suggest-thresholds", "results.json"],
         ],
+        "base.json": [["compare", "base.json", "other.json"], ["flaky", "base.json"]],
         "labels.jsonl": [["calibrate", "labels.jsonl", *criterion]],
     }
-    (tmp_path / "out").mkdir()
     for number in range(INPUTS):
-        for name, text in whole.items():
-            (tmp_path / name).write_text(text, encoding="utf-8")
         name = chance.choice(list(commands))
-        (tmp_path / name).write_bytes(mutated(whole[name], chance))
         command = chance.choice(commands[name])
-        code = main(command)
+        with workspace.mutated(name, chance):
+            code = quick_main(command)
         said = capsys.readouterr()
         assert code in {0, 1, 2, 3}, f"seed {SEED}, input {number}, {command}: {said.err[-2_000:]}"
         assert "Traceback" not in said.err  # `show` prints that of an agent, on stdout.
 
 
-def test_read_results__mutated_archives_are_refused_or_read() -> None:
+def test_run__mutated_inputs_end_in_an_exit_code(
+    quick_main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
     chance = random.Random(SEED)
+    run = ["run", "--agent", "recorded:a.test.json", "--num-runs", "2"]
+    Workspace({"a.test.json": json.dumps(EVAL_SET), "test_config.json": CONFIG})
+    assert quick_main(run) == 0
+    journal = gzip.decompress(Path("agent-eval-results/recordings.jsonl.gz").read_bytes()).decode()
+    report = RunReport.model_validate_json(Path("agent-eval-results/results.json").read_bytes())
+    report.history = extend(None, report)
+    workspace = Workspace(
+        {
+            "a.test.json": json.dumps(EVAL_SET),
+            "test_config.json": CONFIG,
+            "agent-eval.toml": TOML,
+            "out/recordings.jsonl": journal,
+            "agent-eval-results/journal.jsonl": journal,
+            "base.json": results_json(report),
+        }
+    )
+    commands = {
+        "a.test.json": run,
+        "test_config.json": run,
+        "agent-eval.toml": run,
+        "out/recordings.jsonl": ["run", "--agent", "recorded:out/recordings.jsonl"],
+        "agent-eval-results/journal.jsonl": [*run, "--resume"],
+        "base.json": [*run, "--baseline", "file:base.json", "--gate", "both"],
+    }
+    for name, command in commands.items():
+        assert quick_main(command) in {0, 3}, f"{name}: {capsys.readouterr()}"
+    for number in range(RUNS):
+        name = list(commands)[number % len(commands)]
+        with workspace.mutated(name, chance):
+            code = quick_main(commands[name])
+        said = capsys.readouterr()
+        assert code in {0, 1, 2, 3}, f"seed {SEED}, input {number}, {name}: {said.err[-2_000:]}"
+        assert "Traceback" not in said.err
+
+
+def test_journal__mutated_lines_are_left_out(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    lines = "".join(f"{recording(number).model_dump_json(exclude_none=True)}\n" for number in range(4))
+    path = tmp_path / "journal.jsonl"
+    for number in range(60):
+        path.write_bytes(mutated(lines, chance))
+        with closing(Journal(path, resume=True)) as journal:
+            run_ids = [f"a#{run}" for run in range(4)]
+            reused = [run_id for run_id in run_ids if journal.reuse(run_id, "f")]
+            journal.add(recording(7))
+            assert len(list(journal.lines([*run_ids, "a#7"]))) == len(reused) + 1, f"seed {SEED}, input {number}"
+            assert journal.recording("a#7") == recording(7)
+
+
+def test_read_results__mutated_archives_are_refused_or_read() -> None:
+    """Of the zip some bytes are changed, or its results.json is mutated before it is packed."""
+    chance = random.Random(SEED)
+    text = results_json(with_history())
+    whole = zipped({"junit.xml": b"<testsuites/>", "results.json": text.encode(), "logs/worker-1.log": b"x" * 500})
+    read = 0
+    for number in range(120):
+        data = bytearray(whole)
+        if number % 3 == 0:
+            data = bytearray(zipped({"results.json": mutated(text, chance)}))
+        for _ in range(chance.randint(1, 3) if number % 3 else 0):
+            at = chance.choice((chance.randrange(len(data)), len(data) - 1 - chance.randrange(200)))
+            data[at : at + chance.choice((0, 1, 1, 1, 40))] = bytes([chance.randrange(256)])
+        try:
+            found = read_results(bytes(data))
+        except UnsafeArchive:
+            continue
+        read += 1
+        where = f"seed {SEED}, input {number}"
+        assert isinstance(read_report(found, where), RunReport | FetchFailed | Incompatible), where
+    assert 40 <= read < 120
     for _ in range(30):
         data = bytearray(gzip.compress(b"x" * 500, mtime=0) + b"PK\x01\x02" * chance.randint(0, 3))
         data[chance.randrange(len(data))] = chance.randrange(256)
@@ -112,5 +285,5 @@ def test_main__adks_own_name_of_the_config_flag(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.test.json").write_text(json.dumps(EVAL_SET), encoding="utf-8")
     (tmp_path / "mine.json").write_text('{"criteria": {"response_match_score": 0.5}}', encoding="utf-8")
-    assert main(["validate", "--config_file_path", "mine.json"]) == 0
-    assert main(["validate", "--config_file_path", "none.json"]) == 2
+    assert cli.main(["validate", "--config_file_path", "mine.json"]) == 0
+    assert cli.main(["validate", "--config_file_path", "none.json"]) == 2

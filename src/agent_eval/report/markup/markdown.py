@@ -7,6 +7,7 @@ fence or a `<details>`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,8 +96,9 @@ def fitting(
     return None
 
 
+@functools.cache
 def environment() -> Environment:
-    """The templates of this package, with everything escaped that is not marked as safe."""
+    """The templates of this package, with everything escaped that is not marked as safe; compiled once per process."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
