@@ -166,6 +166,8 @@ def test_agent_cwd__an_absolute_one_in_the_checkout_leads_the_base_into_its_own(
     baseline = done.report.baseline
     assert baseline is not None
     assert (baseline.status, baseline.commit) == ("found", base), baseline.message
+    # Logs are named by the agent, not by the path of the checkout.
+    assert [folder.name for folder in (done.output / "logs").iterdir()] == ["faults"]
 
 
 def test_agent_python__that_agent_setup_does_not_make_is_invalid(repository: Repository) -> None:

@@ -91,7 +91,10 @@ class ManagedAdkAgent:
         )
 
     def _log_folder(self) -> Path:
-        folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", self.agent_path.strip("/"))[-80:] or "agent")
+        path, root = Path(self.agent_path), self.request.root
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else self.agent_path
+        name = root.name if name == "." else name
+        folder = self.log_dir / (re.sub(r"[^A-Za-z0-9_.-]+", "_", name.strip("/"))[-80:] or "agent")
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
