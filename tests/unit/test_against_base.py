@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.git import ORIGIN, GitError
 from agent_eval.core.limiter import Limiter
+from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression._base_today import CHECK_RUNS
-from agent_eval.gate.stats.decision import Decision
+from agent_eval.gate.stats.decision import Budget, Decision, Rules
 from agent_eval.pipeline._base_checkout import BaseSide
 from agent_eval.pipeline._checkout import Workbench
 from agent_eval.pipeline._regression import Confirmation
@@ -30,6 +31,7 @@ from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import Plan
+from agent_eval.settings._policy_file import policy_of
 from agent_eval.settings.settings import Settings
 
 NEVER_LEARNS, LEARNED = 1_000, 0
@@ -147,6 +149,39 @@ async def test_max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: i
     assert len(made.extra[0]) + len(made.extra[1]) == decision.extra_runs == (6 if most > 4 else 0)
     assert decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
+
+
+@pytest.mark.parametrize(
+    ("setting", "same_day", "has_base", "runs"),
+    [
+        ("auto", False, True, 8 * 100),
+        ("always", False, True, 10 * 100),
+        ("auto", True, True, 10 * 100),
+        ("auto", False, False, 3 * 100),
+        ("never", False, True, 3 * 100),
+    ],
+)
+async def test_the_limit_of_extra_runs_follows_settings_and_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, same_day: bool, has_base: bool, runs: int
+) -> None:
+    """100 cases; with a compared metric beside pass or fail half as many again."""
+    asked: list[int | None] = []
+
+    def decide(evidence: object, rules: Rules, budget: Budget, retrials: object = ()) -> Decision:
+        asked.append(budget.extra_runs)
+        return Decision(outcome="passed", reasons=(), cases=(), suites=(), extra_runs=0)
+
+    monkeypatch.setattr(regression, "next_step", decide)
+    compared, _ = policy_of('[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.1\n')
+    async with sides(tmp_path, stored=1, confirm_on_base=setting) as made:
+        made.confirmation.same_day = same_day
+        made.confirmation.report.cases *= 50
+        if not has_base:
+            made.confirmation.side = None
+        await made.decide()
+        made.head_bench.settings = replace(made.head_bench.settings, policy=compared)
+        await made.decide()
+    assert asked == [runs, runs * 3 // 2]
 
 
 async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str, c
 
 
 def test_a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
-    played = play(story("x" * 10, "1"))
+    played = play(story("x" * 20, "1"))
     assert codes(played) == ("passed", [], [])
     assert played.decision is not None
     assert {case.word for case in played.decision.cases if case.case_id == X} == {"fixed"}

@@ -13,7 +13,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, CaseDecision, Decision, MetricRule, Rules, Runs
+from agent_eval.gate.stats.decision import (
+    Budget,
+    CaseDecision,
+    ConfirmOnBase,
+    Decision,
+    MetricRule,
+    Rules,
+    Runs,
+    usual_extra_runs,
+)
 from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.precision import detectable_drop
 
@@ -109,13 +118,20 @@ def test_fixed_and_better() -> None:
     evidence = [
         *steady(20),
         case("fixed", [YES] * 3, [NO] * 10),
-        case("just fixed", [YES], [NO]),
+        case("just fixed", [YES], [NO] * 20),
+        case("once red", [YES], [NO]),
         case("better", [YES] * 6, [NO] * 9 + [YES]),
         case("same", [YES], [YES] * 5 + [NO] * 5),
     ]
     decision, _ = run(evidence, always(YES))
     words = {one.case_id: one.word for one in decision.cases if not one.case_id.startswith("steady")}
-    assert words == {"fixed": "fixed", "just fixed": "fixed", "better": "better", "same": "unchanged"}
+    assert words == {
+        "fixed": "fixed",
+        "just fixed": "fixed",
+        "once red": "unchanged",  # One good run after a bad one is what a flaky case does.
+        "better": "better",
+        "same": "unchanged",
+    }
 
 
 def test_several_cases_that_are_somewhat_worse_fail_together() -> None:
@@ -239,6 +255,36 @@ def test_what_would_decide_all_is_said_of_several() -> None:
 
 
 # Budgets
+
+
+@pytest.mark.parametrize(
+    ("cases", "num_runs", "metrics", "confirm_on_base", "runs"),
+    [
+        (300, 1, 1, "never", 900),
+        (300, 1, 1, "auto", 2400),
+        (300, 1, 1, "always", 3000),  # The base runs as often as the head.
+        (300, 3, 1, "auto", 7200),
+        (300, 1, 6, "auto", 8400),  # Each metric has suspicious cases of its own.
+        (300, 1, 6, "always", 10500),
+        (5, 1, 1, "auto", 100),  # Fewer decide nothing.
+    ],
+)
+def test_the_usual_limit_of_extra_runs__grows_with_what_there_is_to_decide(
+    cases: int, num_runs: int, metrics: int, confirm_on_base: ConfirmOnBase, runs: int
+) -> None:
+    assert usual_extra_runs(cases, num_runs, metrics=metrics, confirm_on_base=confirm_on_base) == runs
+
+
+def test_pass_or_fail_is_served_first_where_extra_runs_are_short() -> None:
+    """By its promise the score would come first: it is fixed, and the flaky case's is low."""
+    flaky = case("flaky", [NO], [NO] * 12 + [YES] * 8)
+    score = case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5)
+    rules = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
+
+    step = next_step([score, *steady(10), flaky], rules, Budget(extra_runs=3))
+    assert isinstance(step, Runs) and step.head == {"flaky": 3}
+    step = next_step([score, *steady(10), flaky], rules, Budget(extra_runs=6))
+    assert isinstance(step, Runs) and step.head == {"flaky": 3, "score": 3}
 
 
 def test_a_budget_is_kept() -> None:

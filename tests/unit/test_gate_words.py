@@ -55,7 +55,7 @@ HISTORIES = {
     "Bad luck: failed at first, passes whenever it runs again": one(TEN, "0", "1"),
     "Flaky as before: fails three times of ten on both sides": one("1101011011", "0", "1101011011"),
     "Red on the base, and still": one("0" * 10, "0", "0"),
-    "Fixed: never passed on the base, passes now": one("0" * 10, "1", "1"),
+    "Fixed: never passed on the base, passes now": one("0" * 20, "1", "1"),
     "Unchanged: passes as ever": one(TEN, "1", "1"),
     "Broken, with one run of the base and no way to run it": one("1", "0", "0"),
     "Broken, with one run of the base, which can be run again": one("1", "0", "0", base_more="1"),

@@ -101,7 +101,7 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
             word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
-        elif family.binary and is_red(base) and head and all(head):
+        elif family.binary and _is_fixed(head, base, judged.alpha):
             word = "fixed"
         elif index in better:
             word = "better"
@@ -126,6 +126,15 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
             )
         )
     return result
+
+
+def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> bool:
+    """Whether no run of the base passed, every run does now, and that is more than chance.
+
+    One good run after one bad one is what a flaky case does: without the test nine of ten pull requests that change
+    nothing had a "fixed" case where one run of the base is stored.
+    """
+    return is_red(base) and bool(head) and all(head) and exact_p(len(base), len(base), 0, len(head)) <= alpha
 
 
 def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> Word:

@@ -17,8 +17,8 @@ ConfirmOnBase = Literal["auto", "always", "never"]
 Word = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
 """broken: significantly worse, and no confirmation run passed; or failed every run, and the base has too few to compare
 with. worse: significantly worse. suspicious: looks worse, not shown. flaky as before: failed now, no more often than on
-the base. fixed: no run of the base passed, every run does now. better: significantly better. unchanged: nothing to
-tell."""
+the base. fixed: no run of the base passed, every run does now, and that is significant. better: significantly better.
+unchanged: nothing to tell."""
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 
