@@ -191,3 +191,19 @@ def test_agent_setup__that_fails_is_told_as_such(repository: Repository) -> None
     done = repository.gate("run", "--agent-setup", "echo no such package; exit 7")
     assert done.code == 1, done.out + done.err
     assert "`agent-setup` ended with exit code 7" in " ".join(done.out.split())
+
+
+def test_agent_cwd__that_the_base_does_not_have(repository: Repository) -> None:
+    repo = Repo(repository.root)
+    repo.git("init", "-q", "-b", "main")
+    repository.agent("faults")
+    repository.evals("faults/a.test.json", {"case": "say hello"})
+    repo.commit({})
+    repo.branch("change")
+    repo.commit({"data/profile.txt": "new"})
+    done = repository.gate("run", "--agent-cwd", "data", "--baseline", "rerun", "--base-ref", "main")
+    assert done.code == 0, done.out + done.err
+    baseline = done.report.baseline
+    assert baseline is not None
+    assert baseline.status == "none-yet"
+    assert "The base has no directory data, which `agent-cwd` names." in baseline.message

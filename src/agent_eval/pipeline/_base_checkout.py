@@ -153,6 +153,9 @@ class BaseSide:
             plan, choices = self._planned(settings, checkout)
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
+        for choice in choices.by_file.values():
+            if choice.recording is None and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
+                raise NotOnBase(f"The base has no directory {self.settings.agent_cwd}, which `agent-cwd` names.")
         isolation = self._isolated(settings, clients, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(journal.close, remove=True)
