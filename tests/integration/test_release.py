@@ -195,7 +195,7 @@ def test_rename__again_and_from_a_name_within_another(original: Path, tmp_path: 
     for name in (f"my-org/{PRODUCT}", PLACEHOLDER, NAME, NAME):
         release.rename(made, name)
         assert release.repository(made) == name
-    assert f"name: {IMAGE}:1" in (made / "README.md").read_text("utf-8")
+    assert f"name: {IMAGE}:1" in (made / "docs/recipes.md").read_text("utf-8")
     release.rename(made, release.repository(original))
     assert git(made, "status", "--porcelain") == "", "there and back is where it began"
 

@@ -71,7 +71,7 @@ def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str
     headings = [f"\n{group}:\n" for group in GROUPS]
     assert sorted(headings, key=text.index) == headings
     assert "--gate {auto,thresholds,regressions,both,advisory}" in text
-    assert text.index("only in CI:") < text.index("--comment-key") < text.index("examples:")
+    assert text.index("CI only:") < text.index("--comment-key") < text.index("examples:")
     assert text.count("\n  agent-eval run") == 3
     assert "config_file_path" not in text
 

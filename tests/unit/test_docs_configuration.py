@@ -1,6 +1,6 @@
-"""docs/configuration.md tells every setting as the code knows it, and its examples are read without a complaint.
+"""docs/configuration.md describes every setting as the code does, and its examples are valid.
 
-UPDATE_GOLDEN=1 writes names, help and defaults into the page; what else is said of a setting stays.
+UPDATE_GOLDEN=1 writes names, help and defaults into the page; other text about a setting stays.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ PATH = Path(__file__).parents[2] / "docs" / "configuration.md"
 PAGE = PATH.read_text(encoding="utf-8")
 
 
-def told(setting: Setting) -> str:
-    """The beginning of a setting's section: what it is for, and how it is called where."""
+def section_head(setting: Setting) -> str:
+    """The generated beginning of a setting's section: purpose, flag, input, key and default."""
     if setting.input == "paths":
         flag = "PATH ..."
     elif setting.is_switch:
         flag = f"--{setting.input}"
     else:
-        flag = f"--{setting.input} {setting.metavar}"
+        metavar = f"{{{','.join(setting.choices)}}}" if setting.choices else setting.metavar
+        flag = f"--{setting.input} {metavar}"
     default = f"`{setting.default}`" if setting.default else "none"
     facts = [
         f"flag `{flag}`" if setting.secret is None else f"variable `{setting.secret}`",
@@ -37,18 +38,18 @@ def told(setting: Setting) -> str:
     return f"### {setting.input}\n\n{setting.help}\n\n*{'; '.join(facts)}*\n"
 
 
-def test_the_page_has_these_settings_and_no_others() -> None:
+def test_page__has_every_setting_in_order() -> None:
     assert re.findall(r"^### ([a-z-]+)$", PAGE, re.MULTILINE) == [setting.input for setting in SETTINGS]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.input)
-def test_a_setting_is_described_as_the_code_does(setting: Setting) -> None:
+def test_setting__is_described_as_in_the_code(setting: Setting) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         page = PATH.read_text(encoding="utf-8")
         pattern = rf"^### {setting.input}\n\n.*?\n\n\*(?:flag|variable) .*?\*\n"
-        PATH.write_text(re.sub(pattern, lambda _: told(setting), page, flags=re.M | re.S), encoding="utf-8")
+        PATH.write_text(re.sub(pattern, lambda _: section_head(setting), page, flags=re.M | re.S), encoding="utf-8")
         return
-    assert told(setting) in PAGE, f"it should say:\n{told(setting)}"
+    assert section_head(setting) in PAGE, f"expected:\n{section_head(setting)}"
 
 
 def _read(tmp_path: Path, text: str) -> Settings:
@@ -59,7 +60,7 @@ def _read(tmp_path: Path, text: str) -> Settings:
     return settings
 
 
-def test_the_examples_are_read_without_a_complaint(tmp_path: Path) -> None:
+def test_examples__are_valid(tmp_path: Path) -> None:
     examples = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(examples) >= 2
 
@@ -67,7 +68,7 @@ def test_the_examples_are_read_without_a_complaint(tmp_path: Path) -> None:
         assert _read(tmp_path, example) != Settings(root=tmp_path)
 
 
-def test_the_first_example_means_what_the_page_says(tmp_path: Path) -> None:
+def test_examples__first_one_means_what_the_page_says(tmp_path: Path) -> None:
     first = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
 
     settings = _read(tmp_path, first)
@@ -78,16 +79,16 @@ def test_the_first_example_means_what_the_page_says(tmp_path: Path) -> None:
     assert dict(settings.agents) == {"evals/**": "agents/weather", "evals/home/**": "agents/home"}
 
 
-def test_the_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each example's flags are settings, or flags that the command has beside them."""
-    others = {"--format", "--version", "--help", "--criterion", "--run"}
-    known = {f"--{setting.input}" for setting in SETTINGS} | others
+def test_page__has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The flags of each example exist."""
+    other_flags = {"--format", "--version", "--help", "--criterion", "--run"}
+    flags = {f"--{setting.input}" for setting in SETTINGS} | other_flags
     commands = re.findall(r"^agent-eval (.+)$", PAGE, re.MULTILINE)
 
     with pytest.raises(SystemExit):
         main(["--help"])
-    there = set(re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.MULTILINE))
-    assert {command.split()[0] for command in commands} == there
+    listed = set(re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.MULTILINE))
+    assert {command.split()[0] for command in commands} == listed
     for command in commands:
         words = shlex.split(command, comments=True)
-        assert {word for word in words if word.startswith("--")} <= known
+        assert {word for word in words if word.startswith("--")} <= flags

@@ -1,6 +1,6 @@
-"""Inputs and outputs say the same wherever they stand: settings, both action.yml, README, docs, workflows.
+"""Inputs and outputs are described alike in settings, both action.yml, README, docs and workflows.
 
-UPDATE_GOLDEN=1 writes the inputs into gate/action.yml and action.yml.
+UPDATE_GOLDEN=1 writes the inputs into gate/action.yml, action.yml and README.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from agent_eval.report.renderers.outputs import OUTPUTS
-from agent_eval.settings.options import SETTINGS
+from agent_eval.settings.options import BY_INPUT, SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION: dict[str, Any] = YAML(typ="safe").load(ROOT / "gate/action.yml")
@@ -26,22 +26,23 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def inputs_block() -> str:
-    """The `inputs:` of gate/action.yml as the settings demand them.
+    """The `inputs:` of gate/action.yml that follow from the settings.
 
-    Without `default:`: GitHub would pass it as if the user had written it, and agent-eval.toml would never be heard.
-    The token is an exception: no file may hold it, and a container gets it no other way (actions/runner).
+    They have no `default:`, because GitHub passes a default as if the user had written it, and the value in
+    agent-eval.toml would never apply. The token is the exception: no file may hold it, and a container gets it no
+    other way (actions/runner).
     """
     lines = ["inputs:"]
     for setting in SETTINGS:
-        told = f" Default: {setting.default}." if setting.default else ""
-        lines += [f"  {setting.input}:", f"    description: {quoted(setting.help + told)}"]
+        default = f" Default: {setting.default}." if setting.default else ""
+        lines += [f"  {setting.input}:", f"    description: {quoted(setting.help + default)}"]
         if setting.input == "github-token":
             lines.append("    default: ${{ github.token }}")
     return "\n".join(lines) + "\n"
 
 
 def quoted(text: str) -> str:
-    """A YAML scalar that is always read as this text."""
+    """A quoted YAML scalar."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -59,19 +60,19 @@ ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
     "artifact-name": "agent-eval-results",
     "output-dir": "agent-eval-results",
-    # Outside of the checkout, where no pull request can commit replies of its own.
+    # Outside the checkout, so that a pull request can't commit replies.
     "judge-cache": "${{ runner.temp }}/agent-eval-judge-cache",
 }
-"""What the steps around the gate must know as well, so that agent-eval.toml isn't asked for it."""
+"""Defaults of the steps around the gate, which can't read agent-eval.toml."""
 
 
 def root_blocks() -> dict[str, str]:
-    """The parts of action.yml that follow from gate/action.yml, by their first line."""
+    """The generated parts of action.yml, by their first line."""
     inputs, outputs, passed = ["inputs:"], ["outputs:"], ["      with:"]
     for setting in SETTINGS:
         default = OWN_DEFAULTS.get(setting.input, "${{ github.token }}" if setting.input == "github-token" else None)
-        told = f" Default: {setting.default}." if setting.default and setting.input not in OWN_DEFAULTS else ""
-        inputs += [f"  {setting.input}:", f"    description: {quoted(setting.help + told)}"]
+        text = f" Default: {setting.default}." if setting.default and setting.input not in OWN_DEFAULTS else ""
+        inputs += [f"  {setting.input}:", f"    description: {quoted(setting.help + text)}"]
         inputs += [f"    default: {default}"] if default else []
         passed.append(f"        {setting.input}: ${{{{ inputs.{setting.input} }}}}")
     for name, description in OUTPUTS.items():
@@ -95,12 +96,12 @@ def test_root_action__passes_everything_on(first: str) -> None:
 
 
 def test_action__claims_no_required_input() -> None:
-    # GitHub does not enforce `required`; we say at run time what is missing.
-    assert not [name for name, given in ACTION["inputs"].items() if "required" in given]
+    # GitHub does not enforce `required`; missing inputs are reported at run time.
+    assert not [name for name, spec in ACTION["inputs"].items() if "required" in spec]
 
 
 def test_action__has_every_output() -> None:
-    assert {name: given["description"] for name, given in ACTION["outputs"].items()} == OUTPUTS
+    assert {name: spec["description"] for name, spec in ACTION["outputs"].items()} == OUTPUTS
 
 
 def test_action__runs_the_image_without_arguments() -> None:
@@ -109,19 +110,16 @@ def test_action__runs_the_image_without_arguments() -> None:
     assert re.fullmatch(r"\.\./Dockerfile|docker://ghcr\.io/\S+@sha256:[0-9a-f]{64}", ACTION["runs"]["image"])
 
 
-def test_readme__table_has_each_input_as_the_code_describes_it() -> None:
-    default = {setting.input: f"`{setting.default}`" if setting.default else "" for setting in SETTINGS}
-    rows = [f"| `{setting.input}` | {setting.help} | {default[setting.input]} |" for setting in SETTINGS]
+def test_readme__inputs_are_described_as_in_the_code() -> None:
     start, table = re.search(r"^(\| input \| meaning \| default \|\n\|[-|]+\|\n)(.*?)^$", README, re.M | re.S).groups()  # type: ignore[union-attr]
+    settings = [BY_INPUT[name] for name in re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)]
+    default = {setting.input: f" `{setting.default}`" if setting.default else "" for setting in settings}
+    rows = "".join(f"| `{setting.input}` | {setting.help} |{default[setting.input]} |\n" for setting in settings)
     if os.environ.get("UPDATE_GOLDEN"):
-        (ROOT / "README.md").write_text(README.replace(start + table, start + "\n".join(rows) + "\n"), "utf-8")
+        (ROOT / "README.md").write_text(README.replace(start + table, start + rows), "utf-8")
         return
-    assert table.splitlines() == rows, "UPDATE_GOLDEN=1 writes it"
-
-
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_readme__table_names_the_output(name: str) -> None:
-    assert re.search(rf"^\| `{re.escape(name)}` \|", README, re.MULTILINE), f"README's table of outputs lacks `{name}`"
+    assert len(settings) == 10
+    assert table == rows, "UPDATE_GOLDEN=1 writes it"
 
 
 def yaml_of(path: Path) -> list[Any]:
@@ -132,7 +130,7 @@ def yaml_of(path: Path) -> list[Any]:
 
 
 def steps_in(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every step that uses this action, however deep."""
+    """Every step that uses this action, at any depth."""
     if isinstance(tree, dict):
         if re.fullmatch(r"\./gate|\S+/agent-eval-action(?:/gate)?@\S+", str(tree.get("uses", ""))):
             yield tree

@@ -1,4 +1,4 @@
-"""What can be set: one table from which flags, action inputs and agent-eval.toml keys follow."""
+"""The table of settings. Flags, action inputs and keys of agent-eval.toml are derived from it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FILES = "which eval files"
-AGENT = "the agent"
-RUNS = "how it runs"
+FILES = "eval files"
+AGENT = "agent"
+RUNS = "execution"
 JUDGES = "judges and simulated users"
-VERDICT = "what decides"
-BASELINE = "the base branch's results"
-RESULTS = "results"
-CI = "only in CI"
+VERDICT = "verdict"
+BASELINE = "baseline"
+RESULTS = "output"
+CI = "CI only"
 GROUPS = (FILES, AGENT, RUNS, JUDGES, VERDICT, BASELINE, RESULTS, CI)
 """In the order of `agent-eval run --help`."""
 
@@ -27,40 +27,41 @@ class Setting:
     """One row of the table."""
 
     input: str
-    """Its name as an action input and as a key of agent-eval.toml; `--NAME` on the command line."""
+    """Name of the action input and of the key in agent-eval.toml; the flag is `--NAME`."""
     group: str
     """The heading above it in `agent-eval run --help`."""
     help: str
-    """One or two sentences, the same everywhere."""
+    """One or two sentences, shown in `--help`, action.yml and docs/configuration.md."""
     default: str = ""
-    """As one would write it; "" for none."""
+    """As a user writes it; "" for none."""
     parse: Callable[[str], Any]
-    """Text to value. Raises ValueError that says what is wanted."""
+    """Converts the text to a value. Raises ValueError with the expected form."""
     metavar: str = "VALUE"
     in_file: bool = True
-    """False for what agent-eval.toml must not say: on a pull request that file is the author's, and these name a
-    command that runs as ourselves, variables that the agent gets, directories that we write to, and where keys go."""
+    """False if agent-eval.toml must not set it. A pull request can change that file, and these settings name a command
+    that runs outside the sandbox, variables that the agent gets, directories we write to, and where keys are sent."""
     secret: str | None = None
-    """The variable that gives it outside of the action. A secret is no flag: everybody on a machine can read those."""
+    """The environment variable that sets it on the command line. Secrets are not flags, because every user of a machine
+    can read the arguments of a process."""
 
     @property
     def field(self) -> str:
-        """Its name in Settings."""
+        """Name of the field in Settings."""
         return self.input.replace("-", "_")
 
     @property
     def variable(self) -> str:
-        """The variable in which GitHub's runner passes the input: upper case, dashes kept."""
+        """The variable in which GitHub's runner passes the input: upper case, with the dashes."""
         return f"INPUT_{self.input.upper()}"
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it may be; none where other values are possible."""
+        """All values it can have; empty if the set is open."""
         return self.parse.words if isinstance(self.parse, _Choice) else ()
 
     @property
     def is_switch(self) -> bool:
-        """A flag without a value."""
+        """Whether the flag takes no value."""
         return self.parse is _switch
 
 
@@ -69,7 +70,7 @@ def _text(value: str) -> str | None:
 
 
 def words(value: str) -> tuple[str, ...]:
-    """Several values in one text, split as a shell does."""
+    """Splits a text into values as a shell does."""
     try:
         return tuple(shlex.split(value))
     except ValueError as error:
@@ -113,14 +114,14 @@ def _count(low: int) -> Callable[[str], int]:
     return parse
 
 
-def _number(what: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+def _number(unit: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
     def parse(value: str) -> float:
         try:
             number = float(value)
         except ValueError:
             number = math.nan
-        if not fits(number):  # Nothing fits what is not a number.
-            raise ValueError(f"must be a number {what}")
+        if not is_valid(number):  # No comparison with NaN is true.
+            raise ValueError(f"must be a number {unit}")
         return number
 
     return parse
@@ -149,7 +150,7 @@ def _baseline(value: str) -> str:
 
 
 def _name(value: str) -> str:
-    """A name that is safe in a file, a URL and an HTML comment."""
+    """Accepts a name that is safe in a file name, a URL and an HTML comment."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", value.strip()):
         raise ValueError("must be letters, digits, dots, dashes and underscores, at most 100")
     return value.strip()
@@ -157,7 +158,7 @@ def _name(value: str) -> str:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Parses one of a few words."""
+    """Parser for an enumerated value."""
 
     words: tuple[str, ...]
 
@@ -175,69 +176,71 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="paths",
         group=FILES,
-        help="Eval files, directories or globs, separated by blanks or lines; `file.json:case1,case2` picks cases. "
-        "Default: every *.test.json and *.evalset.json of the repository.",
+        help="Eval files, directories or globs, separated by spaces or newlines; `file.json:case1,case2` selects "
+        "cases. Default: every *.test.json and *.evalset.json in the repository.",
         parse=words,
         metavar="PATH",
     ),
     Setting(
         input="include",
         group=FILES,
-        help="Only eval files that match one of these patterns (as in .gitignore). An input separates them by blanks; "
-        "the flag is repeated.",
+        help="Only eval files that match one of these patterns (.gitignore syntax). Separate patterns with spaces "
+        "in the input; repeat the flag.",
         parse=words,
         metavar="PATTERN",
     ),
     Setting(
         input="exclude",
         group=FILES,
-        help="No files or directories that match one of these patterns (as in .gitignore). An input separates them by "
-        "blanks; the flag is repeated.",
+        help="Skip files and directories that match one of these patterns (.gitignore syntax). Separate patterns "
+        "with spaces in the input; repeat the flag.",
         parse=words,
         metavar="PATTERN",
     ),
     Setting(
         input="config",
         group=FILES,
-        help="A test_config.json for all files, instead of the one nearest to each.",
+        help="A test_config.json for all eval files, instead of the nearest one to each file.",
         parse=_path,
         metavar="FILE",
     ),
     Setting(
         input="initial-session",
         group=FILES,
-        help="A JSON file with the session that older test files (lists of turns) start in.",
+        help="A JSON file with the initial session for legacy test files (lists of turns).",
         parse=_path,
         metavar="FILE",
     ),
     Setting(
         input="agent",
         group=AGENT,
-        help="The agent of all files: a directory, a dotted module, or recorded:FILE to score what was recorded. "
-        "Default: found for each file.",
+        help="The agent for all eval files: a directory, a dotted module name, or recorded:FILE to score a "
+        "recording. Default: selected for each file.",
         parse=_text,
         metavar="AGENT",
     ),
     Setting(
         input="agent-python",
         group=AGENT,
-        help="The interpreter to run the agent with, if it has an environment already. Default: uv makes one.",
+        help="The Python interpreter for the agent, if its environment already exists. Default: uv creates an "
+        "environment.",
         parse=_text,
         metavar="PYTHON",
     ),
     Setting(
         input="agent-requirements",
         group=AGENT,
-        help="The requirements.txt, pyproject.toml or uv.lock to make the agent's environment from. "
-        "Default: the nearest to the agent.",
+        help="The requirements.txt, pyproject.toml or uv.lock to create the agent's environment from. Default: the "
+        "one nearest to the agent.",
         parse=_path,
         metavar="FILE",
     ),
     Setting(
         input="agent-cwd",
         group=AGENT,
-        help="The directory that the agent's process starts in: project, the nearest directory above the agent with a "
-        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root; root; agent, its own; or a path.",
+        help="Working directory of the agent's process: project (the nearest directory above the agent with a "
+        "pyproject.toml, requirements.txt, setup.py or setup.cfg, else the root), root, agent (its own "
+        "directory), or a path.",
         default="project",
         parse=_directory_name,
         metavar="DIR",
@@ -245,7 +248,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="agent-setup",
         group=AGENT,
-        help="A shell command to run first, e.g. to install system packages. It runs as ourselves, not as the agent.",
+        help="A shell command to run first, e.g. to install system packages. Runs as the gate's user (root in the "
+        "image), outside the agent's sandbox.",
         parse=_text,
         in_file=False,
         metavar="COMMAND",
@@ -253,8 +257,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="agent-env",
         group=AGENT,
-        help="Names or globs of variables to pass to the agent, separated by commas; a leading + adds to the default "
-        "list (model credentials and base URLs).",
+        help="Names or globs of environment variables to pass to the agent, separated by commas. A leading + adds "
+        "to the default list (model credentials and base URLs).",
         parse=_variables,
         in_file=False,
         metavar="NAMES",
@@ -262,7 +266,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="workers",
         group=AGENT,
-        help="Processes per agent. One serves many sessions at once; more help agents that compute.",
+        help="Processes per agent. Each serves many sessions concurrently; add workers for CPU-bound agents.",
         default="1",
         parse=_count(1),
         metavar="N",
@@ -270,7 +274,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="num-runs",
         group=RUNS,
-        help="How often each case runs.",
+        help="Number of runs of each case.",
         default="1",
         parse=_count(1),
         metavar="N",
@@ -278,7 +282,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="min-pass-rate",
         group=RUNS,
-        help="The share of a case's runs that must pass, 0 to 1, besides its mean scores.",
+        help="Minimum share of a case's runs that must pass, from 0 to 1, in addition to its mean scores.",
         default="1.0",
         parse=_rate,
         metavar="RATE",
@@ -286,7 +290,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="concurrency",
         group=RUNS,
-        help="Runs in flight at once; lowered for a while when the model provider answers 429.",
+        help="Maximum number of concurrent runs; reduced temporarily when the model provider answers 429 or 503.",
         default="8",
         parse=_count(1),
         metavar="N",
@@ -294,7 +298,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="turn-timeout",
         group=RUNS,
-        help="Seconds a turn may take.",
+        help="Maximum time for one turn, in seconds.",
         default="180",
         parse=_seconds,
         metavar="SECONDS",
@@ -302,7 +306,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="case-timeout",
         group=RUNS,
-        help="Seconds all turns of one run of a case may take.",
+        help="Maximum time for all turns of one run of a case, in seconds.",
         default="900",
         parse=_seconds,
         metavar="SECONDS",
@@ -310,7 +314,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="run-timeout",
         group=RUNS,
-        help="Seconds after which no more is run; what is missing is reported as not run.",
+        help="Maximum time for the whole run, in seconds; the remaining cases are reported as not run.",
         default="3600",
         parse=_seconds,
         metavar="SECONDS",
@@ -318,7 +322,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="fail-fast",
         group=RUNS,
-        help="Stop at the first case that fails.",
+        help="Stop at the first failed case.",
         default="false",
         parse=_switch,
         metavar="BOOL",
@@ -326,15 +330,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="judge-model",
         group=JUDGES,
-        help="The model of criteria that name none: a Gemini model, a full Vertex AI name, or provider/model. "
-        "Default: gemini-2.5-flash, as in ADK.",
+        help="The judge model for criteria that don't name one: a Gemini model, a full Vertex AI name, or "
+        "provider/model. Default: gemini-2.5-flash, as in ADK.",
         parse=_text,
         metavar="MODEL",
     ),
     Setting(
         input="judge-api-key",
         group=JUDGES,
-        help="The key for the judge's model, so that the agent needn't get it. Elsewhere the variable "
+        help="API key for the judge model, so that the agent doesn't need it. On the command line: the variable "
         "AGENT_EVAL_JUDGE_API_KEY. Default: the provider's own variable, e.g. GOOGLE_API_KEY.",
         parse=_text,
         in_file=False,
@@ -344,7 +348,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="judge-base-url",
         group=JUDGES,
-        help="The address of the judge's model, for a gateway or a server of your own.",
+        help="Base URL of the judge model's API, e.g. for a gateway or your own server.",
         parse=_text,
         in_file=False,
         metavar="URL",
@@ -352,16 +356,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="judge",
         group=JUDGES,
-        help="live, or replay:DIR to take every reply from a cache directory and fail where one is missing.",
+        help="live, or replay:DIR to take every judge reply from a cache directory instead of a model; criteria "
+        "whose reply is missing are not evaluated.",
         default="live",
         parse=_judge,
         in_file=False,
-        metavar="WORD",
+        metavar="live|replay:DIR",
     ),
     Setting(
         input="judge-cache",
         group=JUDGES,
-        help="A directory that keeps the judge's replies, so that the same question is paid for once; off for none.",
+        help="Directory that caches the judge's replies, so that the same question is paid for once; off disables it.",
         default="off",
         parse=_text,
         in_file=False,
@@ -370,64 +375,63 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="max-judge-calls",
         group=JUDGES,
-        help="Calls to judges and simulated users after which none is made; what is missing is not evaluated.",
+        help="Maximum number of judge and simulator calls; remaining criteria are reported as not evaluated.",
         parse=_optional(_count(1)),
         metavar="N",
     ),
     Setting(
         input="max-tokens",
         group=JUDGES,
-        help="The same for the tokens of those calls.",
+        help="Maximum number of tokens for judge and simulator calls; remaining criteria are reported as not "
+        "evaluated.",
         parse=_optional(_count(1)),
         metavar="N",
     ),
     Setting(
         input="max-cost",
         group=JUDGES,
-        help="The same for what they cost in US dollars, by the price table.",
+        help="Maximum cost of judge and simulator calls in US dollars, by the price table; remaining criteria are "
+        "reported as not evaluated.",
         parse=_optional(_dollars),
         metavar="USD",
     ),
     Setting(
         input="gate",
         group=VERDICT,
-        help="What decides: thresholds, regressions (against the base branch), both, or advisory for nothing. auto is "
-        "regressions where there is a baseline, else thresholds.",
+        help="What decides the verdict: thresholds, regressions (against the base branch), both, or advisory "
+        "(reports, but never fails). auto: regressions if there is a baseline, else thresholds.",
         default="auto",
         parse=_choice("auto", "thresholds", "regressions", "both", "advisory"),
-        metavar="WORD",
     ),
     Setting(
         input="baseline",
         group=BASELINE,
-        help="Where the base branch's results come from: artifact, file:PATH, rerun, or several of them in order; auto "
-        "is artifact on a pull request, none elsewhere.",
+        help="Source of the base branch's results: artifact, file:PATH, rerun, or several of them in order. auto: "
+        "artifact on a pull request, none elsewhere.",
         default="auto",
         parse=_baseline,
-        metavar="WHERE",
+        metavar="SOURCE",
     ),
     Setting(
         input="rule-changes",
         group=VERDICT,
-        help="What holds for cases that the base branch has, where a pull request changes their criteria: block, the "
-        "stricter of both until somebody sets the label `agent-eval: accept rules`, or report, the pull request's.",
+        help="Which criteria apply if a pull request changes them for existing cases. block: the stricter of both, "
+        "until someone sets the label `agent-eval: accept rules`. report: the pull request's.",
         default="block",
         parse=_choice("block", "report"),
-        metavar="WORD",
     ),
     Setting(
         input="removed-cases",
         group=VERDICT,
-        help="report or block: whether a pull request that removes eval cases of the base branch fails until that is "
-        "accepted with the same label.",
+        help="Whether a pull request that removes eval cases fails until someone sets the label `agent-eval: accept "
+        "rules`: report (it passes) or block (it fails).",
         default="report",
         parse=_choice("report", "block"),
-        metavar="WORD",
     ),
     Setting(
         input="base-ref",
         group=BASELINE,
-        help="The branch or commit to compare with where no pull request says it: on a laptop, in GitLab, in Jenkins.",
+        help="Branch or commit to compare with outside of pull requests: locally, in GitLab, in Jenkins.",
         parse=_text,
         in_file=False,
         metavar="REF",
@@ -435,7 +439,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="base-branches",
         group=CI,
-        help="Names or globs of branches besides the default one whose runs record baselines, e.g. release/*.",
+        help="Names or globs of branches, besides the default branch, whose runs record baselines, e.g. release/*.",
         parse=words,
         in_file=False,
         metavar="PATTERN",
@@ -443,16 +447,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="baseline-evals",
         group=BASELINE,
-        help="Whose eval files and criteria `rerun` and confirmations on the base use: head, so that only the agent "
-        "differs, or base.",
+        help="Eval files and criteria for runs of the base branch's agent (`rerun` and confirmation runs): head "
+        "(the pull request's, so that only the agent differs) or base.",
         default="head",
         parse=_choice("head", "base"),
-        metavar="WORD",
     ),
     Setting(
         input="artifact-name",
         group=CI,
-        help="The artifact that the workflow uploads the output directory as, and that baselines are taken from.",
+        help="Name of the artifact that the workflow uploads the output directory as, and that baselines are "
+        "downloaded from.",
         default="agent-eval-results",
         parse=_name,
         metavar="NAME",
@@ -460,25 +464,25 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="max-extra-runs",
         group=BASELINE,
-        help="Runs that may be added, on head and base together, to confirm cases that look worse than on the base. "
-        "Default: up to eight times the suite, at least 100; few need more than half a suite.",
+        help="Maximum number of additional runs, of head and base branch together, to confirm suspected "
+        "regressions. Default: up to eight times the suite, at least 100; few pull requests need more than "
+        "half a suite.",
         parse=_optional(_count(0)),
         metavar="N",
     ),
     Setting(
         input="confirm-on-base",
         group=BASELINE,
-        help="auto, always or never: whether suspicious cases also run again on the base. auto does where its stored "
-        "runs are too few to decide.",
+        help="Whether suspected regressions also run again on the base branch: auto (if its stored runs are too few "
+        "to decide), always, or never.",
         default="auto",
         parse=_choice("auto", "always", "never"),
-        metavar="WORD",
     ),
     Setting(
         input="history",
         group=BASELINE,
-        help="Recorded runs of the base branch that a baseline keeps of each case (with `num-runs: 3` each of them has "
-        "three runs of the case), so that the next gate knows what is normal.",
+        help="Number of recorded runs of the base branch that a baseline keeps of each case, to tell flaky cases "
+        "from regressions. With `num-runs: 3` each recorded run has three runs of the case.",
         default="20",
         parse=_count(1),
         metavar="N",
@@ -486,24 +490,22 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="comment",
         group=CI,
-        help="When to write the pull-request comment: always, on-change (once something is not as on the base), "
-        "on-failure, or never.",
+        help="When to write the pull-request comment: always, on-change (only if results differ from the base "
+        "branch), on-failure, or never.",
         default="always",
         parse=_choice("always", "on-change", "on-failure", "never"),
-        metavar="WORD",
     ),
     Setting(
         input="comment-key",
         group=CI,
-        help="Tells several comments on one pull request apart, e.g. one for each matrix job.",
+        help="Distinguishes several comments on one pull request, e.g. one per matrix job.",
         parse=_name,
         metavar="NAME",
     ),
     Setting(
         input="comment-author",
         group=CI,
-        help="Who the token writes as, e.g. my-app[bot] for a GitHub App of your own. Default: found out, which an App "
-        "can't.",
+        help="Login that the token comments as, e.g. my-app[bot]. Detected automatically except for GitHub Apps.",
         parse=_text,
         in_file=False,
         metavar="LOGIN",
@@ -511,16 +513,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="mode",
         group=CI,
-        help="auto, gate, or publish: in a workflow_run job, write the comment for the finished run of a fork.",
+        help="gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
+        "workflow_run job; auto selects one of them by the event.",
         default="auto",
         parse=_choice("auto", "gate", "publish"),
         in_file=False,
-        metavar="WORD",
     ),
     Setting(
         input="github-token",
         group=CI,
-        help="Reads the base branch's results and writes the comment. Elsewhere the variable GITHUB_TOKEN.",
+        help="Token to read the base branch's results and to write the comment. On the command line: the variable "
+        "GITHUB_TOKEN.",
         parse=_text,
         in_file=False,
         secret="GITHUB_TOKEN",  # noqa: S106 - a variable's name
@@ -529,16 +532,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="without-keys",
         group=JUDGES,
-        help="When a judge has no key: invalid ends the run, inconclusive says so at its end, deterministic-only gates "
-        "on what needs none. auto is deterministic-only for forks and Dependabot, else invalid.",
+        help="If a judge has no API key: invalid (end the run), inconclusive (report it at the end), or "
+        "deterministic-only (gate on the criteria that need no key). auto: deterministic-only for forks and "
+        "Dependabot, else invalid.",
         default="auto",
         parse=_choice("auto", "invalid", "inconclusive", "deterministic-only"),
-        metavar="WORD",
     ),
     Setting(
         input="allow-pull-request-target",
         group=CI,
-        help="Run a fork's code on pull_request_target, where it can reach your secrets. Don't.",
+        help="Dangerous: run a fork's code on pull_request_target, where it can reach your secrets. Only for jobs "
+        "that a maintainer approves.",
         default="false",
         parse=_switch,
         in_file=False,
@@ -547,24 +551,22 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="on-inconclusive",
         group=VERDICT,
-        help="fail or pass: what the exit code says when errors kept cases from being judged.",
+        help="Exit code of an inconclusive run: fail (3) or pass (0).",
         default="fail",
         parse=_choice("fail", "pass"),
-        metavar="WORD",
     ),
     Setting(
         input="details",
         group=RESULTS,
-        help="Which cases the console shows turn by turn: failed, those that did not pass, or all, each in full as "
-        "`agent-eval show` prints it.",
+        help="Cases that the console shows turn by turn: failed (every case that did not pass) or all (every case, as "
+        "`agent-eval show` prints it).",
         default="failed",
         parse=_choice("failed", "all"),
-        metavar="WORD",
     ),
     Setting(
         input="output-dir",
         group=RESULTS,
-        help="Where results.json, recordings.jsonl.gz, junit.xml, summary.md and logs go.",
+        help="Directory for results.json, recordings.jsonl.gz, junit.xml, summary.md and logs.",
         default="agent-eval-results",
         parse=_directory,
         in_file=False,
@@ -573,7 +575,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="cache-dir",
         group=RESULTS,
-        help="Where the agents' environments are kept. Default: the user's cache; in the image /var/lib/agent-eval.",
+        help="Directory for the agents' environments. Default: the user's cache directory; /var/lib/agent- "
+        "eval/cache in the image.",
         parse=_path,
         in_file=False,
         metavar="DIR",
@@ -581,12 +584,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="resume",
         group=RUNS,
-        help="Go on where a killed run with the same output-dir stopped; what is recorded is not run again.",
+        help="Continue a killed run that had the same output-dir; recorded runs are not repeated.",
         default="false",
         parse=_switch,
         metavar="BOOL",
     ),
 )
-"""Every setting, in the order in which people read about them."""
+"""Every setting, in the order of the documentation."""
 
 BY_INPUT: Mapping[str, Setting] = {setting.input: setting for setting in SETTINGS}
