@@ -10,6 +10,8 @@ from typing import NoReturn
 from agent_eval.cli import main, open_missing_streams
 
 _STARTING_AGENTS = frozenset({"run", "action"})
+_HELP = frozenset({"-h", "--help"})
+"""Starts no agent, and must not wait for the modules that it takes."""
 
 
 def run() -> NoReturn:
@@ -19,7 +21,8 @@ def run() -> NoReturn:
     by one, takes 0.1 s that a developer would wait for.
     """
     open_missing_streams()
-    if _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) or os.name != "posix":
+    starts_agents = not _STARTING_AGENTS.isdisjoint(sys.argv[1:2]) and _HELP.isdisjoint(sys.argv)
+    if not starts_agents or os.name != "posix":
         code = main()
     else:
         from agent_eval.agents.sandbox import supervised

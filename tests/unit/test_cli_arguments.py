@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,12 @@ def test_command__in_a_part_of_a_repository_says_so(
     monkeypatch.chdir(tmp_path)
     assert main([command]) == 2
     assert "started in" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "plan", "calibrate"])
+def test_help__imports_nothing_that_takes_long(command: str) -> None:
+    arguments = [sys.executable, "-X", "importtime", "-m", "agent_eval", command, "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "agent_eval.cli" in imported
+    assert not imported & {"pydantic", "asyncio", "rich", "numpy", "requests", "google.genai"}
