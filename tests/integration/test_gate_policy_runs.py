@@ -70,7 +70,7 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     assert all("lamp_on" in reason.message and "heater" not in reason.message for reason in report.reasons)
     told = " ".join(report.notices)
     assert "1 case that only informs failed: evals/bot.evalset.json:heater" in told
-    assert "1 case failed as on the base (evals/bot.evalset.json:door" in told
+    assert "1 case failed as on main (evals/bot.evalset.json:door" in told
     warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
     assert [problem.severity for problem in warnings] == ["warning"]
     assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")

@@ -95,7 +95,7 @@ def test_what_was_red_on_the_base__does_not_block(lab: Lab) -> None:
     done = lab.pull_request(7, {"door": 0.0, "lamp_on": 1.0}, files={"README__md": "hello"})
 
     assert (done.code, done.statuses["door"]) == (0, "failed"), done.out + done.err
-    assert any("failed as on the base" in notice for notice in done.report.notices), done.report.notices
+    assert any("failed as on main" in notice for notice in done.report.notices), done.report.notices
     [comment] = ours(lab)
     assert "1 case fails on main too" in comment
 

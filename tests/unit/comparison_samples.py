@@ -45,7 +45,7 @@ from agent_eval.results.report import (
     TurnEvidence,
     VerdictValue,
 )
-from agent_eval.results.rule_changes import RuleChange, RuleChangesReport
+from agent_eval.results.rule_changes import RemovedCases, RuleChange, RuleChangesReport
 from agent_eval.results.status import CaseWord
 
 SERVER = "https://github.com"
@@ -483,6 +483,8 @@ def removed() -> Situation:
     base = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
     made = pull_request("passed", greetings(), base, decision=DecisionReport(outcome="passed", alpha=0.05))
     made.gate = "regressions"
+    gone = RemovedCases(file=SHOP, base=6, removed=6)
+    made.rule_changes = RuleChangesReport(base_ref="main", removed=[gone], base_cases=12)
     return Situation(report=of_shop(made))
 
 

@@ -315,8 +315,10 @@ def decide_on(
         rules: Why it fails whatever its cases did.
         repeatable: False where answers were recorded.
     """
+    from agent_eval.gate.base_name import named_decision, named_verdict
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.keys import no_secrets
+    from agent_eval.report.views import standing
 
     settings, situation = bench.settings, bench.clients.situation
     verdict = evaluate(
@@ -333,6 +335,9 @@ def decide_on(
         is_fork = about.pull_request is not None and about.pull_request.is_fork
         if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
             verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
+    if (branch := standing.branch_name(report)) != standing.NO_NAME:
+        verdict = named_verdict(verdict, branch)
+        report.decision = None if report.decision is None else named_decision(report.decision, branch)
     report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
     report.blocking = list(verdict.blocking)
     return verdict

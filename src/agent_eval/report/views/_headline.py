@@ -112,7 +112,8 @@ def emblem(report: RunReport) -> str:
     """What stands before the headline: a verdict, or `warning` for one that passed and deserves a look."""
     if report.verdict != "passed":
         return report.verdict
-    loosened = report.rule_changes is not None and report.rule_changes.only_here
+    changes = report.rule_changes
+    loosened = changes is not None and (changes.only_here or changes.removed)
     return "warning" if report.reasons or loosened else "passed"
 
 

@@ -46,8 +46,10 @@ def _rows(found: RuleChangesReport) -> Iterator[RuleRow]:
             fails=bool(change.fails),
         )
     for gone in found.removed:
-        left = str(gone.base - gone.removed)
-        yield RuleRow(what="cases removed", file=gone.file, base=str(gone.base), head=left, effect="no longer run")
+        left = gone.base - gone.removed
+        # A file without cases may be gone as well: no link leads there.
+        what, file = ("cases removed", gone.file) if left else (f"cases removed: {gone.file}", None)
+        yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect="no longer run")
 
 
 _WHAT = {

@@ -20,6 +20,8 @@ from agent_eval.results import (
 
 _BRANCH = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]{1,80}")
 """What git allows in the name of a branch (git-check-ref-format), of a length that a sentence can hold."""
+NO_NAME = "the base branch"
+"""What to call the base branch where its name is not known."""
 _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 
 
@@ -31,7 +33,7 @@ class Against:
     """None: there is nothing to compare with."""
     baseline: BaselineReport | None = None
     """Where the base's results come from, or why there are none; None: nobody looked."""
-    branch: str = "the base branch"
+    branch: str = NO_NAME
     """What to call it: its name, where that is known."""
     words: Mapping[str, CaseWord] = field(default_factory=dict)
     """By case id; empty where no statistics were made, or there is nothing to say."""
@@ -67,7 +69,7 @@ def against(report: RunReport) -> Against:
 def branch_name(report: RunReport) -> str:
     """The base branch's name; `the base branch` where it is unknown. It may come from a stranger's file."""
     name = report.baseline.branch if report.baseline is not None else ""
-    return name if _BRANCH.fullmatch(name) else "the base branch"
+    return name if _BRANCH.fullmatch(name) else NO_NAME
 
 
 def count(comparison: ComparisonReport) -> Mapping[Change, int]:

@@ -1,0 +1,46 @@
+"""Calls the base branch by its name in what was decided. Pure.
+
+The statistics and the rules know no names, so their texts say "the base". Where it is known they read better with it,
+and like every other text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from agent_eval.gate.verdict import Verdict
+from agent_eval.results.decision import DecisionReport
+from agent_eval.results.report import Reason
+
+_BASE = re.compile(r"\b(?:(?<=on )base|the base(?: branch)?)\b")
+
+
+def named(text: str, branch: str) -> str:
+    """A sentence of ours about the base branch, with its name."""
+    return _BASE.sub(lambda _: branch, text)
+
+
+def named_verdict(verdict: Verdict, branch: str) -> Verdict:
+    """The same for reasons and notes."""
+    return dataclasses.replace(verdict, reasons=_named(verdict.reasons, branch), notes=_named(verdict.notes, branch))
+
+
+def _named(reasons: Iterable[Reason], branch: str) -> tuple[Reason, ...]:
+    return tuple(one.model_copy(update={"message": named(one.message, branch)}) for one in reasons)
+
+
+def named_decision(decision: DecisionReport, branch: str) -> DecisionReport:
+    """The same for the statistics' reasons, and for what they say of each case."""
+    reasons = [one.model_copy(update={"message": named(one.message, branch)}) for one in decision.reasons]
+    cases = [
+        one.model_copy(
+            update={
+                "evidence": named(one.evidence, branch),
+                "would_decide": None if one.would_decide is None else named(one.would_decide, branch),
+            }
+        )
+        for one in decision.cases
+    ]
+    return decision.model_copy(update={"reasons": reasons, "cases": cases})
