@@ -248,7 +248,7 @@ def healthy_run(repository: Repository, *, judged: bool = False) -> Done:
         return started.run(repository)
 
 
-_SOON = ("--turn-timeout", "10")
+_SOON = ("--turn-timeout", "6")
 """What retries of a model that is down may take."""
 
 TROUBLES = (

@@ -27,7 +27,7 @@ def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository, k
         server = stack.enter_context(FakeGemini(lambda _: Fault(kind=503 if kind == "refused" else kind)))
         if kind == "refused":
             stack.close()
-        done = repository.gate("run", "--turn-timeout", "8", "--concurrency", "2", environment=_environment(server))
+        done = repository.gate("run", "--turn-timeout", "6", "--concurrency", "2", environment=_environment(server))
     assert done.code == 3, done.out + done.err
     assert done.seconds < 75
     assert done.statuses == dict.fromkeys(CASES, "errored")
