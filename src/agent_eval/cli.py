@@ -1,4 +1,4 @@
-"""The command line and the action: reads the environment, makes the clients, turns outcomes into exit codes."""
+"""The command line and the action: reads the environment, makes the context, turns outcomes into exit codes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from base_repos import Repo, new_repo
 from fake_github import FakeGitHub
-from test_situation import pull_request, surveyed
+from test_pipeline_ci_context import pull_request, surveyed
 
 from agent_eval.evalset.models.suite import MatchType
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
@@ -69,8 +69,8 @@ def held(repo: Repo, github: FakeGitHub, files: Mapping[str, str | bytes | None]
 def held_for_head(repo: Repo, github: FakeGitHub, base: str, **flags: str) -> HeldRules:
     head = repo.git("rev-parse", "change")
     repo.merge("change", "main")
-    situation, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
-    return asyncio.run(held_rules(settings, situation, *find(settings), find))
+    ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
+    return asyncio.run(held_rules(settings, ci, *find(settings), find))
 
 
 def criteria_of(rules: HeldRules, eval_id: str = "price") -> dict[str, float]:
@@ -252,11 +252,11 @@ def test_a_branch_that_is_behind__is_held_to_the_commit_that_it_branched_off(rep
     repo.commit({CONFIG: config({**BASE, "response_match_score": 0.95}), "evals/c.test.json": evals("late")})
     tip = repo.head
     repo.git("checkout", "-q", "--detach", head)
-    situation, settings = surveyed(repo, pull_request(repo, github, head=head, base=tip))
+    ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=tip))
 
-    rules = asyncio.run(held_rules(settings, situation, *find(settings), find))
+    rules = asyncio.run(held_rules(settings, ci, *find(settings), find))
 
-    assert situation.wanted is not None and situation.wanted.commit == base
+    assert ci.baseline_request is not None and ci.baseline_request.commit == base
     assert kinds(rules) == [] and rules.changes is not None and rules.changes.removed == ()
 
 
@@ -266,11 +266,11 @@ def test_a_forks_commit_that_a_reviewer_let_run__is_held_to_the_rules_too(repo: 
     repo.branch("change")
     head = repo.commit({CONFIG: config({**BASE, "response_match_score": 0.1})})
     environ = pull_request(repo, github, head=head, base=base, GITHUB_EVENT_NAME="pull_request_target", GITHUB_SHA=base)
-    situation, settings = surveyed(repo, environ, allow_pull_request_target="true")
+    ci, settings = surveyed(repo, environ, allow_pull_request_target="true")
 
-    rules = asyncio.run(held_rules(settings, situation, *find(settings), find))
+    rules = asyncio.run(held_rules(settings, ci, *find(settings), find))
 
-    assert situation.activity.kind == "compare" and not situation.activity.secrets_withheld
+    assert ci.activity.kind == "compare" and not ci.activity.secrets_withheld
     assert kinds(rules) == [("threshold", "response_match_score", 3)] and rules.base_ref == "main"
 
 
@@ -285,9 +285,9 @@ def test_a_merge_group__shows_the_changes_and_blocks_nothing(repo: Repo, github:
         "merge_group": {"base_ref": "refs/heads/main", "base_sha": base, "head_sha": repo.head},
     }
     Path(environ["GITHUB_EVENT_PATH"]).write_text(json.dumps(payload), "utf-8")
-    situation, settings = surveyed(repo, environ)
+    ci, settings = surveyed(repo, environ)
 
-    rules = asyncio.run(held_rules(settings, situation, *find(settings), find))
+    rules = asyncio.run(held_rules(settings, ci, *find(settings), find))
 
     assert kinds(rules) == [("threshold", "response_match_score", 3)]
     assert criteria_of(rules)["response_match_score"] == 0.1 and "merge group" in rules.accepted

@@ -23,7 +23,7 @@ from agent_eval.baseline.archive import ArchiveLimits
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.github.client import GitHub
 from agent_eval.results.report import Origin, RunReport
 
@@ -34,7 +34,7 @@ PARTIAL = results(case("one"), case("two", "not_run"))
 
 @dataclass
 class Bench:
-    """A repository with 30 commits on main, on GitHub; the last one is wanted."""
+    """A repository with 30 commits on main, on GitHub; the last one is request."""
 
     fake: FakeGitHub
     commits: list[str] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Bench:
         self.commits = self.fake.state.history(30)[::-1]
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(
+    def request(self) -> BaselineRequest:
+        return BaselineRequest(
             repository=self.fake.state.repository,
             base_ref="main",
             commit=self.commits[0],
@@ -80,9 +80,9 @@ class Bench:
         limits: ArchiveLimits | None = None,
         **changes: object,
     ) -> Baseline:
-        wanted = dataclasses.replace(self.wanted, **changes)  # type: ignore[arg-type]
+        request = dataclasses.replace(self.request, **changes)  # type: ignore[arg-type]
         source = ArtifactSource(github=self.client(token), git=git, depth=depth, limits=limits or ArchiveLimits())
-        return await source.find(wanted)
+        return await source.find(request)
 
     def short(self, distance: int = 0) -> str:
         return self.commits[distance][:7]
@@ -526,7 +526,7 @@ async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
 
     anonymous = await bench.find(token="")
     nowhere = await bench.find(workflow="")
-    no_client = await ArtifactSource(github=None, git=NO_GIT).find(bench.wanted)
+    no_client = await ArtifactSource(github=None, git=NO_GIT).find(bench.request)
 
     assert isinstance(anonymous, FetchFailed)
     assert anonymous == no_client

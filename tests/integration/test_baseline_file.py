@@ -15,7 +15,7 @@ from baseline_samples import case, results, wire
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError, Remote
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results.report import Origin
 
 PATH = "evals/baseline.json"
@@ -33,10 +33,10 @@ async def ask(
 ) -> Baseline:
     where = repo.root / root
     source = FileSource(path=path, root=where, git=Repo(where).opened(), max_bytes=max_bytes)
-    wanted = Wanted(
+    request = BaselineRequest(
         repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=is_pull_request
     )
-    return await source.find(wanted)
+    return await source.find(request)
 
 
 async def test_a_pull_request_is_compared_with_the_bases_file_and_not_with_its_own(repo: Repo) -> None:
@@ -101,9 +101,9 @@ async def test_a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> N
 
 async def test_without_a_checkout(tmp_path: Path) -> None:
     source = FileSource(path=PATH, root=tmp_path, git=GitError("No git here.", hint="Install git."), remote=Remote())
-    wanted = Wanted(repository="", base_ref="main", commit="e" * 40, how="", is_pull_request=True)
+    request = BaselineRequest(repository="", base_ref="main", commit="e" * 40, how="", is_pull_request=True)
 
-    assert await source.find(wanted) == FetchFailed(
+    assert await source.find(request) == FetchFailed(
         message=f"{PATH} on main at eeeeeee could not be read: No git here.", hint="Install git."
     )
 

@@ -137,7 +137,7 @@ def test_entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
 
 
 def test_git_is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path) -> None:
-    wanted = repo.commit({"a": "1"})
+    request = repo.commit({"a": "1"})
     other = new_repo(tmp_path / "other")
     other.commit({"b": "1"})
     environ = {
@@ -148,7 +148,7 @@ def test_git_is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path)
         "GIT_EXTERNAL_DIFF": "false",
     }
 
-    assert repo.opened(environ=environ).commit("HEAD") == wanted
+    assert repo.opened(environ=environ).commit("HEAD") == request
 
 
 def _program(path: Path, mark: Path) -> str:
@@ -307,14 +307,14 @@ def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
         base.chmod(0o755)
         repo = new_repo(base / "repo")
         repo.commit({"a": "1"})
-        wanted = repo.head
-        clone = repo.shallow_checkout(wanted, base / "clone")
+        request = repo.head
+        clone = repo.shallow_checkout(request, base / "clone")
         newer = repo.commit({"a": "2"})
         for path in (clone.root, *clone.root.rglob("*"), repo.root, *repo.root.rglob("*")):
             os.chown(path, 4242, 4242, follow_symlinks=False)
         git = clone.opened()
 
-        assert git.commit("HEAD") == wanted  # not "dubious ownership"
+        assert git.commit("HEAD") == request  # not "dubious ownership"
         git.need(newer, Remote())
 
         assert {path.lstat().st_uid for path in clone.root.rglob("*")} == {4242}
@@ -326,11 +326,11 @@ def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
 def test_a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     repo = new_repo(tmp_path / "closed" / "repo")
-    wanted = repo.commit({"a": "1"})
+    request = repo.commit({"a": "1"})
     for path in (repo.root, *repo.root.rglob("*")):
         os.chown(path, 4242, 4242, follow_symlinks=False)
 
-    assert repo.opened().commit("HEAD") == wanted
+    assert repo.opened().commit("HEAD") == request
 
 
 @as_root

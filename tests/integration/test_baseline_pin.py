@@ -13,8 +13,8 @@ from fake_github import FakeGitHub, Fault, forbidden
 
 from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import FetchFailed
-from agent_eval.baseline.pin import find_wanted
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.pin import find_request
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.github._activity import Activity, activity
 from agent_eval.github.client import GitHub
 from agent_eval.github.events import Event
@@ -75,12 +75,12 @@ def event(name: str, payload: dict[str, Any], *, sha: str | None, ref: str) -> E
 
 def find(
     made: Event, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
-) -> Wanted | FetchFailed:
+) -> BaselineRequest | FetchFailed:
     what: Activity = activity(made, mode="auto")
-    return find_wanted(made, what, git=git, github=github, artifact="agent-eval-results", base_ref=base_ref)
+    return find_request(made, what, git=git, github=github, artifact="agent-eval-results", base_ref=base_ref)
 
 
-def wanted(commit: str, how: str, **changes: Any) -> Wanted:
+def request(commit: str, how: str, **changes: Any) -> BaselineRequest:
     facts: dict[str, Any] = {
         "repository": "octo/shop",
         "base_ref": "main",
@@ -90,25 +90,25 @@ def wanted(commit: str, how: str, **changes: Any) -> Wanted:
         "workflow": ".github/workflows/evals.yml",
         "own_run": 99,
     }
-    return Wanted(**facts | changes)
+    return BaselineRequest(**facts | changes)
 
 
 def test_github_s_merge_lies_on_the_tip_that_it_was_made_with_not_on_the_event_s(story: Story) -> None:
     made = pull_request(story.head, story.old, sha=story.merged)
 
-    assert find(made, story.repo.opened()) == wanted(story.tip, MERGE)
+    assert find(made, story.repo.opened()) == request(story.tip, MERGE)
 
 
 def test_the_same_in_a_clone_of_depth_one_without_a_request(story: Story, tmp_path: Path) -> None:
     clone = story.repo.shallow_checkout(story.merged, tmp_path / "clone")
 
-    assert find(pull_request(story.head, story.old), clone.opened()) == wanted(story.tip, MERGE)
+    assert find(pull_request(story.head, story.old), clone.opened()) == request(story.tip, MERGE)
 
 
 def test_the_head_itself_lies_on_the_merge_base(story: Story) -> None:
     story.repo.git("checkout", "-q", "--detach", story.head)
 
-    assert find(pull_request(story.head, story.tip), story.repo.opened()) == wanted(story.old, HEAD)
+    assert find(pull_request(story.head, story.tip), story.repo.opened()) == request(story.old, HEAD)
 
 
 def test_a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
@@ -117,7 +117,7 @@ def test_a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> N
     story.repo.git("merge", "-q", "-m", "Catch up", "main")
     head = story.repo.head
 
-    assert find(pull_request(head, story.tip), story.repo.opened()) == wanted(story.tip, HEAD)
+    assert find(pull_request(head, story.tip), story.repo.opened()) == request(story.tip, HEAD)
 
 
 def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
@@ -127,7 +127,7 @@ def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp
 
     clone.opened().need(story.tip, Remote())  # both are here, but not what lies between
 
-    assert find(made, clone.opened(), client(fake)) == wanted(story.old, HEAD)
+    assert find(made, clone.opened(), client(fake)) == request(story.old, HEAD)
     assert find(made, clone.opened()) == FetchFailed(
         message=f"The merge base of main and {story.head[:7]} can't be found, since this clone does not hold all "
         "history.",
@@ -140,7 +140,7 @@ def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub
     fake.state.commit(story.tip, story.head, sha=story.merged)
     made = pull_request(story.head, story.old, sha=story.merged)
 
-    assert find(made, NO_GIT, client(fake)) == wanted(story.tip, MERGE)
+    assert find(made, NO_GIT, client(fake)) == request(story.tip, MERGE)
     assert find(made, NO_GIT) == FetchFailed(
         message=f"Nobody knows what {story.merged[:7]} lies on top of: {NO_GIT.message}", hint=NO_GIT.hint
     )
@@ -200,7 +200,7 @@ def group(head: str, base: str) -> Event:
 def test_a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
     found = find(group(story.merged, story.tip), story.repo.opened())
 
-    assert found == wanted(story.tip, "what the merge group was made on top of")
+    assert found == request(story.tip, "what the merge group was made on top of")
 
 
 def test_another_checkout_than_the_merge_group_s(story: Story) -> None:
@@ -219,14 +219,14 @@ def test_a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
 
     found = find(push(story.tip, "main"), story.repo.opened())
 
-    assert found == wanted(story.tip, "the tested commit itself", is_pull_request=False)
+    assert found == request(story.tip, "the tested commit itself", is_pull_request=False)
 
 
 def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
     story.repo.git("checkout", "-q", "feature")
     fake.state.take_git(story.repo.root)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
-    expected = wanted(story.old, "the merge base with main", is_pull_request=False)
+    expected = request(story.old, "the merge base with main", is_pull_request=False)
 
     assert find(push(story.head, "feature"), story.repo.opened()) == expected
     assert find(push(story.head, "feature"), clone.opened(), client(fake)) == expected
@@ -238,7 +238,7 @@ def test_on_a_laptop(story: Story) -> None:
 
     found = find(Event(), story.repo.opened())
 
-    assert found == Wanted(
+    assert found == BaselineRequest(
         repository="", base_ref="main", commit=story.old, how="the merge base with main", is_pull_request=False
     )
 
@@ -254,7 +254,7 @@ def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: P
 
     found = find(Event(), clone.opened())
 
-    assert isinstance(found, Wanted)
+    assert isinstance(found, BaselineRequest)
     assert found.commit == story.tip
 
 
@@ -267,7 +267,7 @@ def test_what_base_ref_names(story: Story, named: str) -> None:
 
     found = find(Event(), story.repo.opened(), base_ref=name)
 
-    assert isinstance(found, Wanted)
+    assert isinstance(found, BaselineRequest)
     assert found.commit == (story.tip if named == "commit" else story.old)
     assert (found.base_ref, found.is_pull_request) == (name, True)
 

@@ -23,9 +23,9 @@ from agent_eval.agents.sandbox.sealing import blocked_at
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.baseline.git import GitError, Remote
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import (
-    BaseCheckout,
+    BaseWorktree,
     NotOnBase,
     RerunSource,
     agents_on_base,
@@ -255,8 +255,8 @@ async def test_it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp
     assert traces(repo, place) == []
 
 
-def checkout_of(root: Path, head: Path) -> BaseCheckout:
-    return BaseCheckout(root=root, top=root, head_top=head, commit="abc1234" + "0" * 33)
+def checkout_of(root: Path, head: Path) -> BaseWorktree:
+    return BaseWorktree(root=root, top=root, head_top=head, commit="abc1234" + "0" * 33)
 
 
 def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> None:
@@ -310,12 +310,12 @@ def test_pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
     assert checkout_of(base, head).environment({"PATH": "/bin"}) == {"PATH": "/bin"}
 
 
-def wanted(commit: str) -> Wanted:
-    return Wanted(repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=True)
+def request(commit: str) -> BaselineRequest:
+    return BaselineRequest(repository="", base_ref="main", commit=commit, how="the merge base", is_pull_request=True)
 
 
 async def rerun(repo: Repo, commit: str, answer: RunReport | Exception, seen: list[Path] | None = None) -> Baseline:
-    async def run(checkout: BaseCheckout) -> RunReport:
+    async def run(checkout: BaseWorktree) -> RunReport:
         if seen is not None:
             seen.append(checkout.root)
             assert (checkout.root / "bot" / "agent.py").is_file()
@@ -323,7 +323,7 @@ async def rerun(repo: Repo, commit: str, answer: RunReport | Exception, seen: li
             raise answer
         return answer
 
-    return await RerunSource(git=repo.opened(), run=run).find(wanted(commit))
+    return await RerunSource(git=repo.opened(), run=run).find(request(commit))
 
 
 async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
@@ -376,11 +376,11 @@ async def test_what_is_no_baseline(repo: Repo, answer: RunReport | Exception, ki
 async def test_without_a_checkout_or_the_commit(repo: Repo) -> None:
     repo.commit({"a": ""})
 
-    async def never(_: BaseCheckout) -> Any:
+    async def never(_: BaseWorktree) -> Any:
         raise AssertionError("there is nothing to run")
 
-    outside = await RerunSource(git=GitError("No git here.", hint="Install git."), run=never).find(wanted("e" * 40))
-    gone = await RerunSource(git=repo.opened(), run=never, remote=Remote()).find(wanted("e" * 40))
+    outside = await RerunSource(git=GitError("No git here.", hint="Install git."), run=never).find(request("e" * 40))
+    gone = await RerunSource(git=repo.opened(), run=never, remote=Remote()).find(request("e" * 40))
 
     assert outside == FetchFailed(message="main at eeeeeee could not be run again: No git here.", hint="Install git.")
     assert isinstance(gone, FetchFailed)

@@ -18,8 +18,8 @@ from agent_eval.baseline.chain import Resolver, parse_order, resolve
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
-from agent_eval.baseline.request import Wanted
-from agent_eval.baseline.rerun import BaseCheckout, RerunSource
+from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.github.client import GitHub
 from agent_eval.results.report import RunReport
 
@@ -50,7 +50,7 @@ class Bench:
             jitter=lambda: 0.0,
         )
 
-        async def run(checkout: BaseCheckout) -> RunReport:
+        async def run(checkout: BaseWorktree) -> RunReport:
             assert (checkout.root / "bot" / "agent.py").is_file()
             return self.rerun_gives
 
@@ -62,11 +62,11 @@ class Bench:
                 sources.append(FileSource(path=choice.path or "", root=self.repo.root, git=git))
             else:
                 sources.append(RerunSource(git=git, run=run))
-        return await resolve(sources, self.wanted)
+        return await resolve(sources, self.request)
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(
+    def request(self) -> BaselineRequest:
+        return BaselineRequest(
             repository=self.fake.state.repository,
             base_ref="main",
             commit=self.base,
@@ -106,7 +106,7 @@ async def test_the_first_that_has_one(bench: Bench, order: str, wins: str, asked
 async def test_each_step_says_why_it_is_passed_over(bench: Bench) -> None:
     bench.record(expired=True)
 
-    report = to_report(await bench.ask("artifact,file:none.json,rerun"), bench.wanted)
+    report = to_report(await bench.ask("artifact,file:none.json,rerun"), bench.request)
 
     assert [(step.source, step.status) for step in report.steps] == [
         ("artifact", "fetch-failed"),
@@ -133,7 +133,7 @@ async def test_when_none_has_one_all_is_told(bench: Bench) -> None:
     bench.fake.state.run(bench.base, event="pull_request", branch="feature")
     bench.rerun_gives = results(case("one", "not_run"))
 
-    report = to_report(await bench.ask("artifact,file:none.json,rerun"), bench.wanted)
+    report = to_report(await bench.ask("artifact,file:none.json,rerun"), bench.request)
 
     assert report.status == "fetch-failed"
     assert report.message == (
@@ -149,7 +149,7 @@ async def test_a_changed_judge_gives_no_delta(bench: Bench) -> None:
     head = results(case("one", "passed", measured(0.5, judge="gemini-3-flash", fingerprint="new")))
 
     outcome = with_head(await bench.ask("auto"), head)
-    report = to_report(outcome, bench.wanted)
+    report = to_report(outcome, bench.request)
 
     assert outcome.report is None
     assert report.status == "incompatible"

@@ -26,14 +26,14 @@ from agent_eval.agents.sandbox.isolation import NO_PROCESS
 from agent_eval.baseline.chain import resolve
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import GitError
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.limiter import Limiter
 from agent_eval.gate.history.answers import is_scored
 from agent_eval.gate.verdict import exit_code
-from agent_eval.pipeline._checkout import Workbench
+from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._regression import compare_with_base
-from agent_eval.pipeline.ci_context import NOWHERE
-from agent_eval.pipeline.context import Clients
+from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval.pipeline.context import RunContext
 from agent_eval.pipeline.pipeline import decide_on
 from agent_eval.report.views._headline import headline
 from agent_eval.report.views.standing import against
@@ -54,7 +54,7 @@ GATES: Mapping[str, Mapping[str, str]] = {
     "on-inconclusive: pass": {"gate": "auto", "on-inconclusive": "pass"},
 }
 ASKED_TO_PASS = {"advisory", "on-inconclusive: pass"}
-WANTED = Wanted(repository="", base_ref="main", commit="0" * 40, how="of the test", is_pull_request=False)
+WANTED = BaselineRequest(repository="", base_ref="main", commit="0" * 40, how="of the test", is_pull_request=False)
 
 Cell = tuple[int, str]
 """The exit code and the first line."""
@@ -66,11 +66,11 @@ async def decided(head: bytes, base: Path | None, root: Path, flags: Mapping[str
     settings, problems = read_settings(root, flags={**flags, "max-extra-runs": "0"})
     assert problems == []
     if report.verdict != "invalid":
-        situation = replace(NOWHERE, wanted=WANTED)
+        ci = replace(LOCAL, baseline_request=WANTED)
         with closing(Journal(root / "decided.jsonl", resume=False)) as journal:
-            bench = Workbench(
+            bench = Checkout(
                 settings=settings,
-                clients=Clients(environ={}, log=lambda _: None, situation=situation),
+                context=RunContext(environ={}, log=lambda _: None, ci=ci),
                 agents={},
                 isolation=NO_PROCESS,
                 journal=journal,

@@ -1,6 +1,6 @@
 """Publishing what a fork's run has uploaded: forged artifacts are refused, or are nothing but text.
 
-In this process, with the situation of a `workflow_run` job, against a GitHub that is held to its description.
+In this process, with the ci of a `workflow_run` job, against a GitHub that is held to its description.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pull_requests import Lab
 from pydantic import BaseModel
 
 from agent_eval.commands.publish import Published, publish
-from agent_eval.pipeline.ci_context import Situation, survey
+from agent_eval.pipeline.ci_context import CIContext, detect_ci_context
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import RunReport
 from agent_eval.settings.settings import Settings, read_settings
@@ -56,7 +56,7 @@ def finished(github: FakeGitHub, **more: Any) -> Run:
     return github.state.run(pull.head_sha, **settings)
 
 
-def situation(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, Situation]:
+def ci(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, CIContext]:
     payload = {
         "repository": {"default_branch": "main", "full_name": github.state.repository},
         "workflow_run": {"id": run.id, "event": run.event, "head_sha": run.sha, "head_branch": run.branch},
@@ -73,13 +73,13 @@ def situation(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, 
     }
     settings, problems = read_settings(directory, flags={"mode": "publish"}, secrets=environ, text=None)
     assert problems == []
-    found, refused = survey(settings, environ)
+    found, refused = detect_ci_context(settings, environ)
     assert refused == [] and found.activity.kind == "publish"
     return settings, found
 
 
 def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
-    return publish(*situation(github, run, directory))
+    return publish(*ci(github, run, directory))
 
 
 def packed(results: dict[str, Any] | bytes, *others: str, name: str = "results.json", level: int = 1) -> bytes:
@@ -299,7 +299,7 @@ def test_results_that_say_passed__of_a_run_that_ended_otherwise(
     [
         (
             Fault(path="/compare/", status=404),
-            "Whether this pull request changes what is scored could not be found out.",
+            "Whether this pull request changes what is scored is unknown.",
         ),
         (
             Fault(path="/compare/", status=200, body=b'{"files": [{"filename": ".github/workflows/evals.yml"}]}'),

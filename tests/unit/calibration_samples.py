@@ -11,14 +11,14 @@ from agent_eval.calibration.choosing import Chosen, choose
 from agent_eval.calibration.labels import LabelSet, parse_labels
 from agent_eval.core.problem import Problem
 
-NOWHERE = Path("/nonexistent")
+LOCAL = Path("/nonexistent")
 RUBRICS = "rubric_based_final_response_quality_v1"
 
 
 def criterion(name: str, **options: Any) -> Chosen:
     """A criterion by name, with options as a config file has them."""
     if not options:
-        chosen, problems = choose(name, None, NOWHERE)
+        chosen, problems = choose(name, None, LOCAL)
         assert chosen is not None, problems
         return chosen
     from agent_eval.evalset.models.criteria import CRITERION_MODELS

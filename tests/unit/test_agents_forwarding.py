@@ -23,7 +23,7 @@ from agent_eval.agents.sandbox.forwarding import (
 from agent_eval.agents.sandbox.spawn import Account
 from agent_eval.core.problem import Severity
 from agent_eval.pipeline._checkout import open_isolation
-from agent_eval.pipeline.context import Clients
+from agent_eval.pipeline.context import RunContext
 from agent_eval.settings.settings import Settings
 
 CI = {
@@ -240,7 +240,7 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
     environ = {"PATH": "/bin", "GOOGLE_APPLICATION_CREDENTIALS": credentials(tmp_path), "GOOGLE_API_KEY": "the-key"}
     choices = AgentChoices(by_file={"a.test.json": AgentChoice(path="bot", reason="")})
 
-    with open_isolation(Settings(root=root), Clients(environ=environ), choices) as isolation:
+    with open_isolation(Settings(root=root), RunContext(environ=environ), choices) as isolation:
         assert "GOOGLE_APPLICATION_CREDENTIALS" not in isolation.sandbox.environment
         assert {"the-key", "oidc-request-token"} <= set(isolation.secrets)
         assert "credentials-not-lent" in {problem.code for problem in isolation.problems}

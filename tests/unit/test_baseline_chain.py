@@ -20,11 +20,11 @@ from agent_eval.baseline.lookup import (
     outcome_of,
     to_report,
 )
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
 from agent_eval.results.report import Origin
 
-WANTED = Wanted(
+WANTED = BaselineRequest(
     repository=REPOSITORY,
     base_ref="main",
     commit=sha(9),
@@ -63,7 +63,7 @@ def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "request"),
     [
         ("", "must be auto, none, or sources in order"),
         ("artefact", "must be auto, none, or sources in order"),
@@ -79,8 +79,8 @@ def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
         ("file:a/../../results.json", "with a path inside the repository"),
     ],
 )
-def test_what_is_no_order(text: str, wanted: str) -> None:
-    with pytest.raises(ValueError, match=wanted):
+def test_what_is_no_order(text: str, request: str) -> None:
+    with pytest.raises(ValueError, match=request):
         parse_order(text)
 
 
@@ -88,10 +88,10 @@ def test_what_is_no_order(text: str, wanted: str) -> None:
 class Source:
     source: BaselineSource
     answer: Baseline
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[BaselineRequest] = field(default_factory=list)
 
-    async def find(self, wanted: Wanted) -> Baseline:
-        self.asked.append(wanted)
+    async def find(self, request: BaselineRequest) -> Baseline:
+        self.asked.append(request)
         return self.answer
 
 

@@ -13,7 +13,7 @@ from agent_eval.gate.regression.gathering import gather
 from agent_eval.gate.regression.rejudging import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
-from agent_eval.pipeline._regression import told_decision
+from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.views._words import suite_lines
 from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
@@ -71,7 +71,7 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], t
         found = gather(cases, known, policy, num_runs=1, confirmations=more)
         step = next_step(found.evidence, found.rules, Budget(extra_runs=100 - len(more)))
         if isinstance(step, Decision):
-            return told_decision(step, policy.alpha)
+            return decision_report(step, policy.alpha)
         for case_id, count in step.head.items():
             name = case_id.removeprefix(f"{FILE}:")
             more += [make(name, values[name], len(more) + 1 + at) for at in range(count)]

@@ -12,7 +12,7 @@ from history_samples import FILE, case, report
 from markdown_pages import rendered
 
 from agent_eval.gate.diff.cases import compare
-from agent_eval.pipeline._regression import told_decision
+from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.comment import comment_markdown
 from agent_eval.report.renderers.summary import summary_markdown
@@ -119,7 +119,7 @@ def reported(story: Story, played: Played) -> RunReport:
                 status="found", branch="main", source="artifact", commit="9" * 40, message="Found."
             ),
             "comparison": compare(head, base),
-            "decision": told_decision(played.decision, 0.05, gathered=played.gathered, history=played.history),
+            "decision": decision_report(played.decision, 0.05, gathered=played.gathered, history=played.history),
             "confirmations": played.confirmations,
         }
     )

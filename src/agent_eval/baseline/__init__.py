@@ -8,17 +8,18 @@ from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
 from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, to_report, told
-from agent_eval.baseline.pin import find_wanted
+from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
-from agent_eval.baseline.request import Wanted
-from agent_eval.baseline.rerun import BaseCheckout, NotOnBase, RerunSource, agents_on_base, opened_base
+from agent_eval.baseline.request import BaselineRequest
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, opened_base
 
 __all__ = [
     "ORIGIN",
     "ArchiveLimits",
     "ArtifactSource",
-    "BaseCheckout",
+    "BaseWorktree",
     "BaselineOutcome",
+    "BaselineRequest",
     "FetchFailed",
     "FileSource",
     "Found",
@@ -30,10 +31,9 @@ __all__ = [
     "Resolver",
     "UnreadableError",
     "UnsafeArchive",
-    "Wanted",
     "agents_on_base",
     "earlier_attempt",
-    "find_wanted",
+    "find_request",
     "open_git",
     "opened_base",
     "parse_order",

@@ -1,9 +1,9 @@
 """The baseline that the base branch's own run has uploaded.
 
-Everything that could lead to another run than the wanted one is checked: a workflow's file by its path and not by
+Everything that could lead to another run than the request one is checked: a workflow's file by its path and not by
 its name, the branch together with its repository (a fork's branch may be called `main`), the event, the commit, and
 what the results say of themselves. When in doubt there is no baseline; an earlier commit's serves only where nothing
-of the wanted one's could, and is told as such.
+of the request one's could, and is told as such.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive,
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless, plural
 from agent_eval.github import Artifact, GitHub, GitHubError, WorkflowRun, runs, same_repository
 from agent_eval.results import BaselineSource, Origin, RunReport
 
 DEPTH = 20
-"""How many commits before the wanted one are looked at."""
+"""How many commits before the request one are looked at."""
 _RECENT = 300
 """How many of the branch's latest runs are looked through for those commits, of each event."""
 _ATTEMPTS = 5
@@ -78,47 +78,47 @@ class ArtifactSource:
         """`artifact`."""
         return "artifact"
 
-    async def find(self, wanted: Wanted) -> Baseline:
-        """Looks for the newest complete results of the wanted commit, else of those before it."""
-        return await asyncio.to_thread(self._find, wanted)
+    async def find(self, request: BaselineRequest) -> Baseline:
+        """Looks for the newest complete results of the request commit, else of those before it."""
+        return await asyncio.to_thread(self._find, request)
 
-    def _find(self, wanted: Wanted) -> Baseline:
-        if not wanted.workflow or not wanted.repository:
+    def _find(self, request: BaselineRequest) -> Baseline:
+        if not request.workflow or not request.repository:
             return FetchFailed(message="Artifacts of earlier runs are known on GitHub Actions only.")
         if self.github is None or not self.github.has_token:
             return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
         notes = _Notes(passed_over=[], foreign=Counter())
         try:
-            for distance, commit, found in self._candidates(self.github, wanted):
+            for distance, commit, found in self._candidates(self.github, request):
                 for run in found:
-                    report = self._results(self.github, run, wanted, notes)
+                    report = self._results(self.github, run, request, notes)
                     if report is not None:
-                        return _found(report, run, wanted, commit, distance, notes)
-            notes.foreign = _foreign_runs(self.github, wanted)
+                        return _found(report, run, request, commit, distance, notes)
+            notes.foreign = _foreign_runs(self.github, request)
         except _Refused as refused:
             return refused.baseline
         except GitHubError as error:
-            return _failed(error, wanted)
-        return self._nothing(wanted, notes)
+            return _failed(error, request)
+        return self._nothing(request, notes)
 
-    def _candidates(self, github: GitHub, wanted: Wanted) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
-        """Commits from the wanted one backwards, each with its runs that may serve, newest first."""
-        yield 0, wanted.commit, _runs_of_base(github, wanted, head_sha=wanted.commit)
+    def _candidates(self, github: GitHub, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
+        """Commits from the request one backwards, each with its runs that may serve, newest first."""
+        yield 0, request.commit, _runs_of_base(github, request, head_sha=request.commit)
         if self.depth < 1:
             return
         by_commit: dict[str, list[WorkflowRun]] = {}
-        for run in _runs_of_base(github, wanted):
+        for run in _runs_of_base(github, request):
             by_commit.setdefault(run.head_sha, []).append(run)
         if not by_commit:
             return
-        for distance, commit in enumerate(self._walk(github, wanted), start=1):
+        for distance, commit in enumerate(self._walk(github, request), start=1):
             yield distance, commit, by_commit.get(commit, ())
 
-    def _walk(self, github: GitHub, wanted: Wanted) -> Iterator[str]:
-        """The commits before the wanted one along first parents; GitHub is asked for what this clone lacks."""
-        known, is_all = _local(self.git, wanted.commit, self.depth + 1)
+    def _walk(self, github: GitHub, request: BaselineRequest) -> Iterator[str]:
+        """The commits before the request one along first parents; GitHub is asked for what this clone lacks."""
+        known, is_all = _local(self.git, request.commit, self.depth + 1)
         if not is_all:
-            start = known[-1] if known else wanted.commit
+            start = known[-1] if known else request.commit
             try:
                 known = known[:-1] + runs.first_parents(github, start, limit=self.depth + 2 - max(len(known), 1))
             except GitHubError as error:
@@ -126,12 +126,12 @@ class ArtifactSource:
                     raise
                 message = (
                     f"GitHub does not know the commit {short(start)}, which this was tested upon or which lies before "
-                    f"that: {harmless(wanted.base_ref)} was rewritten."
+                    f"that: {harmless(request.base_ref)} was rewritten."
                 )
                 raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
         yield from known[1:]
 
-    def _results(self, github: GitHub, run: WorkflowRun, wanted: Wanted, notes: _Notes) -> RunReport | None:
+    def _results(self, github: GitHub, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> RunReport | None:
         """The results of a run; None, and a note, if it has none that may serve.
 
         Raises:
@@ -142,17 +142,17 @@ class ArtifactSource:
         if run.status != "completed":
             notes.passed_over.append(f"The run of {short(run.head_sha)} ({run.html_url}) has not ended yet.")
             return None
-        artifacts = runs.list_artifacts(github, run.id, wanted.artifact)
+        artifacts = runs.list_artifacts(github, run.id, request.artifact)
         if not artifacts:
-            notes.passed_over.append(f"{who} has no artifact {wanted.artifact}.")
+            notes.passed_over.append(f"{who} has no artifact {request.artifact}.")
         for artifact in artifacts[:_ATTEMPTS]:
-            report = self._content(github, artifact, run, wanted, who, notes)
+            report = self._content(github, artifact, run, request, who, notes)
             if report is not None:
                 return report
         return None
 
     def _content(
-        self, github: GitHub, artifact: Artifact, run: WorkflowRun, wanted: Wanted, who: str, notes: _Notes
+        self, github: GitHub, artifact: Artifact, run: WorkflowRun, request: BaselineRequest, who: str, notes: _Notes
     ) -> RunReport | None:
         where = f"The artifact of {_lower(who)}"
         data = None if artifact.expired else self._download(github, artifact, where)
@@ -170,7 +170,7 @@ class ArtifactSource:
         report = read_report(content, where)
         if not isinstance(report, RunReport):
             raise _Refused(report)
-        if (contradiction := _contradiction(report.origin, run, wanted)) is not None:
+        if (contradiction := _contradiction(report.origin, run, request)) is not None:
             raise _Refused(FetchFailed(message=f"{where} is not used: {contradiction}.", hint=_AGAIN))
         if (reason := incomplete(report)) is not None:
             notes.passed_over.append(f"{who} does not serve: {reason}.")
@@ -196,22 +196,22 @@ class ArtifactSource:
             raise _Refused(FetchFailed(message=message))
         return data
 
-    def _nothing(self, wanted: Wanted, notes: _Notes) -> Missing:
+    def _nothing(self, request: BaselineRequest, notes: _Notes) -> Missing:
         before = f" or the {plural(self.depth, 'commit')} before it" if self.depth else ""
         message = (
-            f"No run of {harmless(wanted.workflow)} on {harmless(wanted.base_ref)} has results for "
-            f"{short(wanted.commit)}{before}."
+            f"No run of {harmless(request.workflow)} on {harmless(request.base_ref)} has results for "
+            f"{short(request.commit)}{before}."
         )
         message = " ".join(part for part in (message, notes.told()) if part)
         if notes.lost:
             return FetchFailed(message=message, hint=_AGAIN)
         if notes.passed_over:
             return NoneYet(message=message)
-        hint = f"It is there once the workflow has run on a push to {harmless(wanted.base_ref)}."
+        hint = f"It is there once the workflow has run on a push to {harmless(request.base_ref)}."
         return NoneYet(message=message, hint=hint)
 
 
-def _runs_of_base(github: GitHub, wanted: Wanted, *, head_sha: str | None = None) -> list[WorkflowRun]:
+def _runs_of_base(github: GitHub, request: BaselineRequest, *, head_sha: str | None = None) -> list[WorkflowRun]:
     """The base branch's own runs, newest first.
 
     GitHub gives the latest runs only, and anyone can start runs on a commit of the base branch, or of a branch of the
@@ -221,43 +221,43 @@ def _runs_of_base(github: GitHub, wanted: Wanted, *, head_sha: str | None = None
         run
         for event in sorted(BASE_EVENTS)
         for run in runs.list_runs(
-            github, workflow=wanted.workflow, branch=wanted.base_ref, event=event, head_sha=head_sha, limit=_RECENT
+            github, workflow=request.workflow, branch=request.base_ref, event=event, head_sha=head_sha, limit=_RECENT
         )
     ]
-    return sorted((run for run in listed if _foreign(run, wanted) is None), key=lambda run: run.id, reverse=True)
+    return sorted((run for run in listed if _foreign(run, request) is None), key=lambda run: run.id, reverse=True)
 
 
-def _foreign_runs(github: GitHub, wanted: Wanted) -> Counter[str]:
+def _foreign_runs(github: GitHub, request: BaselineRequest) -> Counter[str]:
     """The latest runs that look like the base branch's and are not, by what they are."""
     listed = [
-        *runs.list_runs(github, workflow=wanted.workflow, head_sha=wanted.commit),
-        *runs.list_runs(github, workflow=wanted.workflow, branch=wanted.base_ref),
+        *runs.list_runs(github, workflow=request.workflow, head_sha=request.commit),
+        *runs.list_runs(github, workflow=request.workflow, branch=request.base_ref),
     ]
-    words = (_foreign(run, wanted) for run in {run.id: run for run in listed}.values())
+    words = (_foreign(run, request) for run in {run.id: run for run in listed}.values())
     return Counter(word for word in words if word)
 
 
-def _foreign(run: WorkflowRun, wanted: Wanted) -> str | None:
+def _foreign(run: WorkflowRun, request: BaselineRequest) -> str | None:
     """What a run is that is not the base branch's; None if it is, "" if it isn't worth a word."""
-    if run.id == wanted.own_run:
+    if run.id == request.own_run:
         return ""
-    if run.workflow_path != wanted.workflow:
+    if run.workflow_path != request.workflow:
         return f"of another workflow ({harmless(run.workflow_path)})"
     repository = run.head_repository.full_name if run.head_repository is not None else None
-    if not same_repository(repository, wanted.repository):
+    if not same_repository(repository, request.repository):
         return f"of a fork whose branch is called {harmless(run.head_branch or '')} too"
-    if run.head_branch != wanted.base_ref:
+    if run.head_branch != request.base_ref:
         return f"of another branch ({harmless(run.head_branch or 'none')})"
     if run.event not in BASE_EVENTS:
         return f"on the event {harmless(run.event)}, which records no baseline"
     return None
 
 
-def _contradiction(origin: Origin | None, run: WorkflowRun, wanted: Wanted) -> str | None:
+def _contradiction(origin: Origin | None, run: WorkflowRun, request: BaselineRequest) -> str | None:
     """Where results say something else of themselves than GitHub says of the run that uploaded them."""
     if origin is None:
         return None
-    if origin.repository and not same_repository(origin.repository, wanted.repository):
+    if origin.repository and not same_repository(origin.repository, request.repository):
         return f"its results are those of the repository {harmless(origin.repository)}"
     if origin.commit and origin.commit != run.head_sha:
         return f"its results are those of another commit ({short(origin.commit)})"
@@ -265,16 +265,18 @@ def _contradiction(origin: Origin | None, run: WorkflowRun, wanted: Wanted) -> s
         return f"its results are those of another run ({origin.run_id})"
     if origin.pull_request is not None:
         return f"its results are those of pull request {origin.pull_request}"
-    if origin.event and not (permission := may_record(origin, branches=[wanted.base_ref])).allowed:
+    if origin.event and not (permission := may_record(origin, branches=[request.base_ref])).allowed:
         return f"its results are not those of the base branch ({permission.why.rstrip('.')})"
     return None
 
 
-def _found(report: RunReport, run: WorkflowRun, wanted: Wanted, commit: str, distance: int, notes: _Notes) -> Found:
-    base = harmless(wanted.base_ref)
+def _found(
+    report: RunReport, run: WorkflowRun, request: BaselineRequest, commit: str, distance: int, notes: _Notes
+) -> Found:
+    base = harmless(request.base_ref)
     message = f"The base's results are those of {base} at {short(commit)} ({run.html_url})"
     if distance:
-        message += f", {plural(distance, 'commit')} before {short(wanted.commit)}, which this was tested upon"
+        message += f", {plural(distance, 'commit')} before {short(request.commit)}, which this was tested upon"
         if not notes.passed_over:
             message += " and which has no results"
     told = " ".join([f"{message}.", *notes.passed_over[:3]])
@@ -291,8 +293,8 @@ def _found(report: RunReport, run: WorkflowRun, wanted: Wanted, commit: str, dis
     )
 
 
-def _failed(error: GitHubError, wanted: Wanted) -> FetchFailed:
-    workflow = harmless(wanted.workflow)
+def _failed(error: GitHubError, request: BaselineRequest) -> FetchFailed:
+    workflow = harmless(request.workflow)
     if error.kind == "forbidden":
         hint = "Add `actions: read` to the job's `permissions`."
         return FetchFailed(message=f"The token may not read the runs of {workflow}: {error.message}", hint=hint)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from agent_eval.baseline.lookup import Baseline, BaselineOutcome, Found, Step, outcome_of
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results import BaselineSource
 
 WHAT_IS_WANTED = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
@@ -38,7 +38,7 @@ class Resolver(Protocol):
         """Its name."""
         ...
 
-    async def find(self, wanted: Wanted) -> Baseline:
+    async def find(self, request: BaselineRequest) -> Baseline:
         """Looks for it. Never raises for what the world does: that is an answer too."""
         ...
 
@@ -79,11 +79,11 @@ def _choice(word: str) -> Choice:
     raise ValueError(WHAT_IS_WANTED)
 
 
-async def resolve(resolvers: Sequence[Resolver], wanted: Wanted) -> BaselineOutcome:
+async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> BaselineOutcome:
     """Asks the sources in order until one has a baseline."""
     steps: list[Step] = []
     for resolver in resolvers:
-        answer = await resolver.find(wanted)
+        answer = await resolver.find(request)
         steps.append(Step(source=resolver.source, baseline=answer))
         if isinstance(answer, Found):
             break

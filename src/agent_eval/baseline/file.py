@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless
 from agent_eval.results import BaselineSource, RunReport
 
@@ -37,17 +37,17 @@ class FileSource:
         """`file`."""
         return "file"
 
-    async def find(self, wanted: Wanted) -> Baseline:
-        """Reads it from the wanted commit on a pull request, else from the working tree."""
-        return await asyncio.to_thread(self._committed if wanted.is_pull_request else self._lying_there, wanted)
+    async def find(self, request: BaselineRequest) -> Baseline:
+        """Reads it from the request commit on a pull request, else from the working tree."""
+        return await asyncio.to_thread(self._committed if request.is_pull_request else self._lying_there, request)
 
-    def _committed(self, wanted: Wanted) -> Baseline:
-        where = f"{self.path} on {harmless(wanted.base_ref)} at {short(wanted.commit)}"
+    def _committed(self, request: BaselineRequest) -> Baseline:
+        where = f"{self.path} on {harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be read: {self.git.message}", hint=self.git.hint)
         try:
-            self.git.need(wanted.commit, self.remote)
-            entry = self.git.entry(wanted.commit, self.git.prefix / PurePosixPath(self.path))
+            self.git.need(request.commit, self.remote)
+            entry = self.git.entry(request.commit, self.git.prefix / PurePosixPath(self.path))
             if entry is None:
                 return NoneYet(message=f"There is no {where}.", hint=_RECORD)
             if entry.mode not in _REGULAR or entry.size is None:
@@ -59,7 +59,7 @@ class FileSource:
             return FetchFailed(message=f"{where} could not be read: {error.message}", hint=error.hint)
         return self._read(data, where)
 
-    def _lying_there(self, wanted: Wanted) -> Baseline:
+    def _lying_there(self, request: BaselineRequest) -> Baseline:
         root, path = self.root.resolve(), self.root / self.path
         where = f"{self.path} in the checkout"
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, BaselineStep, RunReport
 
 
@@ -16,7 +16,7 @@ class Provenance:
     commit: str | None
     """Of the state that they were measured on; None when a committed file doesn't tell."""
     distance: int | None = None
-    """Commits from the wanted one back to `commit`, along first parents; None when nobody knows."""
+    """Commits from the request one back to `commit`, along first parents; None when nobody knows."""
     run_id: int | None = None
     run_url: str | None = None
     recorded_at: float | None = None
@@ -109,19 +109,19 @@ def outcome_of(steps: Sequence[Step]) -> BaselineOutcome:
     return BaselineOutcome(baseline=weightiest, steps=tuple(steps))
 
 
-def to_report(outcome: BaselineOutcome, wanted: Wanted | None) -> BaselineReport:
+def to_report(outcome: BaselineOutcome, request: BaselineRequest | None) -> BaselineReport:
     """The outcome on the wire.
 
     Args:
         outcome: What came of it.
-        wanted: What was looked for; None when that could not be told.
+        request: What was looked for; None when that could not be told.
     """
     baseline = outcome.baseline
     steps = [
         BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=told(step.baseline))
         for step in outcome.steps
     ]
-    commit, branch = (None, "") if wanted is None else (wanted.commit, wanted.base_ref)
+    commit, branch = (None, "") if request is None else (request.commit, request.base_ref)
     if not isinstance(baseline, Found):
         return BaselineReport(
             status=STATUSES[type(baseline)], branch=branch, wanted_commit=commit, message=told(baseline), steps=steps

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import FetchFailed
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless
 from agent_eval.github import Activity, Event, GitHub, GitHubError, runs
 
@@ -28,7 +28,7 @@ class _Unknown(Exception):
         self.failure = FetchFailed(message=message, hint=hint)
 
 
-def find_wanted(
+def find_request(
     event: Event,
     activity: Activity,
     *,
@@ -36,8 +36,8 @@ def find_wanted(
     github: GitHub | None,
     artifact: str,
     base_ref: str | None = None,
-) -> Wanted | FetchFailed:
-    """The commit whose results are wanted.
+) -> BaselineRequest | FetchFailed:
+    """The commit whose results are request.
 
     - A pull request whose merge commit was checked out: that commit's first parent.
     - A pull request whose own head was checked out: its merge base with the base branch.
@@ -64,7 +64,7 @@ def find_wanted(
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint)
     except GitHubError as error:
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint or None)
-    return Wanted(
+    return BaselineRequest(
         repository=event.repository or "",
         base_ref=branch,
         commit=commit,

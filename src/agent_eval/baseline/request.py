@@ -1,4 +1,4 @@
-"""Which commit's results are wanted: the one that the tested state was put on top of."""
+"""Which commit's results are request: the one that the tested state was put on top of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class BaselineRequest:
     """What a source is asked for."""
 
     repository: str

@@ -20,7 +20,7 @@ from agent_eval.agents.discovery import AgentChoice, AgentChoices, is_agent
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete
-from agent_eval.baseline.request import Wanted
+from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless, plural
 from agent_eval.results import BaselineSource, RunReport
 
@@ -35,7 +35,7 @@ class NotOnBase(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseCheckout:
+class BaseWorktree:
     """The base's commit as files."""
 
     root: Path
@@ -67,7 +67,7 @@ class BaseAgents:
     """Which agents the base has of those that the head's files belong to."""
 
     choices: AgentChoices
-    """Only files whose agent is on the base; with paths that hold below `BaseCheckout.root`."""
+    """Only files whose agent is on the base; with paths that hold below `BaseWorktree.root`."""
     missing: Mapping[str, str]
     """By agent: one plain sentence why the base can't run it."""
 
@@ -75,7 +75,7 @@ class BaseAgents:
 @contextlib.contextmanager
 def base_checkout(
     git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
-) -> Iterator[BaseCheckout]:
+) -> Iterator[BaseWorktree]:
     """Checks a commit out into a temporary directory that everybody may read, and removes it in the end.
 
     Args:
@@ -103,7 +103,7 @@ def base_checkout(
         root = top / git.prefix
         if not root.is_dir() or not root.resolve().is_relative_to(top):
             raise NotOnBase(f"The base ({short(commit)}) has no directory {git.prefix}.")
-        yield BaseCheckout(root=root, top=top, head_top=git.top, commit=commit)
+        yield BaseWorktree(root=root, top=top, head_top=git.top, commit=commit)
     finally:
         try:
             git.remove_worktree(top)
@@ -166,7 +166,7 @@ def _remove(directory: Path) -> None:
 @contextlib.asynccontextmanager
 async def opened_base(
     git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
-) -> AsyncIterator[BaseCheckout]:
+) -> AsyncIterator[BaseWorktree]:
     """`base_checkout` for the event loop: git works in a thread, and what it made goes even if we are cancelled."""
     stack = contextlib.ExitStack()
     checkout = base_checkout(git, commit, remote=remote, directory=directory, complete=complete)
@@ -178,7 +178,7 @@ async def opened_base(
         await asyncio.to_thread(stack.close)
 
 
-def agents_on_base(choices: AgentChoices, base: BaseCheckout, head_root: Path) -> BaseAgents:
+def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -> BaseAgents:
     """The same choices on the base, as far as it has the agents.
 
     Args:
@@ -195,7 +195,7 @@ def agents_on_base(choices: AgentChoices, base: BaseCheckout, head_root: Path) -
     return BaseAgents(choices=AgentChoices(by_file=kept), missing=missing)
 
 
-def _why_not_there(choice: AgentChoice, base: BaseCheckout, head_root: Path) -> str | None:
+def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> str | None:
     where = f"on the base ({short(base.commit)})"
     named = choice.recording or choice.path
     shown = harmless(named)
@@ -227,10 +227,10 @@ class RerunSource:
 
     git: Git | GitError
     """The checkout, or why there is none."""
-    run: Callable[[BaseCheckout], Awaitable[RunReport]]
+    run: Callable[[BaseWorktree], Awaitable[RunReport]]
     """Runs the evals with the base's agent. Raises NotOnBase if that can't be done."""
     remote: Remote = ORIGIN
-    checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseCheckout]] = opened_base
+    checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseWorktree]] = opened_base
     """Checks the commit out, as `opened_base` does; another one may keep it for later."""
     evals: Literal["head", "base"] = "head"
     """Whose eval files `run` uses; for the words."""
@@ -240,13 +240,13 @@ class RerunSource:
         """`rerun`."""
         return "rerun"
 
-    async def find(self, wanted: Wanted) -> Baseline:
-        """Checks the wanted commit out and runs its agent."""
-        where = f"{harmless(wanted.base_ref)} at {short(wanted.commit)}"
+    async def find(self, request: BaselineRequest) -> Baseline:
+        """Checks the request commit out and runs its agent."""
+        where = f"{harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
             return FetchFailed(message=f"{where} could not be run again: {self.git.message}", hint=self.git.hint)
         try:
-            async with self.checkout(self.git, wanted.commit, remote=self.remote) as checkout:
+            async with self.checkout(self.git, request.commit, remote=self.remote) as checkout:
                 report = await self.run(checkout)
         except NotOnBase as reason:
             return NoneYet(message=str(reason))
@@ -259,7 +259,7 @@ class RerunSource:
         whose = "its own" if self.evals == "base" else "this run's"
         return Found(
             report=report,
-            provenance=Provenance(commit=wanted.commit, distance=0, recorded_at=report.started_at),
+            provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),
             message=f"The agent of {where} was run again with {whose} eval files "
             f"({plural(len(report.cases), 'case')}).",
         )

@@ -50,7 +50,7 @@ async def ask(labels: LabelSet, chosen: Chosen, judge: Judge) -> list[Opinion]:
     Returns:
         An opinion for each label, in the order of `labels.labels`.
     """
-    # Where labels give a verdict the gate's own rule decides, also on whether a missing vote matters. Else every
+    # Where labels give a verdict the gate's own rule is_gating_file, also on whether a missing vote matters. Else every
     # verdict is wanted for itself, and the lowest threshold keeps the rule from looking away.
     whole = labels.kind == "verdict" and not labels.by_rubric
     threshold = chosen.threshold if whole and chosen.threshold is not None else chosen.span[0]

@@ -14,7 +14,7 @@ from agent_eval.results import Origin, Reason, RunReport
 
 if TYPE_CHECKING:
     from agent_eval.github import Bound, Claim, GitHub, Unbound
-    from agent_eval.pipeline import Situation
+    from agent_eval.pipeline import CIContext
     from agent_eval.settings import Settings
 
 DEFAULT_KEY = "default"
@@ -23,13 +23,13 @@ _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 
 """What a stranger's artifact may hold: 10,000 cases fit."""
 
 
-def comment(report: RunReport, settings: Settings, situation: Situation, warnings: Sequence[str]) -> Posted | None:
+def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Posted | None:
     """Writes the comment of this run. Never raises for what GitHub answers.
 
     Args:
         report: What to tell.
         settings: As they hold.
-        situation: What the run is about.
+        ci: What the run is about.
         warnings: What stands above everything else.
 
     Returns:
@@ -37,16 +37,16 @@ def comment(report: RunReport, settings: Settings, situation: Situation, warning
     """
     from agent_eval.report.renderers import comment_markdown
 
-    pull_request, event = situation.activity.pull_request, situation.event
-    if pull_request is None or situation.github is None or event.run_id is None or settings.mode == "gate":
+    pull_request, event = ci.activity.pull_request, ci.event
+    if pull_request is None or ci.github is None or event.run_id is None or settings.mode == "gate":
         return None
     if settings.comment == "never":
         return None
-    if not situation.github.has_token:
+    if not ci.github.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
-    links = links_of(situation, settings, situation.source_url)
+    links = links_of(ci, settings, ci.source_url)
     return upsert_comment(
-        situation.github,
+        ci.github,
         number=pull_request.number,
         key=settings.comment_key or DEFAULT_KEY,
         body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
@@ -79,14 +79,14 @@ class Published:
     """Of the comment."""
 
 
-def publish(settings: Settings, situation: Situation) -> Published:
+def publish(settings: Settings, ci: CIContext) -> Published:
     """Writes the comment for the run that triggered this one (`workflow_run`); nothing of it is executed.
 
     Its artifact may come from anyone. Where it belongs is GitHub's word alone, and all of it is escaped.
     """
     from agent_eval.github import Unbound, bind, finished_run
 
-    github, run_id = situation.github, finished_run(situation.event)
+    github, run_id = ci.github, finished_run(ci.event)
     if github is None or run_id is None:
         return Published(message="The event names no finished run.", ok=False)
     try:
@@ -100,7 +100,7 @@ def publish(settings: Settings, situation: Situation) -> Published:
         return Published(message=f"Nothing was published. {error}", ok=False)
     if isinstance(found, Unbound):
         return _unbound(found)
-    posted = _post(github, settings, situation, report, found)
+    posted = _post(github, settings, ci, report, found)
     return Published(
         message=posted.message, ok=posted.is_posted or posted.kind in {"skipped", "superseded"}, url=posted.url
     )
@@ -143,10 +143,10 @@ def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
     return report if isinstance(report, RunReport) else Published(message=told(report), ok=False)
 
 
-def _post(github: GitHub, settings: Settings, situation: Situation, report: RunReport, found: Bound) -> Posted:
+def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, found: Bound) -> Posted:
     from agent_eval.report.renderers import Links, comment_markdown
 
-    event, run, pull_request = situation.event, found.run, found.pull_request
+    event, run, pull_request = ci.event, found.run, found.pull_request
     # What was tested is GitHub's word, not the artifact's.
     about = Origin(
         repository=event.repository or "",
@@ -205,7 +205,7 @@ def _as_ended(report: RunReport, conclusion: str | None) -> RunReport:
 def _changed_rules(github: GitHub, found: Bound) -> list[str]:
     """What to tell of files that decide about the verdict; GitHub's word, since the run may keep it to itself."""
     from agent_eval.github import changed_files
-    from agent_eval.pipeline import decides, told_changes
+    from agent_eval.pipeline import change_warnings, is_gating_file
 
     pull_request, workflow = found.pull_request, found.run.workflow_path
     try:
@@ -213,5 +213,5 @@ def _changed_rules(github: GitHub, found: Bound) -> list[str]:
     except GitHubError:
         changed = None
     if changed is None:
-        return told_changes(None)
-    return told_changes(sorted({path for path in changed if path == workflow or decides(path)}))
+        return change_warnings(None)
+    return change_warnings(sorted({path for path in changed if path == workflow or is_gating_file(path)}))

@@ -16,7 +16,7 @@ from agent_eval.core.problem import Problem, Severity, has_error
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from agent_eval.pipeline import Clients, Outcome, Situation
+    from agent_eval.pipeline import CIContext, Outcome, RunContext
     from agent_eval.runner import Progress
     from agent_eval.settings import Settings
 
@@ -55,48 +55,48 @@ def gate(read: ReadSettings, world: World) -> int:
     Returns:
         The exit code.
     """
-    from agent_eval.pipeline import for_artifact, pipeline, survey
+    from agent_eval.pipeline import detect_ci_context, for_artifact, pipeline
 
     settings, problems = read()
     # Also where something is wrong: the pull request has to hear of it.
-    situation, refused = survey(settings, world.environ, world.say)
+    ci, refused = detect_ci_context(settings, world.environ, world.say)
     problems += refused
     if world.on_github:
-        world.say(f"agent-eval: {situation.activity.explanation}")
-    if situation.activity.kind == "publish" and not has_error(problems):
-        return _publish(settings, situation, world)
-    settings, problems, warnings = _by_the_bases_rules(read, settings, problems, situation)
-    situation = for_artifact(situation, settings.artifact_name)
-    clients = dataclasses.replace(_clients(world, situation), warnings=tuple(warnings))
+        world.say(f"agent-eval: {ci.activity.explanation}")
+    if ci.activity.kind == "publish" and not has_error(problems):
+        return _publish(settings, ci, world)
+    settings, problems, warnings = _by_the_bases_rules(read, settings, problems, ci)
+    ci = for_artifact(ci, settings.artifact_name)
+    context = dataclasses.replace(_clients(world, ci), warnings=tuple(warnings))
     with _own_output(settings) as (settings, blocked):
         problems += blocked
         if has_error(problems):
             # Even then the files and outputs that later steps wait for are there.
-            outcome = pipeline.invalid(settings, clients, problems)
+            outcome = pipeline.invalid(settings, context, problems)
         else:
-            settings = _resolved(settings, situation)
+            settings = _resolved(settings, ci)
             with _telling_progress(world) as tell:
-                outcome = _with_signals(settings, dataclasses.replace(clients, progress=tell))
+                outcome = _with_signals(settings, dataclasses.replace(context, progress=tell))
         try:
             _tell(outcome, settings, world)
         except Exception as error:  # The verdict doesn't depend on being told, and the comment may still tell it.
             world.say(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
-    _comment(outcome, settings, situation, warnings, world)
+    _comment(outcome, settings, ci, warnings, world)
     assert outcome.report.exit_code is not None  # `outcome.write` sets it.
     return outcome.report.exit_code
 
 
 def _by_the_bases_rules(
-    read: ReadSettings, settings: Settings, problems: list[Problem], situation: Situation
+    read: ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
 ) -> tuple[Settings, list[Problem], list[str]]:
     """The settings with the base branch's agent-eval.toml where a pull request is judged, and what to tell of it."""
-    from agent_eval.pipeline import gating_files_changed, rules, told_changes
+    from agent_eval.pipeline import change_warnings, gating_files_changed, rules
     from agent_eval.settings import CONFIG_FILE
 
-    if situation.activity.kind != "compare":
+    if ci.activity.kind != "compare":
         return settings, problems, []
     warnings = []
-    found = rules(situation, settings.root, CONFIG_FILE)
+    found = rules(ci, settings.root, CONFIG_FILE)
     if found.notice:
         warnings.append(found.notice)
         others, wrong = read(found.text)
@@ -110,7 +110,7 @@ def _by_the_bases_rules(
             today = datetime.now(UTC).date()
             policy = others.policy.instead_of(settings.policy, today)
             settings, problems = dataclasses.replace(others, policy=policy), wrong
-    return settings, problems, warnings + told_changes(gating_files_changed(situation, settings))
+    return settings, problems, warnings + change_warnings(gating_files_changed(ci, settings))
 
 
 @contextlib.contextmanager
@@ -152,30 +152,30 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
         yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
 
 
-def _resolved(settings: Settings, situation: Situation) -> Settings:
+def _resolved(settings: Settings, ci: CIContext) -> Settings:
     """With the settings that depend on who asks."""
     if settings.without_keys != "auto":
         return settings
-    if situation.activity.secrets_withheld:
+    if ci.activity.secrets_withheld:
         return dataclasses.replace(settings, without_keys="deterministic-only")
     return dataclasses.replace(settings, without_keys="invalid")
 
 
-def _clients(world: World, situation: Situation) -> Clients:
-    from agent_eval.pipeline import Clients
+def _clients(world: World, ci: CIContext) -> RunContext:
+    from agent_eval.pipeline import RunContext
 
     server, repository, commit = (world.environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
     known = f"{server}/{repository}/blob/{commit}" if server and repository and commit else None
-    return Clients(
+    return RunContext(
         environ=world.environ,
         log=world.say,
-        source_url=situation.source_url or known,
+        source_url=ci.source_url or known,
         provenance={"commit": commit} if commit else {},
-        situation=situation,
+        ci=ci,
     )
 
 
-def _with_signals(settings: Settings, clients: Clients) -> Outcome:
+def _with_signals(settings: Settings, context: RunContext) -> Outcome:
     """Runs the pipeline; the first SIGTERM, SIGINT or SIGHUP ends it early, with what there is."""
     import asyncio
     import signal
@@ -189,9 +189,9 @@ def _with_signals(settings: Settings, clients: Clients) -> Outcome:
     async def run() -> Outcome:
         loop = asyncio.get_running_loop()
         for number in numbers:
-            loop.add_signal_handler(number, clients.stop.set)
+            loop.add_signal_handler(number, context.stop.set)
         try:
-            return await pipeline.run(settings, clients)
+            return await pipeline.run(settings, context)
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
@@ -243,12 +243,12 @@ def _every_case(settings: Settings, width: int, *, color: bool) -> str:
         return f"--details all: {error}\n"
 
 
-def _comment(outcome: Outcome, settings: Settings, situation: Situation, warnings: Sequence[str], world: World) -> None:
+def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], world: World) -> None:
     """Writes the pull request's comment. Whatever happens on the way, the verdict stands."""
     from agent_eval.commands.publish import comment
 
     try:
-        posted = comment(outcome.report, settings, situation, warnings)
+        posted = comment(outcome.report, settings, ci, warnings)
     except Exception as error:
         world.say(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
         return
@@ -263,10 +263,10 @@ def _comment(outcome: Outcome, settings: Settings, situation: Situation, warning
         _append("GITHUB_OUTPUT", _output("comment-url", posted.url), world)
 
 
-def _publish(settings: Settings, situation: Situation, world: World) -> int:
+def _publish(settings: Settings, ci: CIContext, world: World) -> int:
     from agent_eval.commands.publish import publish
 
-    done = publish(settings, situation)
+    done = publish(settings, ci)
     world.say(f"agent-eval: {done.message}")
     if not done.ok:
         world.show(_notice("Nothing was published", done.message))

@@ -1,27 +1,29 @@
 """A run from the settings to the report: discover, validate, run, score, compare, decide, write."""
 
 from agent_eval.pipeline.ci_context import (
-    Situation,
-    decides,
+    CIContext,
+    change_warnings,
+    detect_ci_context,
     for_artifact,
     gating_files_changed,
+    is_gating_file,
     rules,
-    survey,
-    told_changes,
 )
-from agent_eval.pipeline.context import Clients, default_model, misnamed_models, model_settings, model_uses
+from agent_eval.pipeline.context import RunContext, default_model, misnamed_models, model_settings, model_uses
 from agent_eval.pipeline.output import links_of
 from agent_eval.pipeline.pipeline import Outcome, find, load, policy_problems
 
 __all__ = [
-    "Clients",
+    "CIContext",
     "Outcome",
-    "Situation",
-    "decides",
+    "RunContext",
+    "change_warnings",
     "default_model",
+    "detect_ci_context",
     "find",
     "for_artifact",
     "gating_files_changed",
+    "is_gating_file",
     "links_of",
     "load",
     "misnamed_models",
@@ -29,6 +31,4 @@ __all__ = [
     "model_uses",
     "policy_problems",
     "rules",
-    "survey",
-    "told_changes",
 ]

@@ -1,4 +1,4 @@
-"""The base branch's own agent, put up when it is first asked for runs and taken down at the end."""
+"""Runs cases with the base branch's own agent, which is started on first use."""
 
 from __future__ import annotations
 
@@ -10,77 +10,65 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
-from agent_eval.baseline import BaseCheckout, Git, GitError, NotOnBase, agents_on_base, opened_base
+from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, opened_base
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
 from agent_eval.gate.history import never_started
-from agent_eval.pipeline._checkout import NotIsolated, Workbench, open_isolation, open_workbench
-from agent_eval.pipeline.context import Clients
+from agent_eval.pipeline._checkout import Checkout, NotIsolated, open_checkout, open_isolation
+from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.baseline import Remote
-    from agent_eval.core.limiter import Limiter
-    from agent_eval.models import ModelPool
     from agent_eval.results import CaseReport, FileReport, RunReport
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 
 _ACCOUNT = "agent-base"
-"""Whom the base's agent runs as. No machine has it, so it gets a uid of its own: processes of the same user can kill
+"""Account of the base's agent. No machine has it, so the agent gets a uid of its own: processes of one user can kill
 each other and read each other's memory."""
 
 
 @dataclass(kw_only=True)
-class BaseSide:
+class BaseCheckout:
     """Runs cases with the agent of one commit."""
 
-    settings: Settings
-    """The head's."""
-    clients: Clients
+    head: Checkout
     plan: Plan
     """The head's."""
     choices: AgentChoices
     """The head's."""
-    git: Git | GitError
     commit: str
-    remote: Remote
-    isolation: Isolation
-    """The head's."""
-    limiter: Limiter
-    models: ModelPool | None
-    until: float
-    """`time.monotonic()` at which everything must have ended."""
     stack: contextlib.AsyncExitStack
-    """Takes down what is put up here."""
+    """Closes the worktree, the agents and their isolation."""
     own_plan: Callable[[Settings], tuple[Plan, AgentChoices]] | None = None
-    """Plans the base's own eval files; None: the head's are run."""
+    """Plans the base's own eval files; None: the head's eval files run on the base's agent."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Agents that the base doesn't have, each with a sentence why."""
+    """Why the base lacks an agent, as a sentence, by agent."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _checkout: BaseCheckout | None = None
-    _bench: Workbench | None = None
+    _worktree: BaseWorktree | None = None
+    _checkout: Checkout | None = None
     _plan: Plan | None = None
 
     @contextlib.asynccontextmanager
-    async def checkout(self, git: Git, commit: str, *, remote: Remote | None = None) -> AsyncIterator[BaseCheckout]:
-        """The checkout, which stays until the end: for `baseline.rerun.RerunSource`.
+    async def worktree(self, git: Git, commit: str, *, remote: Remote | None = None) -> AsyncIterator[BaseWorktree]:
+        """Opens the worktree once; it stays open until the end. For `baseline.RerunSource`.
 
         Raises:
             GitError, NotOnBase: As `opened_base` does.
         """
-        if self._checkout is None:
-            self._checkout = await self.stack.enter_async_context(opened_base(git, commit, remote=remote))
-        yield self._checkout
+        if self._worktree is None:
+            self._worktree = await self.stack.enter_async_context(opened_base(git, commit, remote=remote))
+        yield self._worktree
 
     async def execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
         """Runs some cases on the base.
 
         Args:
-            case_ids: Which; None for all. Those that the base can't run are left out.
-            num_runs: How often each.
+            case_ids: None for all. Cases that the base can't run are left out.
+            num_runs: Runs of each case.
             first_run: The number of the first of these runs.
 
         Returns:
@@ -94,9 +82,9 @@ class BaseSide:
 
     async def _execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:
         async with self._opening:
-            bench, plan = await self._open()
-        wanted = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
-        return await bench.execute(plan.more(wanted, num_runs, first_run=first_run))
+            checkout, plan = await self._open()
+        requested = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
+        return await checkout.execute(plan.more(requested, num_runs, first_run=first_run))
 
     async def report(self, num_runs: int) -> RunReport:
         """Runs everything on the base.
@@ -118,8 +106,8 @@ class BaseSide:
             started_at=begun.at,
             duration=begun.duration(),
             num_runs=num_runs,
-            min_pass_rate=self.settings.min_pass_rate,
-            provenance=self._bench.provenance if self._bench is not None else {},
+            min_pass_rate=self.head.settings.min_pass_rate,
+            provenance=self._checkout.provenance if self._checkout is not None else {},
             origin=Origin(commit=self.commit),
             files=self._files(),
             cases=cases,
@@ -132,71 +120,72 @@ class BaseSide:
         files = {case.file: case for case in self._plan.cases} if self._plan is not None else {}
         return [FileReport(file=case.file, eval_set_id=case.eval_set_id, agent=case.agent) for case in files.values()]
 
-    async def _open(self) -> tuple[Workbench, Plan]:
-        if self._bench is not None and self._plan is not None:
-            return self._bench, self._plan
-        if isinstance(self.git, GitError):
-            raise self.git
+    async def _open(self) -> tuple[Checkout, Plan]:
+        if self._checkout is not None and self._plan is not None:
+            return self._checkout, self._plan
+        head, ci = self.head, self.head.context.ci
+        if isinstance(ci.git, GitError):
+            raise ci.git
         from agent_eval.runner import Journal
 
-        async with self.checkout(self.git, self.commit, remote=self.remote) as checkout:
+        async with self.worktree(ci.git, self.commit, remote=ci.remote) as worktree:
             settings = dataclasses.replace(
-                self.settings.in_checkout(checkout.root, checkout.corresponding),
-                output_dir=self.settings.output / BASE,
-                cache_dir=None if self.settings.cache_dir is None else self.settings.root / self.settings.cache_dir,
-                agent_python=interpreter_for_base(self.settings),
+                head.settings.in_checkout(worktree.root, worktree.corresponding),
+                output_dir=head.settings.output / BASE,
+                cache_dir=None if head.settings.cache_dir is None else head.settings.root / head.settings.cache_dir,
+                agent_python=interpreter_for_base(head.settings),
                 resume=False,
             )
-            clients = dataclasses.replace(
-                self.clients, environ=checkout.environment(self.clients.environ), progress=lambda _: None
+            context = dataclasses.replace(
+                head.context, environ=worktree.environment(head.context.environ), progress=lambda _: None
             )
-            plan, choices = self._planned(settings, checkout)
+            plan, choices = self._planned(settings, worktree)
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         for choice in choices.by_file.values():
             if choice.recording is None and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
-                raise NotOnBase(f"The base has no directory {self.settings.agent_cwd}, which `agent-cwd` names.")
-        isolation = self._isolated(settings, clients, choices)
+                raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
+        isolation = self._isolated(settings, context, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(journal.close, remove=True)
-        self._bench = await self.stack.enter_async_context(
-            open_workbench(
+        self._checkout = await self.stack.enter_async_context(
+            open_checkout(
                 settings,
-                clients,
+                context,
                 choices,
                 isolation,
                 journal=journal,
-                limiter=self.limiter,
-                models=self.models,
-                until=self.until,
+                limiter=head.limiter,
+                models=head.models,
+                until=head.until,
             )
         )
         self._plan = plan
-        return self._bench, plan
+        return self._checkout, plan
 
-    def _isolated(self, settings: Settings, clients: Clients, choices: AgentChoices) -> Isolation:
-        """Apart from us, and from the pull request's agent, which could spoil the base's runs."""
-        if self.isolation.sandbox.user is None:  # What isn't done for the one needn't be done for the other.
-            return _with_pythonpath(self.isolation, clients.environ.get("PYTHONPATH"))
+    def _isolated(self, settings: Settings, context: RunContext, choices: AgentChoices) -> Isolation:
+        """Isolates the base's agent from us and from the pull request's agent, which could spoil the base's runs."""
+        if self.head.isolation.sandbox.user is None:  # The head's agent is not isolated either.
+            return _with_pythonpath(self.head.isolation, context.environ.get("PYTHONPATH"))
         try:
-            isolation = self.stack.enter_context(open_isolation(settings, clients, choices, name=_ACCOUNT))
+            isolation = self.stack.enter_context(open_isolation(settings, context, choices, name=_ACCOUNT))
         except NotIsolated as refused:
             raise GitError(str(refused)) from None
         if isolation.sandbox.user is None:
             raise GitError("The base's agent can't be kept apart from agent-eval, as the pull request's is.")
         return isolation
 
-    def _planned(self, settings: Settings, checkout: BaseCheckout) -> tuple[Plan, AgentChoices]:
+    def _planned(self, settings: Settings, worktree: BaseWorktree) -> tuple[Plan, AgentChoices]:
         if self.own_plan is not None:
             return self.own_plan(settings)
-        agents = agents_on_base(self.choices, checkout, self.settings.root)
+        agents = agents_on_base(self.choices, worktree, self.head.settings.root)
         self.missing = dict(agents.missing)
-        there = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
-        return self.plan.more(there, self.plan.num_runs, first_run=0), agents.choices
+        runnable = frozenset(case.case_id for case in self.plan.cases if case.file in agents.choices.by_file)
+        return self.plan.more(runnable, self.plan.num_runs, first_run=0), agents.choices
 
 
 def interpreter_for_base(settings: Settings) -> str | None:
-    """The setting `agent-python` of the head, as it holds in another directory: both sides share the interpreter."""
+    """The head's `agent-python` as the base uses it from another directory: both sides share the interpreter."""
     if settings.agent_python is None:
         return None
     path = settings.root.absolute() / settings.agent_python
@@ -204,7 +193,7 @@ def interpreter_for_base(settings: Settings) -> str | None:
 
 
 def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
-    """The same, but for where modules are found: those of the head are none of the base's."""
+    """Replaces PYTHONPATH: the base's agent must not import the head's modules."""
     if value is None:
         return isolation
     sandbox = isolation.sandbox
@@ -213,11 +202,11 @@ def _with_pythonpath(isolation: Isolation, value: str | None) -> Isolation:
 
 
 def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
-    """The cases whose agent could be started. Another one says nothing about the base; as failures its runs would hide
-    what the pull request breaks.
+    """The cases whose agent started. The runs of an agent that did not start are no failures of the base: counted as
+    failures they would hide what the pull request breaks.
 
     Raises:
-        GitError: None could. There may be nothing wrong with the base, so that is not the same as `NotOnBase`.
+        GitError: No agent started. The base itself may be fine, so this is not `NotOnBase`.
     """
     started = [case for case in cases if not never_started(case)]
     if not started and cases:
@@ -228,37 +217,30 @@ def _started(cases: Sequence[CaseReport]) -> list[CaseReport]:
 
 
 @contextlib.asynccontextmanager
-async def base_side(
-    bench: Workbench,
+async def open_base_checkout(
+    head: Checkout,
     plan: Plan,
     choices: AgentChoices,
     own_plan: Callable[[Settings], tuple[Plan, AgentChoices]],
-) -> AsyncIterator[BaseSide | None]:
-    """The base's agent, if it may be asked for; nothing is done before it is.
+) -> AsyncIterator[BaseCheckout | None]:
+    """Provides the base's agent where there is a base commit to compare with; starts nothing yet.
 
     Args:
-        bench: The head's.
+        head: The tested checkout.
         plan: The head's.
         choices: The head's.
         own_plan: Plans the eval files of another checkout.
     """
-    situation = bench.clients.situation
-    if not situation.compares or situation.wanted is None:
+    ci = head.context.ci
+    if not ci.compares or ci.baseline_request is None:
         yield None
         return
     async with contextlib.AsyncExitStack() as stack:
-        yield BaseSide(
-            settings=bench.settings,
-            clients=bench.clients,
+        yield BaseCheckout(
+            head=head,
             plan=plan,
             choices=choices,
-            git=situation.git,
-            commit=situation.wanted.commit,
-            remote=situation.remote,
-            isolation=bench.isolation,
-            limiter=bench.limiter,
-            models=bench.models,
-            until=bench.until,
-            own_plan=own_plan if bench.settings.baseline_evals == "base" else None,
+            commit=ci.baseline_request.commit,
+            own_plan=own_plan if head.settings.baseline_evals == "base" else None,
             stack=stack,
         )

@@ -1,4 +1,4 @@
-"""Holds a pull request to the base branch's criteria: reads them there, and finds out whether a change is accepted."""
+"""Applies the base branch's criteria to a pull request, unless a maintainer accepted the change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agent_eval.core.text import first_line
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.baseline import BaseCheckout
+    from agent_eval.baseline import BaseWorktree
     from agent_eval.evalset.models import LoadedFile, Suite
     from agent_eval.gate.rule_changes import RuleChanges, Side
-    from agent_eval.pipeline.ci_context import Situation
+    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import CaseReport, Reason, Removal, RuleChangesReport
     from agent_eval.settings import Settings
 
@@ -26,53 +26,51 @@ Find = Callable[["Settings"], tuple["Suite", "AgentChoices"]]
 
 @dataclass(frozen=True, kw_only=True)
 class HeldRules:
-    """The criteria that hold for this run."""
+    """The criteria that apply to this run."""
 
     files: tuple[LoadedFile, ...]
-    """What to plan."""
+    """The files to plan."""
     changes: RuleChanges | None = None
-    """None: there is no base branch to hold it to, or its rules can't be read."""
+    """None: there is no base branch, or its rules can't be read."""
     base_ref: str = ""
     accepted: str = ""
-    """Who or what accepted the pull request's own rules; "": the stricter ones hold."""
+    """Who or what accepted the pull request's own rules; "": the stricter rules apply."""
     removal: Removal = "reported"
-    """What becomes of removed cases."""
+    """How removed cases are treated."""
     unread: str = ""
     """Why the base branch's rules can't be read, as a sentence."""
     not_accepted: str = ""
-    """Why the label that would accept them does not count, as a sentence."""
+    """Why the label that accepts them does not count, as a sentence."""
 
     def reasons(self, settings: Settings, cases: list[CaseReport]) -> list[Reason]:
-        """Why the run must not pass, whatever its cases did."""
+        """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
         from agent_eval.gate.rule_changes import cases_removed, not_scorable
 
         if self.changes is None:
             return []
-        found = [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
-        return [*found, *(cases_removed(self.changes) if self.removal == "blocked" else [])]
+        unscorable = [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
+        return [*unscorable, *(cases_removed(self.changes) if self.removal == "blocked" else [])]
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
-        """What is told of it; None where there is nothing to hold the run to."""
+        """The report of the changed rules; None where there is no base branch."""
         from agent_eval.gate.rule_changes import rule_changes_report
         from agent_eval.results import RuleChangesReport
 
         if self.changes is None:
             return RuleChangesReport(base_ref=self.base_ref, unread=self.unread) if self.unread else None
-        told = rule_changes_report(
+        report = rule_changes_report(
             self.changes, cases, base_ref=self.base_ref, accepted=self.accepted, removal=self.removal
         )
-        return told.model_copy(update={"not_accepted": self.not_accepted})
+        return report.model_copy(update={"not_accepted": self.not_accepted})
 
 
-async def held_rules(
-    settings: Settings, situation: Situation, suite: Suite, choices: AgentChoices, find: Find
-) -> HeldRules:
+async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices, find: Find) -> HeldRules:
     """Compares the criteria of this checkout with those of the base branch's commit.
 
     Args:
-        settings: As they hold.
-        situation: What the run is about.
+        settings: The effective settings.
+        ci: The run's CI context.
         suite: This checkout's eval files.
         choices: Their agents.
         find: Reads another checkout's.
@@ -81,18 +79,18 @@ async def held_rules(
     from agent_eval.gate.rule_changes import rule_changes
 
     own = HeldRules(files=suite.files)
-    if not situation.compares or suite.errors:
+    if not ci.compares or suite.errors:
         return own
-    base_ref = situation.activity.base_ref or (situation.wanted.base_ref if situation.wanted is not None else "")
+    base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
     own = dataclasses.replace(own, base_ref=base_ref)
     try:
-        base = await _base_side(settings, situation, find)
+        base = await _base_side(settings, ci, find)
     except (GitError, NotOnBase) as error:
         return dataclasses.replace(own, unread=first_line(str(error), 300))
     changes = await asyncio.to_thread(
         rule_changes, _side(settings, suite, choices), base, default_judge=settings.judge_model or DEFAULT_JUDGE
     )
-    by, why_not = await asyncio.to_thread(_accepted_by, settings, situation, changes)
+    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes)
     accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
     removal: Removal = "reported"
     if settings.removed_cases == "block" and changes.removed:
@@ -109,26 +107,26 @@ async def held_rules(
     )
 
 
-async def _base_side(settings: Settings, situation: Situation, find: Find) -> Side:
+async def _base_side(settings: Settings, ci: CIContext, find: Find) -> Side:
     """The base branch's eval files, criteria and hashes of code.
 
     Raises:
         GitError, NotOnBase: They can't be read.
     """
-    if isinstance(situation.git, GitError):
-        raise situation.git
-    if situation.wanted is None:
-        raise GitError(situation.unwanted or "The base branch's commit is not known.")
-    async with opened_base(situation.git, situation.wanted.commit, remote=situation.remote, complete=False) as checkout:
+    if isinstance(ci.git, GitError):
+        raise ci.git
+    if ci.baseline_request is None:
+        raise GitError(ci.no_baseline_reason or "The base branch's commit is not known.")
+    async with opened_base(ci.git, ci.baseline_request.commit, remote=ci.remote, complete=False) as checkout:
         return await asyncio.to_thread(_read_base, settings, checkout, find)
 
 
-def _read_base(settings: Settings, checkout: BaseCheckout, find: Find) -> Side:
-    there = settings.in_checkout(checkout.root, checkout.corresponding)
-    if there.config is not None and not (checkout.root / there.config).is_file():
-        raise GitError(f"The base branch has no file {there.config}, which `config` names.")
-    suite, choices = find(there)
-    return _side(there, suite, choices, keep=True)
+def _read_base(settings: Settings, checkout: BaseWorktree, find: Find) -> Side:
+    base_settings = settings.in_checkout(checkout.root, checkout.corresponding)
+    if base_settings.config is not None and not (checkout.root / base_settings.config).is_file():
+        raise GitError(f"The base branch has no file {base_settings.config}, which `config` names.")
+    suite, choices = find(base_settings)
+    return _side(base_settings, suite, choices, keep=True)
 
 
 def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool = False) -> Side:
@@ -141,33 +139,33 @@ def _side(settings: Settings, suite: Suite, choices: AgentChoices, *, keep: bool
 
     if not keep:
         return Side(files=suite.files, code=code)
-    # The checkout will be gone.
-    known = {
+    # The checkout is deleted before the functions are compared.
+    sources = {
         (file.path, function): code(file.path, function)
         for file in suite.files
         for function in (metric["code_config"]["name"] for metric in file.config.custom_metrics.values())
     }
-    return Side(files=suite.files, code=lambda file, function: known.get((file, function), ""))
+    return Side(files=suite.files, code=lambda file, function: sources.get((file, function), ""))
 
 
 def _reported(settings: Settings) -> str:
-    """Which setting accepts every change, and where it stands."""
+    """The setting that accepts every change, and its source."""
     source = settings.sources.get("rule-changes", "")
     return f"`rule-changes` is `report`{f' ({source})' if source else ''}"
 
 
-def _accepted_by(settings: Settings, situation: Situation, changes: RuleChanges) -> tuple[str, str]:
+def _accepted_by(settings: Settings, ci: CIContext, changes: RuleChanges) -> tuple[str, str]:
     """Who accepts the changes, and why a label that is set does not count."""
     rules = (bool(changes.changes) or changes.removal_blocks) and settings.rule_changes == "block"
     removal = bool(changes.removed) and settings.removed_cases == "block"
-    about = situation.activity
+    about = ci.activity
     if not rules and not removal:
         return "", ""
     if about.kind == "compare" and about.pull_request is None:
         return "the checks of the pull requests in this merge group have decided about it", ""
-    if about.pull_request is None or situation.github is None or not situation.github.has_token:
+    if about.pull_request is None or ci.github is None or not ci.github.has_token:
         return "", ""
     from agent_eval.github import ACCEPT_RULES, acceptance
 
-    found = acceptance(situation.github, situation.event, about.pull_request.number)
-    return (f"{found.by} set the label `{ACCEPT_RULES}`" if found.by else ""), found.why_not
+    label = acceptance(ci.github, ci.event, about.pull_request.number)
+    return (f"{label.by} set the label `{ACCEPT_RULES}`" if label.by else ""), label.why_not

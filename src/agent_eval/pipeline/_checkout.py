@@ -1,4 +1,4 @@
-"""A checkout whose agents are up: it can be asked for runs, again and again."""
+"""A checkout with running agents: executes plans, repeatedly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval.core.problem import Problem, has_error
-from agent_eval.pipeline.context import Clients, Preparation, open_agents
+from agent_eval.pipeline.context import Preparation, RunContext, open_agents
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NotIsolated(Exception):
-    """The agent can't be kept apart from us as it must be; nothing was started."""
+    """The agent can't be isolated as required; nothing was started."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
@@ -32,11 +32,11 @@ class NotIsolated(Exception):
 
 
 @dataclass(kw_only=True)
-class Workbench:
+class Checkout:
     """Runs plans with the agents of one checkout."""
 
     settings: Settings
-    clients: Clients
+    context: RunContext
     agents: Mapping[str, Agent]
     """By the plan's keys; each is started by the first plan that needs it."""
     isolation: Isolation
@@ -46,15 +46,15 @@ class Workbench:
     until: float
     """`time.monotonic()` at which the whole run must have ended."""
     reused: int = 0
-    """Runs that the journal had."""
+    """Runs taken from the journal."""
     run_ids: list[str] = field(default_factory=list)
-    """Of all runs that were asked for, in order."""
+    """All requested runs, in order."""
 
     async def execute(self, plan: Plan, *, fail_fast: bool = False) -> list[CaseReport]:
         """Runs a plan.
 
         Args:
-            plan: Whose agents are those of this checkout.
+            plan: Its agents are those of this checkout.
             fail_fast: End at the first case that fails.
 
         Returns:
@@ -80,8 +80,8 @@ class Workbench:
             limiter=self.limiter,
             model=self.models,
             metrics={key: agent.metrics for key, agent in self.agents.items() if isinstance(agent, ManagedAdkAgent)},
-            on_progress=self.clients.progress,
-            stop=self.clients.stop,
+            on_progress=self.context.progress,
+            stop=self.context.stop,
         )
         cases = await execution.run()
         self.reused += execution.reused
@@ -89,7 +89,7 @@ class Workbench:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What the agents tell of themselves; with several of them each name says whose it is."""
+        """What the agents report about themselves; with several agents each key names its agent."""
         if len(self.agents) == 1:
             return dict(next(iter(self.agents.values())).provenance)
         return {
@@ -99,18 +99,18 @@ class Workbench:
 
 @contextlib.contextmanager
 def open_isolation(
-    settings: Settings, clients: Clients, choices: AgentChoices, *, name: str | None = None
+    settings: Settings, context: RunContext, choices: AgentChoices, *, name: str | None = None
 ) -> Iterator[Isolation]:
-    """Puts up what keeps the agents of a checkout apart from us.
+    """Isolates the agents of a checkout from us.
 
     Args:
         settings: As they hold for the checkout.
-        clients: The world around.
+        context: The run's context.
         choices: Its agents.
         name: Another account than the one that the machine keeps for agents.
 
     Raises:
-        NotIsolated: It can't be had, and must.
+        NotIsolated: Isolation is required and not possible.
     """
     from agent_eval.agents.sandbox import (
         AGENT_USER,
@@ -125,7 +125,7 @@ def open_isolation(
         yield NO_PROCESS
         return
     reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]
-    environ, left_out = without_github_identity(clients.environ, settings.agent_env)
+    environ, left_out = without_github_identity(context.environ, settings.agent_env)
     with isolated(
         environ,
         root=settings.root,
@@ -136,16 +136,16 @@ def open_isolation(
     ) as isolation:
         if has_error(isolation.problems):
             raise NotIsolated(isolation.problems)
-        # Where the agent is not another user it can read the file all the same: what is in it stays masked.
-        hidden = secrets_in({name: value for name, value in clients.environ.items() if name not in environ})
+        # An agent of the same user can still read the file, so its content stays masked.
+        hidden = secrets_in({name: value for name, value in context.environ.items() if name not in environ})
         secrets = tuple(dict.fromkeys([*isolation.secrets, *hidden]))
         yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
 
 
 @contextlib.asynccontextmanager
-async def open_workbench(
+async def open_checkout(
     settings: Settings,
-    clients: Clients,
+    context: RunContext,
     choices: AgentChoices,
     isolation: Isolation,
     *,
@@ -154,12 +154,12 @@ async def open_workbench(
     models: ModelPool | None,
     until: float,
     prepared: Preparation | None = None,
-) -> AsyncIterator[Workbench]:
+) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    async with open_agents(settings, clients, choices, isolation, limiter, prepared) as agents:
-        yield Workbench(
+    async with open_agents(settings, context, choices, isolation, limiter, prepared) as agents:
+        yield Checkout(
             settings=settings,
-            clients=clients,
+            context=context,
             agents=agents,
             isolation=isolation,
             journal=journal,

@@ -1,4 +1,4 @@
-"""The base branch's part of the road: its results, the comparison, and the runs that tell change from noise."""
+"""Compares with the base branch: its results, and the extra runs that separate a regression from noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import BaseCheckout, BaselineOutcome, Found, GitError, NotOnBase
+from agent_eval.baseline import BaselineOutcome, BaseWorktree, Found, GitError, NotOnBase
 from agent_eval.core.text import plural
 
 if TYPE_CHECKING:
@@ -16,71 +16,69 @@ if TYPE_CHECKING:
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.regression import Before, Gathered
     from agent_eval.gate.stats import ConfirmOnBase, Decision, Runs
-    from agent_eval.pipeline._base_checkout import BaseSide
-    from agent_eval.pipeline._checkout import Workbench
-    from agent_eval.pipeline.ci_context import Situation
+    from agent_eval.pipeline._base_checkout import BaseCheckout
+    from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import BaselineReport, CaseReport, DecisionReport, FlakinessReport, HistoryReport, RunReport
     from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 
 
-async def find_base(settings: Settings, situation: Situation, side: BaseSide | None) -> BaselineOutcome | None:
-    """Asks the sources that the settings name.
+async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseCheckout | None) -> BaselineOutcome | None:
+    """Looks for the base branch's results in the sources that the settings name.
 
     Args:
-        settings: As they hold.
-        situation: What to compare with; of a run that records, whose history to go on with.
-        side: The base's agent; None where it isn't to be run.
+        settings: The run's settings.
+        ci: Names the commit to compare with; for a recording run, the commit whose history it continues.
+        base_checkout: The base's agent; None where it must not run.
 
     Returns:
-        None if no comparison is wanted, or nobody knows with what.
+        None if there is no commit to compare with.
     """
     from agent_eval.baseline import parse_order, resolve
 
-    if situation.wanted is None:
+    if ci.baseline_request is None:
         return None
     resolvers: list[Resolver] = []
     for choice in parse_order(settings.baseline):
         if choice.source == "artifact":
             from agent_eval.baseline import ArtifactSource
 
-            resolvers.append(ArtifactSource(github=situation.github, git=situation.git))
+            resolvers.append(ArtifactSource(github=ci.github, git=ci.git))
         elif choice.source == "file" and choice.path is not None:
             from agent_eval.baseline import FileSource
 
-            resolvers.append(
-                FileSource(path=choice.path, root=settings.root, git=situation.git, remote=situation.remote)
-            )
-        elif choice.source == "rerun" and side is not None:
+            resolvers.append(FileSource(path=choice.path, root=settings.root, git=ci.git, remote=ci.remote))
+        elif choice.source == "rerun" and base_checkout is not None:
             from agent_eval.baseline import RerunSource
 
-            async def run(_: BaseCheckout, side: BaseSide = side) -> RunReport:
-                return await side.report(settings.num_runs)
+            async def run(_: BaseWorktree, base_checkout: BaseCheckout = base_checkout) -> RunReport:
+                return await base_checkout.report(settings.num_runs)
 
             resolvers.append(
                 RerunSource(
-                    git=situation.git,
+                    git=ci.git,
                     run=run,
-                    remote=situation.remote,
-                    checkout=side.checkout,
+                    remote=ci.remote,
+                    checkout=base_checkout.worktree,
                     evals=settings.baseline_evals,
                 )
             )
-    return await resolve(resolvers, situation.wanted)
+    return await resolve(resolvers, ci.baseline_request)
 
 
-def told_baseline(situation: Situation, outcome: BaselineOutcome | None) -> BaselineReport | None:
-    """Where the base's results come from, or why there are none; None when nobody would expect any."""
+def baseline_report(ci: CIContext, outcome: BaselineOutcome | None) -> BaselineReport | None:
+    """Where the base's results come from, or why there are none; None where none are expected."""
     from agent_eval.baseline import to_report
     from agent_eval.results import BaselineReport
 
     if outcome is not None and outcome.steps:
-        return to_report(outcome, situation.wanted)
-    return BaselineReport(status="fetch-failed", message=situation.unwanted) if situation.unwanted else None
+        return to_report(outcome, ci.baseline_request)
+    return BaselineReport(status="fetch-failed", message=ci.no_baseline_reason) if ci.no_baseline_reason else None
 
 
 def history_of(outcome: BaselineOutcome | None, keep: int) -> HistoryReport | None:
-    """What the base is known to do; None without a baseline."""
+    """The base branch's history; None without a baseline."""
     from agent_eval.gate.history import extend
 
     if outcome is None or not isinstance(outcome.baseline, Found):
@@ -91,19 +89,19 @@ def history_of(outcome: BaselineOutcome | None, keep: int) -> HistoryReport | No
 
 @dataclass(kw_only=True)
 class Confirmation:
-    """Runs suspicious cases again, on both sides, until it is decided whether they got worse."""
+    """Runs suspected cases again, on both sides, until it is decided whether they got worse."""
 
-    bench: Workbench
+    checkout: Checkout
     plan: Plan
-    side: BaseSide | None
+    base_checkout: BaseCheckout | None
     """None: the base can't be run."""
     report: RunReport
     """With the screening runs."""
     history: HistoryReport
     same_day: bool = False
-    """Whether `history` was made beside the head's runs (`baseline: rerun`)."""
+    """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
     before: Mapping[str, Before] = field(default_factory=dict)
-    """By case id what the pull request's previous attempt held against a case."""
+    """Evidence of the pull request's previous attempt, by case id."""
     repeatable: bool = True
     """False where answers were recorded: they can't be recorded again."""
     head: list[CaseReport] = field(default_factory=list)
@@ -115,116 +113,118 @@ class Confirmation:
     _stuck: bool = False
 
     async def decide(self) -> tuple[Decision, Gathered]:
-        """Asks for runs and makes them until the statistics have an answer."""
+        """Makes the runs that the statistics ask for until they have an answer."""
         from agent_eval.gate.regression import gather, next_step
         from agent_eval.gate.stats import Budget, Decision
 
-        # On one day all of the base is run today.
-        confirm_on_base = "always" if self.same_day else self.bench.settings.confirm_on_base
+        # The whole base has just run: it always confirms.
+        confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
         while True:
-            known = gather(
+            gathered = gather(
                 self.report.cases,
                 self.history,
-                self.bench.settings.policy,
+                self.checkout.settings.policy,
                 num_runs=self.report.num_runs,
-                min_pass_rate=self.bench.settings.min_pass_rate,
+                min_pass_rate=self.checkout.settings.min_pass_rate,
                 confirm_on_base=confirm_on_base,
                 confirmations=self.head,
                 base_confirmations=self.base,
                 same_day=self.same_day,
                 before=self.before,
             )
-            left = 0 if self._stuck else max(self._allowed(known, confirm_on_base) - self._spent, 0)
-            budget = Budget(extra_runs=left, can_run_base=self.side is not None)
-            # What was recorded fails as often as it is asked: it is held to its thresholds as it is.
-            step = next_step(known.evidence, known.rules, budget, known.retrials if self.repeatable else ())
+            left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
+            budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None)
+            # A recorded answer never varies: no runs are repeated.
+            step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials if self.repeatable else ())
             if isinstance(step, Decision):
-                return step, known
-            await self._make(step, {case_id: one.base_id for case_id, one in known.comparable.items()})
+                return step, gathered
+            await self._make(step, {case_id: pair.base_id for case_id, pair in gathered.comparable.items()})
 
-    def _allowed(self, known: Gathered, confirm_on_base: ConfirmOnBase) -> int:
+    def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
         from agent_eval.gate.stats import usual_extra_runs
 
         if not self.repeatable:
             return 0
-        if self.bench.settings.max_extra_runs is not None:
-            return self.bench.settings.max_extra_runs
+        if self.checkout.settings.max_extra_runs is not None:
+            return self.checkout.settings.max_extra_runs
         return usual_extra_runs(
             len(self.report.cases),
             self.report.num_runs,
-            metrics=known.rules.blocking_metrics,
-            confirm_on_base=confirm_on_base if self.side is not None else "never",
+            metrics=gathered.rules.blocking_metrics,
+            confirm_on_base=confirm_on_base if self.base_checkout is not None else "never",
         )
 
     async def _make(self, step: Runs, base_ids: Mapping[str, str]) -> None:
         from agent_eval.results import merge
 
-        self.bench.clients.log(f"agent-eval: {step.why}")
+        self.checkout.context.log(f"agent-eval: {step.why}")
         self._spent += sum(step.head.values()) + sum(step.base.values())
-        before = _judged(self.head) + _judged(self.base)
-        wanted = {base_ids[case_id]: count for case_id, count in step.base.items()}
+        before = _count_scored(self.head) + _count_scored(self.base)
+        counts = {base_ids[case_id]: count for case_id, count in step.base.items()}
         head_ids = {base_id: case_id for case_id, base_id in base_ids.items()}
-        head, base = await asyncio.gather(self._run_head(step.head), self._run_base(wanted, head_ids))
-        rate = self.bench.settings.min_pass_rate
+        head, base = await asyncio.gather(self._run_head(step.head), self._run_base(counts, head_ids))
+        rate = self.checkout.settings.min_pass_rate
         self.head = merge([*self.head, *head], min_pass_rate=rate)
         self.base = merge([*self.base, *base], min_pass_rate=rate)
-        over = self.bench.clients.stop.is_set() or time.monotonic() >= self.bench.until
-        # Without anything new the same question would be asked for ever.
-        self._stuck = over or _judged(self.head) + _judged(self.base) == before
+        over = self.checkout.context.stop.is_set() or time.monotonic() >= self.checkout.until
+        # Without a new result the statistics would ask for the same runs forever.
+        self._stuck = over or _count_scored(self.head) + _count_scored(self.base) == before
 
-    async def _run_head(self, wanted: Mapping[str, int]) -> list[CaseReport]:
+    async def _run_head(self, counts: Mapping[str, int]) -> list[CaseReport]:
         first = self.report.num_runs
         plans = [
-            self.plan.more(ids, count, first_run=first + made)
-            for (made, count), ids in _groups(wanted, self.head).items()
+            self.plan.more(ids, count, first_run=first + done)
+            for (done, count), ids in _groups(counts, self.head).items()
         ]
-        return [case for cases in await asyncio.gather(*map(self.bench.execute, plans)) for case in cases]
+        return [case for cases in await asyncio.gather(*map(self.checkout.execute, plans)) for case in cases]
 
-    async def _run_base(self, wanted: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
-        """Runs of the base, by the ids that cases have there."""
-        if not wanted or self.side is None:
+    async def _run_base(self, counts: Mapping[str, int], head_ids: Mapping[str, str]) -> list[CaseReport]:
+        """Runs cases on the base; `counts` and the result use the base's case ids."""
+        if not counts or self.base_checkout is None:
             return []
-        side = self.side
-        # The base's worktree is run with the head's eval files unless it was asked for its own.
-        names = {base_id: base_id if side.own_plan is not None else head_ids[base_id] for base_id in wanted}
+        base_checkout = self.base_checkout
+        # The base's agent answers the head's eval files unless `baseline-evals` is `base`.
+        names = {base_id: base_id if base_checkout.own_plan is not None else head_ids[base_id] for base_id in counts}
         back = {name: base_id for base_id, name in names.items()}
         try:
-            done = await asyncio.gather(
+            reports = await asyncio.gather(
                 *(
-                    side.execute(frozenset(names[one] for one in ids), count, first_run=self.report.num_runs + made)
-                    for (made, count), ids in _groups(wanted, self.base).items()
+                    base_checkout.execute(
+                        frozenset(names[base_id] for base_id in ids), count, first_run=self.report.num_runs + done
+                    )
+                    for (done, count), ids in _groups(counts, self.base).items()
                 )
             )
         except (GitError, NotOnBase) as error:
-            self.side = None
-            self.notices.append(f"The base could not be run to confirm: {error}")
+            self.base_checkout = None
+            self.notices.append(f"The base branch could not be run to confirm a regression: {error}")
             return []
-        return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in done for case in cases]
+        return [case.model_copy(update={"case_id": back[case.case_id]}) for cases in reports for case in cases]
 
 
-def _groups(wanted: Mapping[str, int], there: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:
-    """Cases by how many extra runs they have and want: one plan each."""
-    made = {case.case_id: len(case.runs) for case in there}
+def _groups(counts: Mapping[str, int], cases: Sequence[CaseReport]) -> dict[tuple[int, int], list[str]]:
+    """Groups cases by extra runs made and requested: one plan for each group."""
+    runs_made = {case.case_id: len(case.runs) for case in cases}
     groups: dict[tuple[int, int], list[str]] = {}
-    for case_id, count in wanted.items():
-        groups.setdefault((made.get(case_id, 0), count), []).append(case_id)
+    for case_id, count in counts.items():
+        groups.setdefault((runs_made.get(case_id, 0), count), []).append(case_id)
     return groups
 
 
-def _judged(cases: Sequence[CaseReport]) -> int:
+def _count_scored(cases: Sequence[CaseReport]) -> int:
     return sum(run.status in {"passed", "failed"} for case in cases for run in case.runs)
 
 
-def told_decision(
+def decision_report(
     decision: Decision, alpha: float, *, gathered: Gathered | None = None, history: HistoryReport | None = None
 ) -> DecisionReport:
-    """The decision on the wire.
+    """The decision as it is written to the report.
 
     Args:
-        decision: What was decided.
-        alpha: The error rate of everything together.
-        gathered: What it was decided on.
-        history: What is known of the base; with both of them flaky cases have their rate and since when.
+        decision: The decision.
+        alpha: The family-wise error rate.
+        gathered: Its evidence.
+        history: The base branch's history. With both, flaky cases get their failure rate and the commit it began at.
     """
     from agent_eval.gate.stats import PASS
     from agent_eval.results import (
@@ -235,8 +235,8 @@ def told_decision(
         SuiteTestReport,
     )
 
-    told = [case for case in decision.cases if case.word != "unchanged"]
-    flaky = _flaky({case.case_id for case in told}, gathered, history) if gathered and history else {}
+    changed = [case for case in decision.cases if case.word != "unchanged"]
+    flaky = _flaky({case.case_id for case in changed}, gathered, history) if gathered and history else {}
 
     return DecisionReport(
         outcome=decision.outcome,
@@ -255,7 +255,7 @@ def told_decision(
                 **{name: getattr(case, name) for name in CaseDecisionReport.model_fields if name != "flakiness"},
                 flakiness=flaky.get(case.case_id) if case.metric == PASS else None,
             )
-            for case in told
+            for case in changed
         ],
         runs=[
             CaseRunsReport(
@@ -291,69 +291,69 @@ def _sides(gathered: Gathered | None) -> Iterator[tuple[str, tuple[float, ...], 
 
 
 def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport) -> dict[str, FlakinessReport]:
-    """Of those cases that both passed and failed on the base, how often."""
+    """Failure rates of the cases that both passed and failed on the base."""
     from agent_eval.gate.history import flakiness
     from agent_eval.results import FlakinessReport
 
-    there = {case.case_id: case for case in history.cases}
-    found = {}
+    histories = {case.case_id: case for case in history.cases}
+    reports = {}
     for case_id in case_ids:
-        known = gathered.comparable[case_id]
-        one = flakiness(history, there[known.base_id], known.rules)
-        if one.is_mixed:
-            found[case_id] = FlakinessReport(
-                failures=one.failures,
-                runs=one.runs,
-                low=one.low,
-                high=one.high,
-                since=one.since.commit if one.since is not None else "",
+        pair = gathered.comparable[case_id]
+        rate = flakiness(history, histories[pair.base_id], pair.rules)
+        if rate.is_mixed:
+            reports[case_id] = FlakinessReport(
+                failures=rate.failures,
+                runs=rate.runs,
+                low=rate.low,
+                high=rate.high,
+                since=rate.since.commit if rate.since is not None else "",
             )
-    return found
+    return reports
 
 
-def _before(situation: Situation, log: Callable[[str], None]) -> dict[str, Before]:
-    """What the pull request's previous attempt held against its cases. Without it this attempt stands alone."""
+def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
+    """Evidence of the pull request's previous attempt; empty where it is unavailable."""
     from agent_eval.baseline import earlier_attempt
     from agent_eval.gate.regression import held_against
     from agent_eval.github import GitHubError
 
-    pull_request, github = situation.activity.pull_request, situation.github
-    if pull_request is None or github is None or not github.has_token or situation.wanted is None:
+    pull_request, github = ci.activity.pull_request, ci.github
+    if pull_request is None or github is None or not github.has_token or ci.baseline_request is None:
         return {}
     try:
-        report = earlier_attempt(github, situation.origin, pull_request, situation.wanted.artifact)
+        report = earlier_attempt(github, ci.origin, pull_request, ci.baseline_request.artifact)
     except GitHubError as error:
         log(f"agent-eval: The results of the previous attempt are unavailable: {error.message}")
         return {}
-    found = held_against(report.decision.cases) if report is not None and report.decision is not None else {}
-    if found and report is not None:
+    evidence = held_against(report.decision.cases) if report is not None and report.decision is not None else {}
+    if evidence and report is not None:
         where = report.origin.run_url if report.origin is not None else None
-        log(f"agent-eval: {plural(len(found), 'case')} of the previous attempt ({where}) will be looked at again")
-    return found
+        log(f"agent-eval: {plural(len(evidence), 'case')} of the previous attempt ({where}) will be checked again")
+    return evidence
 
 
 async def compare_with_base(
     report: RunReport,
     outcome: BaselineOutcome | None,
-    bench: Workbench,
+    checkout: Checkout,
     plan: Plan,
-    side: BaseSide | None,
+    base_checkout: BaseCheckout | None,
     *,
     repeatable: bool,
 ) -> Compared | None:
-    """Compares, and finds out what of the difference is more than noise.
+    """Compares with the base, and decides which differences are regressions.
 
     Args:
-        report: The head's, with its cases. Gets what came of it: baseline, comparison, decision, extra runs; a run that
-            records gets its history.
-        outcome: What `find_base` gave.
-        bench: The head's agents.
+        report: The head's, with its cases. Receives baseline, comparison, decision and extra runs; a recording run
+            receives its history.
+        outcome: Result of `find_base`.
+        checkout: The head's.
         plan: The head's.
-        side: The base's agent; None where it can't be run.
-        repeatable: False where answers were recorded.
+        base_checkout: None where the base can't be run.
+        repeatable: False for recorded answers.
 
     Returns:
-        What the verdict needs; None without a usable baseline.
+        Input of the verdict; None without a usable baseline.
     """
     from agent_eval.baseline import with_head
     from agent_eval.gate.diff import compare
@@ -361,8 +361,8 @@ async def compare_with_base(
     from agent_eval.gate.history import agents_by_file, drift, drift_notices, extend, within
     from agent_eval.gate.pairing import pair_up
 
-    settings, situation = bench.settings, bench.clients.situation
-    if situation.activity.kind == "record":
+    settings, ci = checkout.settings, checkout.context.ci
+    if ci.activity.kind == "record":
         history = history_of(outcome, settings.history)
         report.history = extend(history, report, settings.history)
         report.notices += drift_notices(drift(report.history))
@@ -370,7 +370,7 @@ async def compare_with_base(
     if outcome is not None:
         outcome = with_head(outcome, report)
     history = history_of(outcome, settings.history)
-    report.baseline = told_baseline(situation, outcome)
+    report.baseline = baseline_report(ci, outcome)
     base = outcome.report if outcome is not None else None
     if base is None or history is None:
         return None
@@ -378,17 +378,17 @@ async def compare_with_base(
     history = within(history, report.selection)
     report.notices += drift_notices(drift(history))
     confirmation = Confirmation(
-        bench=bench,
+        checkout=checkout,
         plan=plan,
-        side=side,
+        base_checkout=base_checkout,
         report=report,
         history=history,
         same_day=report.baseline is not None and report.baseline.source == "rerun",
-        before=await asyncio.to_thread(_before, situation, bench.clients.log),
+        before=await asyncio.to_thread(_before, ci, checkout.context.log),
         repeatable=repeatable and settings.gate != "thresholds",
     )
     decision, gathered = await confirmation.decide()
-    report.decision = told_decision(decision, settings.policy.alpha, gathered=gathered, history=history)
+    report.decision = decision_report(decision, settings.policy.alpha, gathered=gathered, history=history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
     report.notices += confirmation.notices
     pairs = pair_up(report.cases, base.cases, report.selection, base.selection).pairs

@@ -1,4 +1,4 @@
-"""What a run is about: the event that started it, the checkout, and the commit that it is compared with."""
+"""The CI context of a run: the event that started it, the checkout, and the commit it is compared with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent_eval.agents.discovery import RECORDED
-from agent_eval.baseline import ORIGIN, FetchFailed, Git, GitError, Remote, Wanted, find_wanted, open_git, told
+from agent_eval.baseline import (
+    ORIGIN,
+    BaselineRequest,
+    FetchFailed,
+    Git,
+    GitError,
+    Remote,
+    find_request,
+    open_git,
+    told,
+)
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.github import Activity, Event, EventError, GitHubError, activity, read_event
@@ -24,8 +34,8 @@ _SMALL = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
-    """Everything that is known before anything is looked for."""
+class CIContext:
+    """The event, the checkout and the base commit of a run."""
 
     event: Event
     activity: Activity
@@ -35,16 +45,16 @@ class Situation:
     github: GitHub | None
     """None outside of GitHub."""
     remote: Remote = ORIGIN
-    """Where to get commits from that are not in the checkout."""
-    wanted: Wanted | None = None
-    """What to compare with; for a run that records, whose history to go on with."""
-    unwanted: str = ""
-    """Why there is nothing to compare with, as a sentence; "" when nobody would expect a comparison."""
+    """Where to fetch commits that the checkout lacks."""
+    baseline_request: BaselineRequest | None = None
+    """The commit to compare with; for a recording run, the commit whose history it continues."""
+    no_baseline_reason: str = ""
+    """Why there is nothing to compare with, as a sentence; "" where no comparison is expected."""
 
     @property
     def compares(self) -> bool:
         """Whether there should be a comparison."""
-        return self.activity.kind == "compare" or (self.activity.kind != "record" and self.wanted is not None)
+        return self.activity.kind == "compare" or (self.activity.kind != "record" and self.baseline_request is not None)
 
     @property
     def source_url(self) -> str | None:
@@ -55,36 +65,34 @@ class Situation:
         return f"{self.event.server_url}/{self.event.repository}/blob/{commit}"
 
 
-NOWHERE = Situation(
+LOCAL = CIContext(
     event=Event(),
-    activity=Activity(kind="gate", explanation="Nothing is known of the run."),
+    activity=Activity(kind="gate", explanation="The run has no CI event."),
     origin=Origin(),
-    git=GitError("Nobody looked for a checkout."),
+    git=GitError("No checkout was looked for."),
     github=None,
 )
-"""For callers that have no event and compare with nothing."""
+"""For callers without a CI event and without a comparison."""
 
 
-def survey(
+def detect_ci_context(
     settings: Settings, environ: Mapping[str, str], log: Callable[[str], None] = lambda _: None
-) -> tuple[Situation, list[Problem]]:
-    """Finds out what a run is about. Asks git, and GitHub where git can't know.
+) -> tuple[CIContext, list[Problem]]:
+    """Detects the CI context. Asks git, and GitHub for what git can't know.
 
     Args:
-        settings: As given; none of those that are looked at can stand in agent-eval.toml.
-        environ: Where GitHub's variables are.
-        log: Told about long waits.
+        settings: From flags and inputs; none of those used here may be set in agent-eval.toml.
+        environ: Holds GitHub's variables.
+        log: Receives a line for each long wait.
 
     Returns:
-        The situation, and what forbids the run.
+        The context, and problems that forbid the run.
     """
     try:
         event = read_event(environ)
     except EventError as error:
-        return NOWHERE, [
-            _error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")
-        ]
-    found = activity(
+        return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
+    detected = activity(
         event,
         mode=settings.mode,
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
@@ -97,13 +105,17 @@ def survey(
         head = git.commit("HEAD")
     except GitError as error:
         git = error
-    situation = Situation(
-        event=event, activity=found, origin=_origin(event, found, head), git=git, github=_github(settings, event, log)
+    ci = CIContext(
+        event=event,
+        activity=detected,
+        origin=_origin(event, detected, head),
+        git=git,
+        github=_github(settings, event, log),
     )
-    if found.kind == "refuse":
-        return situation, [_error("event-refused", found.explanation, None)]
-    situation = replace(situation, remote=_remote(settings, event))
-    return _with_wanted(situation, settings)
+    if detected.kind == "refuse":
+        return ci, [_error("event-refused", detected.explanation, None)]
+    ci = replace(ci, remote=_remote(settings, event))
+    return _with_baseline_request(ci, settings)
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:
@@ -129,15 +141,15 @@ def _remote(settings: Settings, event: Event) -> Remote:
     return Remote(url=f"{event.server_url}/{event.repository}", token=settings.github_token)
 
 
-def _origin(event: Event, found: Activity, head: str | None) -> Origin:
-    pull_request = found.pull_request
-    commit = head or found.commit or ""
+def _origin(event: Event, detected: Activity, head: str | None) -> Origin:
+    pull_request = detected.pull_request
+    commit = head or detected.commit or ""
     return Origin(
         repository=event.repository or "",
         commit=commit,
         ref=event.ref or "",
         event=event.name,
-        base_commit=found.base_commit,
+        base_commit=detected.base_commit,
         pull_request=None if pull_request is None else pull_request.number,
         head_commit=None if pull_request is None else pull_request.head_sha,
         workflow=event.workflow_path or "",
@@ -147,99 +159,99 @@ def _origin(event: Event, found: Activity, head: str | None) -> Origin:
     )
 
 
-def _with_wanted(situation: Situation, settings: Settings) -> tuple[Situation, list[Problem]]:
-    """The situation with the commit to compare with. A `base-ref` that is not there forbids the run: without it the
-    thresholds alone would decide, and nobody asked for that.
+def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext, list[Problem]]:
+    """Adds the commit to compare with. A missing `base-ref` forbids the run: without it the thresholds alone would
+    decide, unasked.
     """
     asked = settings.base_ref is not None or settings.baseline not in {"auto", "none"}
-    if situation.activity.kind not in {"compare", "record"} and not asked:
-        return situation, []
-    found = find_wanted(
-        situation.event,
-        situation.activity,
-        git=situation.git,
-        github=situation.github,
+    if ci.activity.kind not in {"compare", "record"} and not asked:
+        return ci, []
+    result = find_request(
+        ci.event,
+        ci.activity,
+        git=ci.git,
+        github=ci.github,
         artifact=settings.artifact_name,
-        base_ref=settings.base_ref if situation.activity.kind not in {"compare", "record"} else None,
+        base_ref=settings.base_ref if ci.activity.kind not in {"compare", "record"} else None,
     )
-    if isinstance(found, FetchFailed):
-        named = settings.base_ref is not None and found.by_name
-        problems = [_error("base-ref-not-found", f"base-ref: {found.message}", found.hint)] if named else []
-        return replace(situation, unwanted=told(found)), problems
-    base = found.commit if situation.activity.kind != "record" else None
-    return replace(situation, wanted=found, origin=situation.origin.model_copy(update={"base_commit": base})), []
+    if isinstance(result, FetchFailed):
+        named = settings.base_ref is not None and result.by_name
+        problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
+        return replace(ci, no_baseline_reason=told(result)), problems
+    base = result.commit if ci.activity.kind != "record" else None
+    return replace(ci, baseline_request=result, origin=ci.origin.model_copy(update={"base_commit": base})), []
 
 
-def for_artifact(situation: Situation, name: str) -> Situation:
-    """The same, with the artifact that the settings which hold name: the base's on a pull request."""
-    wanted = situation.wanted
-    return situation if wanted is None else replace(situation, wanted=replace(wanted, artifact=name))
+def for_artifact(ci: CIContext, name: str) -> CIContext:
+    """Replaces the artifact name by the one of the effective settings: the base's on a pull request."""
+    request = ci.baseline_request
+    return ci if request is None else replace(ci, baseline_request=replace(request, artifact=name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The text of `agent-eval.toml` that holds for this run."""
+    """The text of `agent-eval.toml` that applies to this run."""
 
     text: str | None
-    """None: there is no such file."""
+    """None: no such file."""
     notice: str = ""
-    """What the reader of the comment must know about it; "" if nothing."""
+    """A notice for readers of the comment; "" for none."""
 
 
-def rules(situation: Situation, root: Path, name: str) -> Rules:
-    """The rules of the base branch on a pull request, else those of the checkout: no proposal judges itself.
+def rules(ci: CIContext, root: Path, name: str) -> Rules:
+    """The base branch's rules on a pull request, else those of the checkout: a pull request doesn't choose its rules.
 
     Args:
-        situation: What the run is about.
+        ci: The run's CI context.
         root: The directory that agent-eval works in.
         name: The file's name.
     """
     own = _own_text(root / name)
-    if situation.activity.kind != "compare":
+    if ci.activity.kind != "compare":
         return Rules(text=own)
     try:
-        data = _file_at(situation, _ruling_commit(situation), name)
+        data = _file_at(ci, _ruling_commit(ci), name)
         text = None if data is None else data.decode("utf-8")
     except (GitError, GitHubError, UnicodeDecodeError) as error:
-        said = getattr(error, "message", "it is not UTF-8.")
-        held = f"{name} of this pull request itself was applied" if own is not None else "The gate's defaults hold"
-        return Rules(text=own, notice=f"{held}, since the base's can't be read: {said}")
-    there = (root / name).exists()
-    if text == own and (there or own is None):
+        why = getattr(error, "message", "it is not UTF-8.")
+        applied = f"{name} of this pull request itself was applied" if own is not None else "The gate's defaults apply"
+        return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
+    exists = (root / name).exists()
+    if text == own and (exists or own is None):
         return Rules(text=own)
-    what = "adds" if text is None else "changes" if there else "removes"
-    held = "the defaults" if text is None else "those of the base branch"
-    return Rules(text=text, notice=f"This pull request {what} {name}, the gate's own rules. Applied were {held}.")
+    what = "adds" if text is None else "changes" if exists else "removes"
+    applied = "The gate's defaults" if text is None else "The rules of the base branch"
+    return Rules(text=text, notice=f"This pull request {what} {name}, the gate's own rules. {applied} were applied.")
 
 
 def _own_text(path: Path) -> str | None:
-    """What the checkout's own file says; None where there is none, or none that is text."""
+    """The text of the checkout's own file; None where it is missing or not text."""
     try:
         return read_regular(path, MAX_SETTINGS).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _ruling_commit(situation: Situation) -> str:
-    """The tip of the base branch: where a pull request branches off is its author's choice.
+def _ruling_commit(ci: CIContext) -> str:
+    """The tip of the base branch. Not the merge base: the author of a pull request chooses that.
 
     Raises:
-        GitError: Nobody knows it.
+        GitError: It is unknown.
     """
-    about, wanted = situation.activity, situation.wanted
-    head_itself = about.pull_request is not None and situation.origin.commit == about.pull_request.head_sha
-    if wanted is not None and not head_itself:
-        return wanted.commit
+    about, request = ci.activity, ci.baseline_request
+    head_itself = about.pull_request is not None and ci.origin.commit == about.pull_request.head_sha
+    if request is not None and not head_itself:
+        return request.commit
     if about.base_commit is None:
         raise GitError("the base's commit is not known.")
     return about.base_commit
 
 
-def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
-    git = situation.git
+def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
+    git = ci.git
     if isinstance(git, Git):
         try:
-            git.need(commit, situation.remote)
+            git.need(commit, ci.remote)
             entry = git.entry(commit, git.prefix / PurePosixPath(name))
             if entry is None:
                 return None
@@ -247,67 +259,68 @@ def _file_at(situation: Situation, commit: str, name: str) -> bytes | None:
                 raise GitError(f"{name} is not a small regular file there.")
             return git.blob(entry.blob)
         except GitError:
-            if situation.github is None:
+            if ci.github is None:
                 raise
-    if situation.github is None:
+    if ci.github is None:
         raise GitError("there is no git checkout.")
     from agent_eval.github import file_at
 
     prefix = git.prefix if isinstance(git, Git) else PurePosixPath()
-    return file_at(situation.github, (prefix / name).as_posix(), commit)
+    return file_at(ci.github, (prefix / name).as_posix(), commit)
 
 
 _CRITERIA = frozenset({"test_config.json", "eval_config.json"})
 
 
-def decides(path: str) -> bool:
-    """Whether a file decides about scores or the verdict by its name alone, wherever it lies."""
+def is_gating_file(path: str) -> bool:
+    """Whether a file affects scores or the verdict by its name alone, in any directory."""
     from agent_eval.settings import CONFIG_FILE
 
     name = PurePosixPath(path).name
     return name in _CRITERIA or name == CONFIG_FILE
 
 
-def told_changes(changed: Sequence[str] | None) -> list[str]:
-    """What to warn of, given the files that decide about scores and that a pull request changes; None: unknown."""
+def change_warnings(changed: Sequence[str] | None) -> list[str]:
+    """Warnings about changed files that affect scores; `changed` is None where they are unknown."""
     if changed is None:
-        return ["Whether this pull request changes what is scored could not be found out."]
+        return ["Whether this pull request changes what is scored is unknown."]
     if not changed:
         return []
     more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return [f"This pull request changes what is scored: {', '.join(changed[:5])}{more}."]
 
 
-def gating_files_changed(situation: Situation, settings: Settings) -> list[str] | None:
-    """Which files that decide about scores a pull request changes, by path, sorted: criteria, the workflow with its
-    inputs, and what the settings take answers, verdicts and sessions from. Changed cases are told by the comparison, a
-    changed agent-eval.toml by `rules`.
+def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
+    """Changed files that affect scores, as sorted paths: criteria, the workflow with its inputs, and files that supply
+    answers, verdicts and sessions. The comparison reports changed cases, `rules` a changed agent-eval.toml.
 
     Args:
-        situation: What the run is about.
-        settings: As they hold.
+        ci: The run's CI context.
+        settings: The effective settings.
 
     Returns:
-        None if nobody can tell.
+        None if the changed files are unknown.
     """
-    git, wanted = situation.git, situation.wanted
-    if situation.activity.kind != "compare":
+    git, request = ci.git, ci.baseline_request
+    if ci.activity.kind != "compare":
         return []
-    if not isinstance(git, Git) or wanted is None:
+    if not isinstance(git, Git) or request is None:
         return None
     try:
-        git.need(wanted.commit, situation.remote)
-        changed = git.changed_files(wanted.commit, situation.origin.commit)
+        git.need(request.commit, ci.remote)
+        changed = git.changed_files(request.commit, ci.origin.commit)
     except GitError:
         return None
-    named = [found for path in _deciding(settings) if (found := _in_checkout(path, settings.root, git)) is not None]
-    if situation.event.workflow_path is not None:
-        named.append(PurePosixPath(situation.event.workflow_path))
-    return sorted(path for path in changed if PurePosixPath(path).name in _CRITERIA or _touches(path, named))
+    inputs = [
+        tracked for path in _deciding(settings) if (tracked := _in_checkout(path, settings.root, git)) is not None
+    ]
+    if ci.event.workflow_path is not None:
+        inputs.append(PurePosixPath(ci.event.workflow_path))
+    return sorted(path for path in changed if PurePosixPath(path).name in _CRITERIA or _touches(path, inputs))
 
 
 def _deciding(settings: Settings) -> Iterator[Path]:
-    """Files and directories whose content is taken for criteria, answers, verdicts or sessions."""
+    """Files and directories that supply criteria, answers, verdicts or sessions."""
     yield from (path for path in (settings.config, settings.initial_session) if path is not None)
     if settings.judge.startswith("replay:"):
         yield Path(settings.judge.removeprefix("replay:").strip())
@@ -321,12 +334,12 @@ def _deciding(settings: Settings) -> Iterator[Path]:
 
 
 def _in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:
-    """A path as git names it; None if it lies elsewhere."""
+    """A path relative to git's top directory; None outside of it."""
     absolute = Path(os.path.normpath(root.resolve() / path))
     return PurePosixPath(absolute.relative_to(git.top)) if absolute.is_relative_to(git.top) else None
 
 
-def _touches(changed: str, named: Sequence[PurePosixPath]) -> bool:
-    """Whether a changed path is one of these, lies in one, or stands in the way to one, as a symbolic link can."""
+def _touches(changed: str, inputs: Sequence[PurePosixPath]) -> bool:
+    """Whether a changed path is one of the inputs, is inside one, or is a parent of one (as a symbolic link can be)."""
     path = PurePosixPath(changed)
-    return any(path.is_relative_to(one) or one.is_relative_to(path) for one in named)
+    return any(path.is_relative_to(source) or source.is_relative_to(path) for source in inputs)

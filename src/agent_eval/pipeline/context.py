@@ -1,4 +1,4 @@
-"""What the road uses of the world around it: the agents and the models, made from the settings."""
+"""The context of a run, and factories for its agents and models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.pipeline.ci_context import NOWHERE, Situation
+from agent_eval.pipeline.ci_context import LOCAL, CIContext
 from agent_eval.results import LOGS
 
 if TYPE_CHECKING:
@@ -30,58 +30,58 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clients:
-    """What a run uses of the world around it."""
+class RunContext:
+    """What a run uses besides its settings."""
 
     environ: Mapping[str, str]
-    """Where the agent's variables come from (by an allow-list)."""
+    """The process environment; the agent gets an allow-list of it."""
     log: Callable[[str], None] = lambda _: None
-    """Gets a line for what takes time."""
+    """Receives progress lines."""
     progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set it to end early with what there is."""
+    """Set it to end the run early with the results so far."""
     setting_up: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while `agent-setup` runs: two of them at once would get into each other's way."""
+    """Held while `agent-setup` runs: two at once would disturb each other."""
     source_url: str | None = None
     """Where the tested files can be read, e.g. `https://github.com/o/r/blob/SHA`."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """What the caller knows of the tested state, e.g. its commit."""
+    """Facts about the tested state, e.g. its commit."""
     warnings: Sequence[str] = ()
-    """What stands above everything else, e.g. that the pull request changes the gate's own rules."""
-    situation: Situation = NOWHERE
-    """What the run is about, and what it is compared with."""
+    """Shown above everything else, e.g. that the pull request changes the gate's own rules."""
+    ci: CIContext = LOCAL
+    """The event that started the run, and the commit it is compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What was found out and done before the agents are started."""
+    """Result of the checks before the agents start."""
 
     problems: Sequence[Problem] = ()
-    """What would keep every agent from starting."""
+    """What prevents every agent from starting."""
     interpreter: AgentInterpreter | None = None
-    """The one that `agent-python` names, if it has been checked."""
+    """The interpreter of `agent-python`, once checked."""
     setup: asyncio.Future[None] | None = None
-    """`agent-setup`, begun; None if there is none."""
+    """`agent-setup`, started; None without one."""
 
 
 @contextlib.asynccontextmanager
 async def open_agents(
     settings: Settings,
-    clients: Clients,
+    context: RunContext,
     choices: AgentChoices,
     isolation: Isolation,
     limiter: Limiter,
     prepared: Preparation | None = None,
 ) -> AsyncIterator[Mapping[str, Agent]]:
-    """Makes every agent, started by whoever needs it, and closes all in the end.
+    """Makes every agent and closes all at the end. An agent starts when its first run needs it.
 
     Args:
-        settings: As they hold for the checkout.
-        clients: The world around.
+        settings: The checkout's settings.
+        context: The run's context.
         choices: The checkout's agents.
-        isolation: How they are started.
-        limiter: Hears how their models answer.
-        prepared: What `prepare` gave. None: `agent-setup` is begun here, and nothing has been checked.
+        isolation: The agents' isolation.
+        limiter: Is notified of throttling and answers of their models.
+        prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
     """
     from agent_eval.agents.adk import ManagedAdkAgent
     from agent_eval.agents.recorded import RecordedAgent
@@ -90,15 +90,15 @@ async def open_agents(
     from agent_eval.core.masking import Masker
 
     root = settings.root.resolve()
-    installer = installer_environment(clients.environ)
+    installer = installer_environment(context.environ)
     masker = Masker([*isolation.secrets, *secrets_in(installer)])
     cache_dir = (
         root / settings.cache_dir
         if settings.cache_dir is not None
-        else default_cache_dir(clients.environ, isolation.sandbox.user)
+        else default_cache_dir(context.environ, isolation.sandbox.user)
     )
     if prepared is None:
-        prepared = Preparation(setup=_begin_setup(settings, clients, choices, isolation))
+        prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
     setup = prepared.setup
     agents: dict[str, Agent] = {}
     for choice in dict.fromkeys(choices.by_file.values()):
@@ -124,7 +124,7 @@ async def open_agents(
             workers=settings.workers,
             cache_dir=cache_dir,
             log_dir=settings.output / LOGS,
-            log=clients.log,
+            log=context.log,
             on_throttle=limiter.throttled,
             on_answer=limiter.answered,
             setup=setup,
@@ -140,20 +140,20 @@ async def open_agents(
 
 
 async def prepare(
-    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation, *, until: float
+    settings: Settings, context: RunContext, choices: AgentChoices, isolation: Isolation, *, until: float
 ) -> Preparation:
-    """Runs `agent-setup` and finds out what would keep every agent from starting, before anything is written.
+    """Runs `agent-setup` and checks what would prevent every agent from starting, before anything is written.
 
     Args:
-        settings: As they hold for the checkout.
-        clients: The world around.
+        settings: The checkout's settings.
+        context: The run's context.
         choices: The checkout's agents.
-        isolation: How they are started.
+        isolation: The agents' isolation.
         until: `time.monotonic()` at which the run must have ended.
 
     Returns:
-        What was found out. If `agent-setup` fails, or the run is stopped meanwhile, nothing is: then it is the agents'
-        start that fails.
+        The result. If `agent-setup` fails, or the run is stopped meanwhile, nothing is checked: then the agents'
+        start fails.
     """
     running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.recording is None]
     if not running:
@@ -161,8 +161,8 @@ async def prepare(
     from agent_eval.agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
     from agent_eval.core.masking import Masker
 
-    setup = _begin_setup(settings, clients, choices, isolation)
-    if setup is not None and not await _has_succeeded(setup, clients.stop, until):
+    setup = _begin_setup(settings, context, choices, isolation)
+    if setup is not None and not await _has_succeeded(setup, context.stop, until):
         return Preparation(setup=setup)
     root = settings.root.resolve()
     places = [
@@ -184,7 +184,7 @@ async def prepare(
 
 
 async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until: float) -> bool:
-    """Waits for `agent-setup`, but not longer than the run may go on."""
+    """Waits for `agent-setup`, at most until the run must end."""
     stopping = asyncio.ensure_future(stop.wait())
     either: set[asyncio.Future[Any]] = {setup, stopping}
     try:
@@ -195,27 +195,27 @@ async def _has_succeeded(setup: asyncio.Future[None], stop: asyncio.Event, until
 
 
 def _begin_setup(
-    settings: Settings, clients: Clients, choices: AgentChoices, isolation: Isolation
+    settings: Settings, context: RunContext, choices: AgentChoices, isolation: Isolation
 ) -> asyncio.Future[None] | None:
-    """Begins to run `agent-setup`, if an agent needs it."""
+    """Starts `agent-setup` if an agent needs it."""
     if settings.agent_setup is None or all(choice.recording is not None for choice in choices.by_file.values()):
         return None
     from agent_eval.agents.sandbox import installer_environment, secrets_in
     from agent_eval.core.masking import Masker
 
-    masker = Masker([*isolation.secrets, *secrets_in(installer_environment(clients.environ))])
-    return asyncio.ensure_future(_set_up(settings.agent_setup, clients, isolation, masker, settings.root.resolve()))
+    masker = Masker([*isolation.secrets, *secrets_in(installer_environment(context.environ))])
+    return asyncio.ensure_future(_set_up(settings.agent_setup, context, isolation, masker, settings.root.resolve()))
 
 
-async def _set_up(command: str, clients: Clients, isolation: Isolation, masker: Masker, root: Path) -> None:
+async def _set_up(command: str, context: RunContext, isolation: Isolation, masker: Masker, root: Path) -> None:
     from agent_eval.agents.venv import run_setup
 
-    async with clients.setting_up:
-        await run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=clients.log)
+    async with context.setting_up:
+        await run_setup(command, sandbox=isolation.sandbox, root=root, masker=masker, log=context.log)
 
 
 def model_settings(settings: Settings) -> ModelSettings:
-    """What the models need to know."""
+    """Settings of the model clients."""
     from agent_eval.models import Budget, ModelSettings, read_prices
 
     replay = settings.judge.removeprefix("replay:").strip() if settings.judge != "live" else None
@@ -231,7 +231,7 @@ def model_settings(settings: Settings) -> ModelSettings:
 
 
 def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse]:
-    """Which models will be asked, by whom. Empty if nothing is judged."""
+    """The models that criteria and simulated users will call; empty if none."""
     from agent_eval.criteria import judge_of
     from agent_eval.criteria.judged import DEFAULT_JUDGE
     from agent_eval.models import ModelUse
@@ -267,20 +267,20 @@ def model_uses(files: Sequence[LoadedFile], settings: Settings) -> list[ModelUse
 
 
 def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the names and configs of models in the files; whether there are keys doesn't matter."""
+    """Problems of model names and configs in the files, whether or not keys are set."""
     uses = model_uses(files, settings)
     if not uses:
         return []
     from agent_eval.models import IN_FILES, check_models
 
-    found = check_models(uses, model_settings(settings), environ)
-    return [problem for problem in found.problems if problem.code in IN_FILES]
+    checked = check_models(uses, model_settings(settings), environ)
+    return [problem for problem in checked.problems if problem.code in IN_FILES]
 
 
 async def open_models(
-    settings: Settings, clients: Clients, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
+    settings: Settings, context: RunContext, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
 ) -> tuple[ModelPool | None, Sequence[Problem], Without | None]:
-    """The models that will be asked, what is wrong with them, and which have no key; None if none will be asked."""
+    """Opens the models that will be called: the pool (None if none will be), problems, and models without a key."""
     if not uses:
         return None, (), None
     from agent_eval.models import NO_KEY, check_models, opening_problems
@@ -288,12 +288,12 @@ async def open_models(
     from agent_eval.results import WITHOUT_KEY
     from agent_eval.runner import Without
 
-    given = model_settings(settings)
-    checked = check_models(uses, given, clients.environ)
+    configured = model_settings(settings)
+    checked = check_models(uses, configured, context.environ)
     problems: Sequence[Problem] = checked.problems
     without = None
     names = dict.fromkeys(use.model for use in uses)
-    if settings.without_keys in {"inconclusive", "deterministic-only"} and given.replay is None:
+    if settings.without_keys in {"inconclusive", "deterministic-only"} and configured.replay is None:
         missing = [name for name in names if name not in checked.endpoints]
         keyless = [problem for problem in problems if problem.code == NO_KEY]
         if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
@@ -302,7 +302,7 @@ async def open_models(
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
             names = {name: None for name in names if name in checked.endpoints}
     until = time.monotonic() + settings.run_timeout
-    pool = await stack.enter_async_context(open_pool(given, clients.environ, models=names, until=until))
+    pool = await stack.enter_async_context(open_pool(configured, context.environ, models=names, until=until))
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
     if not has_error(problems):
         problems = [*problems, *opening_problems(await pool.prepare())]
@@ -314,7 +314,7 @@ def _milder(problem: Problem) -> Problem:
 
 
 def default_model(settings: Settings) -> str:
-    """Who judges where a criterion names no model."""
+    """The judge of criteria that name no model."""
     from agent_eval.criteria.judged import DEFAULT_JUDGE
 
     return settings.judge_model or DEFAULT_JUDGE

@@ -1,4 +1,4 @@
-"""What a run leaves: its report and the files that tell it."""
+"""Writes the output files of a run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from agent_eval.results import FILES, give_to_owner, relative
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
-    from agent_eval.pipeline.ci_context import Situation
-    from agent_eval.pipeline.context import Clients
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.pipeline.context import RunContext
     from agent_eval.report.renderers import Links
     from agent_eval.results import RunReport
     from agent_eval.settings import Settings
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came out."""
+    """Result of a run."""
 
     report: RunReport
     files: Mapping[str, Path]
-    """What was written, by the names of FILES; absolute. An invalid run writes no recordings."""
+    """Written files by their name in FILES, as absolute paths. An invalid run writes no recordings."""
 
 
-def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
+def write(settings: Settings, context: RunContext, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
     """Writes every file of the output directory and hands them to the workspace's owner."""
     from agent_eval.evalset.json import write_text
     from agent_eval.gate.verdict import exit_code
@@ -45,14 +45,14 @@ def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Ite
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}
     if lines is None:
-        del files["recordings-file"]  # Nothing was run: what an earlier run paid for stays.
+        del files["recordings-file"]  # Nothing ran: keep the recordings that an earlier run paid for.
     else:
         write_recordings(files["recordings-file"], lines)
     write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
     shown = {name: relative(path, settings.root) for name, path in files.items()}
-    links = links_of(clients.situation, settings, clients.source_url)
-    summary = summary_markdown(report, files=shown, warnings=clients.warnings, links=links)
+    links = links_of(context.ci, settings, context.source_url)
+    summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
     write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
     if settings.judge_cache != "off":
@@ -60,17 +60,17 @@ def write(settings: Settings, clients: Clients, report: RunReport, *, lines: Ite
     return Outcome(report=report, files=files)
 
 
-def links_of(situation: Situation, settings: Settings, source_url: str | None) -> Links:
-    """Where the texts about this run may lead.
+def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links:
+    """Link targets for the reports of this run.
 
     Args:
-        situation: What the run is about.
-        settings: As they hold.
+        ci: The run's CI context.
+        settings: The run's settings.
         source_url: Where the tested files can be browsed.
     """
     from agent_eval.report.renderers import Links
 
-    event = situation.event
+    event = ci.event
     if not event.name:
         return Links(source_url=source_url)
     return Links(
@@ -83,9 +83,11 @@ def links_of(situation: Situation, settings: Settings, source_url: str | None) -
 
 
 def remove_results(settings: Settings, choices: AgentChoices) -> None:
-    """An earlier run's file must not pass for this one's, unless this one reads it."""
+    """Deletes the result files of an earlier run, except recordings that this run reads."""
     output = settings.output
-    recordings = {(settings.root / one.recording).resolve() for one in choices.by_file.values() if one.recording}
+    recordings = {
+        (settings.root / choice.recording).resolve() for choice in choices.by_file.values() if choice.recording
+    }
     for name in FILES.values():
         if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
             (output / name).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The road: find and check the files, run the agents, score, judge, write the texts.
+"""The pipeline: find and check the files, run the agents, score, compare, decide, write the reports.
 
-Free of arguments, exit codes and signal handlers, so that a test, a pytest plugin or a notebook can take it too.
+Free of arguments, exit codes and signal handlers, so that a test, a pytest plugin or a notebook can call it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import carriable, plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline.ci_context import NOWHERE
-from agent_eval.pipeline.context import Clients as Clients
+from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
 from agent_eval.pipeline.output import remove_results, write
@@ -33,63 +33,63 @@ if TYPE_CHECKING:
     from agent_eval.gate.policy_checks import KnownCase
     from agent_eval.gate.verdict import Verdict
     from agent_eval.models import ModelPool
-    from agent_eval.pipeline._base_checkout import BaseSide
-    from agent_eval.pipeline._checkout import Workbench
+    from agent_eval.pipeline._base_checkout import BaseCheckout
+    from agent_eval.pipeline._checkout import Checkout
     from agent_eval.results import FileReport, Reason, RunReport, SelectionReport
     from agent_eval.runner import Plan, Without
     from agent_eval.settings import Settings
 
 
-async def run(settings: Settings, clients: Clients) -> Outcome:
-    """Takes the whole road.
+async def run(settings: Settings, context: RunContext) -> Outcome:
+    """Runs the whole pipeline.
 
     Returns:
         The report, already written to the output directory. Invalid files are a verdict, not an exception.
 
     Raises:
         OSError: The output directory can't be written.
-        ValueError: `settings.agent_env` can't be read; `settings.read_settings` would have told.
+        ValueError: `settings.agent_env` is invalid; `read_settings` reports this earlier.
     """
     begun = Begun()
     suite, choices = find(settings)
     remove_logs(settings.output)
     async with contextlib.AsyncExitStack() as stack:
-        rules = await held_rules(settings, clients.situation, suite, choices, find)
-        held = dataclasses.replace(suite, files=rules.files)
-        uses = model_uses(held.files, settings)
-        models, unusable, without = await open_models(settings, clients, uses, stack)
-        plan = _plan(settings, held, choices, models, without)
+        rules = await held_rules(settings, context.ci, suite, choices, find)
+        ruled = dataclasses.replace(suite, files=rules.files)
+        uses = model_uses(ruled.files, settings)
+        models, unusable, without = await open_models(settings, context, uses, stack)
+        plan = _plan(settings, ruled, choices, models, without)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
-        report = _report(settings, clients, begun, problems, _file_reports(suite, choices))
+        report = _report(settings, context, begun, problems, _file_reports(suite, choices))
         if has_error(problems):
-            return write(settings, clients, report, lines=None)
+            return write(settings, context, report, lines=None)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
-            _tell_plan(settings, clients, held, silent)
+            _log_plan(settings, context, ruled, silent)
 
         def planned(base: Settings) -> tuple[Plan, AgentChoices]:
-            there, its_choices = find(base)
-            return _plan(base, there, its_choices, models, without), its_choices
+            base_suite, base_choices = find(base)
+            return _plan(base, base_suite, base_choices, models, without), base_choices
 
         from agent_eval.agents.sandbox import AgentNotEnded
 
         try:
-            return await _run(settings, clients, plan, choices, report, models, planned, rules, begun)
+            return await _run(settings, context, plan, choices, report, models, planned, rules, begun)
         except AgentNotEnded as error:
-            # Whatever it answered before: it may still read what comes now, so nothing is opened and nothing passes.
-            return write(settings, clients, _with_problems(report, [_not_ended(error)]), lines=None)
+            # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
+            return write(settings, context, _with_problems(report, [_not_ended(error)]), lines=None)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            return write(settings, clients, _with_problems(report, [_disk_full(error)]), lines=None)
+            return write(settings, context, _with_problems(report, [_disk_full(error)]), lines=None)
 
 
 def _not_ended(error: Exception) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="agent-not-ended",
-        message=f"At the end of the run {error}. So nothing is opened to them: what was closed stays closed",
-        hint="End them (as root), then run again: the next run opens what this one has closed (docs/security.md).",
+        message=f"At the end of the run {error}. The sealed directories stay sealed",
+        hint="End these processes (as root) and run again: the next run unseals the directories (docs/security.md).",
     )
 
 
@@ -102,21 +102,21 @@ def _disk_full(error: OSError) -> Problem:
     )
 
 
-def _tell_plan(settings: Settings, clients: Clients, suite: Suite, silent: Collection[str]) -> None:
-    """Says what will be asked; models without a key won't be."""
+def _log_plan(settings: Settings, context: RunContext, suite: Suite, silent: Collection[str]) -> None:
+    """Logs the planned model calls, without those of models that have no key."""
     from agent_eval.pipeline.context import default_model
     from agent_eval.runner import estimate, estimate_line
 
-    found = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
-    for file in found.files:
-        file.criteria = [one for one in file.criteria if one.model not in silent]
-    clients.log(f"agent-eval: {estimate_line(found)}")
+    planned = estimate(suite.files, num_runs=settings.num_runs, default_model=default_model(settings))
+    for file in planned.files:
+        file.criteria = [criterion for criterion in file.criteria if criterion.model not in silent]
+    context.log(f"agent-eval: {estimate_line(planned)}")
 
 
 def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
-    """What is wrong with the policy for these cases; nothing where the files are wrong themselves."""
+    """Problems of the policy with regard to these cases; none where the files themselves are invalid."""
     if suite.errors:
-        return ()  # Half a suite can't tell what a pattern means.
+        return ()  # With half a suite, a pattern that matches nothing may still be right.
     from agent_eval.gate.policy_checks import check_policy, known_cases
 
     def everything() -> Sequence[KnownCase]:
@@ -127,14 +127,14 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
     return check_policy(settings.policy, known_cases(suite), today=today, everything=everything if chosen else None)
 
 
-def invalid(settings: Settings, clients: Clients, problems: Sequence[Problem]) -> Outcome:
-    """The outcome when the settings themselves are wrong."""
+def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
+    """The outcome for invalid settings."""
     remove_logs(settings.output)
-    return write(settings, clients, _report(settings, clients, Begun(), problems, []), lines=None)
+    return write(settings, context, _report(settings, context, Begun(), problems, []), lines=None)
 
 
 def load(settings: Settings) -> Suite:
-    """The files with their cases, and all that is wrong with them."""
+    """Reads the eval files with their cases and all their problems."""
     from agent_eval.evalset.loading import load_suite
 
     return load_suite(
@@ -149,7 +149,7 @@ def load(settings: Settings) -> Suite:
 
 
 def find(settings: Settings) -> tuple[Suite, AgentChoices]:
-    """The files with their cases, and the agent of each. Both have their problems."""
+    """Reads the eval files and finds the agent of each; both results carry their problems."""
     from agent_eval.agents.discovery import agent_as_path, choose_agents
 
     def everything() -> Sequence[str]:
@@ -193,7 +193,7 @@ def _plan(
 
 async def _run(
     settings: Settings,
-    clients: Clients,
+    context: RunContext,
     plan: Plan,
     choices: AgentChoices,
     report: RunReport,
@@ -205,29 +205,29 @@ async def _run(
     """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.stats import pass_rates, pass_rates_notices
-    from agent_eval.pipeline._base_checkout import base_side
-    from agent_eval.pipeline._checkout import NotIsolated, open_isolation, open_workbench
+    from agent_eval.pipeline._base_checkout import open_base_checkout
+    from agent_eval.pipeline._checkout import NotIsolated, open_checkout, open_isolation
     from agent_eval.runner import Journal, attach_conversations
 
     until = time.monotonic() + settings.run_timeout
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
         try:
-            isolation = apart.enter_context(open_isolation(settings, clients, choices))
+            isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write(settings, clients, _with_problems(report, refused.problems), lines=None)
+            return write(settings, context, _with_problems(report, refused.problems), lines=None)
         report = _with_problems(report, isolation.problems)
-        prepared = await prepare(settings, clients, choices, isolation, until=until)
+        prepared = await prepare(settings, context, choices, isolation, until=until)
         if prepared.problems:
             apart.close()
-            return write(settings, clients, _with_problems(report, prepared.problems), lines=None)
+            return write(settings, context, _with_problems(report, prepared.problems), lines=None)
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
         limiter = Limiter(settings.concurrency)
         async with (
-            open_workbench(
+            open_checkout(
                 settings,
-                clients,
+                context,
                 choices,
                 isolation,
                 journal=journal,
@@ -235,102 +235,102 @@ async def _run(
                 models=models,
                 until=until,
                 prepared=prepared,
-            ) as bench,
-            base_side(bench, plan, choices, planned) as side,
+            ) as checkout,
+            open_base_checkout(checkout, plan, choices, planned) as base_checkout,
         ):
-            verdict = await _judged(settings, clients, plan, choices, report, bench, side, rules)
+            verdict = await _judged(settings, context, plan, choices, report, checkout, base_checkout, rules)
             await loading
-        report.provenance |= bench.provenance
+        report.provenance |= checkout.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *_spending(models, report),
-            *(note.message for note in verdict.notes if not _is_told(note, verdict.reasons)),
+            *(note.message for note in verdict.notes if not _is_reason(note, verdict.reasons)),
         ]
-        if bench.reused:
-            report.notices.append(f"{plural(bench.reused, 'run')} taken from the journal of an earlier run")
+        if checkout.reused:
+            report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")
         if journal.damaged_line is not None:
             report.notices.append(
                 f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
             )
         report.duration = begun.duration()
         complete = not any(case.status in {"not_run", "errored"} for case in report.cases)
-        if not complete and not clients.situation.event.name:  # On a runner the directory is gone afterwards.
-            report.notices.append(f"{JOURNAL} keeps what is done: with --resume the next run goes on from there")
+        if not complete and not context.ci.event.name:  # On a runner the directory is gone afterwards.
+            report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
         attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
-        # Permissions come back first: the files must be readable for whoever uploads them.
+        # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
-        outcome = write(settings, clients, report, lines=journal.lines(bench.run_ids))
+        outcome = write(settings, context, report, lines=journal.lines(checkout.run_ids))
         journal.close(remove=complete)
     return outcome
 
 
-def _is_told(note: Reason, reasons: Iterable[Reason]) -> bool:
-    """Whether a reason begins with a note: what an advisory gate would say is both."""
+def _is_reason(note: Reason, reasons: Iterable[Reason]) -> bool:
+    """Whether a reason already begins with the note; the note of an advisory gate is also its reason."""
     return any(reason.message.startswith(note.message) for reason in reasons)
 
 
 async def _judged(
     settings: Settings,
-    clients: Clients,
+    context: RunContext,
     plan: Plan,
     choices: AgentChoices,
     report: RunReport,
-    bench: Workbench,
-    side: BaseSide | None,
+    checkout: Checkout,
+    base_checkout: BaseCheckout | None,
     rules: HeldRules,
 ) -> Verdict:
-    """Runs the plan while the base's results are fetched, compares, and decides."""
+    """Runs the plan while the base's results are fetched, compares and decides."""
     from agent_eval.gate.regression import apply_policy
     from agent_eval.gate.verdict import decide
     from agent_eval.pipeline._regression import compare_with_base, find_base
 
-    situation = clients.situation
-    finding = asyncio.create_task(find_base(settings, situation, side))
+    ci = context.ci
+    finding = asyncio.create_task(find_base(settings, ci, base_checkout))
     try:
-        cases = await bench.execute(plan, fail_fast=settings.fail_fast)
+        cases = await checkout.execute(plan, fail_fast=settings.fail_fast)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
-        repeatable = all(one.recording is None for one in choices.by_file.values())
-        if not clients.stop.is_set():  # Whoever stops us doesn't wait for GitHub.
+        repeatable = all(choice.recording is None for choice in choices.by_file.values())
+        if not context.stop.is_set():  # A stopped run doesn't wait for GitHub.
             outcome = await finding
-            compared = await compare_with_base(report, outcome, bench, plan, side, repeatable=repeatable)
+            compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
     finally:
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
-    return decide_on(report, bench, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+    return decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
 
 
 def decide_on(
-    report: RunReport, bench: Workbench, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
+    report: RunReport, checkout: Checkout, compared: Compared | None, rules: Sequence[Reason] = (), *, repeatable: bool
 ) -> Verdict:
     """Decides, and writes the verdict into the report.
 
     Args:
-        report: With its cases, held to the policy.
-        bench: The head's agents.
-        compared: What `against_base.compare_with_base` gave.
-        rules: Why it fails whatever its cases did.
-        repeatable: False where answers were recorded.
+        report: With its cases, after the policy was applied.
+        checkout: The head's.
+        compared: Result of `compare_with_base`.
+        rules: Reasons to fail whatever the cases did.
+        repeatable: False for recorded answers.
     """
     from agent_eval.gate.base_name import named_decision, named_verdict
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.keys import no_secrets
     from agent_eval.report.views import standing
 
-    settings, situation = bench.settings, bench.clients.situation
+    settings, ci = checkout.settings, checkout.context.ci
     verdict = evaluate(
         report.cases,
         settings.policy,
-        # Answers that were recorded don't vary, and can't be asked for again: what they reach is what counts.
+        # Recorded answers don't vary and can't be repeated, so the thresholds alone decide.
         gate="thresholds" if settings.gate == "auto" and not repeatable else settings.gate,
-        pull_request=situation.compares,
+        pull_request=ci.compares,
         compared=compared,
         rules=rules,
     )
-    about = situation.activity
+    about = ci.activity
     if verdict.value == "inconclusive" and about.secrets_withheld:
         is_fork = about.pull_request is not None and about.pull_request.is_fork
         if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
@@ -360,12 +360,12 @@ def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
     saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
     report.model_usage = [bill(entry, saved[entry.model]) for entry in models.ledger.by_model()]
     report.case_usage = [case_bill(entry) for entry in models.ledger.entries()]
-    told = [backends, close_votes, open_verdicts, cut_off]
-    return [*map(bill_line, report.model_usage), *(line for tell in told for line in tell(report.cases))]
+    remarks = [backends, close_votes, open_verdicts, cut_off]
+    return [*map(bill_line, report.model_usage), *(line for remark in remarks for line in remark(report.cases))]
 
 
 def _load_scorers(plan: Plan) -> None:
-    """Imports what scoring needs while the agents start, instead of when the first answer is there."""
+    """Imports what scoring needs while the agents start, not when the first answer arrives."""
     from agent_eval.criteria import warm_up
 
     if any(criterion.name == "response_match_score" for planned in plan.cases for criterion in planned.criteria):
@@ -373,9 +373,9 @@ def _load_scorers(plan: Plan) -> None:
 
 
 def _report(
-    settings: Settings, clients: Clients, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
+    settings: Settings, context: RunContext, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
 ) -> RunReport:
-    """A report as it stands before anything runs."""
+    """The report before anything runs."""
     from agent_eval.results import RunReport
 
     report = RunReport(
@@ -385,8 +385,8 @@ def _report(
         duration=begun.duration(),
         num_runs=settings.num_runs,
         min_pass_rate=settings.min_pass_rate,
-        provenance=dict(clients.provenance),
-        origin=clients.situation.origin if clients.situation is not NOWHERE else None,
+        provenance=dict(context.provenance),
+        origin=context.ci.origin if context.ci is not LOCAL else None,
         selection=_selection(settings),
         files=list(files),
         options=_options(settings),
@@ -395,7 +395,7 @@ def _report(
 
 
 def _selection(settings: Settings) -> SelectionReport | None:
-    """What the run is limited to; None for nothing."""
+    """The selection of the run; None if it covers everything."""
     from agent_eval.evalset.discovery import selectors_of
     from agent_eval.evalset.paths import absolute, name_of
     from agent_eval.results import SelectionReport, TargetReport
@@ -404,10 +404,12 @@ def _selection(settings: Settings) -> SelectionReport | None:
         return None
     root = absolute(settings.root)
     targets = [
-        TargetReport(path=name_of(absolute(root / selector.path), root), ids=[carriable(one) for one in selector.ids])
+        TargetReport(path=name_of(absolute(root / selector.path), root), ids=list(map(carriable, selector.ids)))
         for selector in selectors_of(root, settings.paths)
     ]
-    include, exclude = ([carriable(one) for one in patterns] for patterns in (settings.include, settings.exclude))
+    include, exclude = (
+        [carriable(pattern) for pattern in patterns] for patterns in (settings.include, settings.exclude)
+    )
     return SelectionReport(targets=targets, include=include, exclude=exclude)
 
 
@@ -419,12 +421,12 @@ def _options(settings: Settings) -> dict[str, str]:
 def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
     from agent_eval.results import ProblemReport
 
-    added = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
-    return report.model_copy(update={"problems": [*report.problems, *added]})
+    reports = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
+    return report.model_copy(update={"problems": [*report.problems, *reports]})
 
 
 def _fields(problem: Problem) -> dict[str, object]:
-    """The fields of a problem that are told. An argument, or a name in them, need not be UTF-8."""
+    """The reported fields of a problem. Arguments and file names in them need not be UTF-8."""
     fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__ if name != "stands_for"}
     return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.baseline.rerun import BaseCheckout
+from agent_eval.baseline.rerun import BaseWorktree
 from agent_eval.pipeline._base_checkout import interpreter_for_base
 from agent_eval.settings.settings import Settings
 
@@ -33,7 +33,7 @@ def test_an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
 
 def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:
     head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
-    checkout = BaseCheckout(root=base / "app", top=base, head_top=head, commit="0" * 40)
+    checkout = BaseWorktree(root=base / "app", top=base, head_top=head, commit="0" * 40)
     settings = Settings(
         root=head / "app",
         paths=(f"{head}/app/evals/a.test.json:one", "evals"),

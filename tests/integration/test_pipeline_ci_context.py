@@ -11,7 +11,7 @@ import pytest
 from base_repos import ENVIRON, Repo, new_repo
 from fake_github import FakeGitHub, Fault
 
-from agent_eval.pipeline.ci_context import Situation, gating_files_changed, rules, survey
+from agent_eval.pipeline.ci_context import CIContext, detect_ci_context, gating_files_changed, rules
 from agent_eval.settings.settings import Settings, read_settings
 
 NAME = "agent-eval.toml"
@@ -54,13 +54,13 @@ def pull_request(repo: Repo, github: FakeGitHub, *, head: str, base: str, **envi
     }
 
 
-def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[Situation, Settings]:
+def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[CIContext, Settings]:
     named = {name.replace("_", "-"): value for name, value in flags.items()}
     settings, problems = read_settings(repo.root, flags=named, secrets=environ, text=None)
     assert problems == []
-    situation, refused = survey(settings, environ)
+    ci, refused = detect_ci_context(settings, environ)
     assert refused == []
-    return situation, settings
+    return ci, settings
 
 
 def test_where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, github: FakeGitHub) -> None:
@@ -72,10 +72,12 @@ def test_where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, git
     strict = repo.commit({NAME: "min-pass-rate = 1.0\n"})
     repo.git("checkout", "-q", "--detach", head)
 
-    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=strict))
+    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=strict))
 
-    assert situation.wanted is not None and situation.wanted.commit != strict, "scores are compared with the merge base"
-    assert rules(situation, repo.root, NAME).text == "min-pass-rate = 1.0\n"
+    assert ci.baseline_request is not None and ci.baseline_request.commit != strict, (
+        "scores are compared with the merge base"
+    )
+    assert rules(ci, repo.root, NAME).text == "min-pass-rate = 1.0\n"
 
 
 def test_a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
@@ -84,16 +86,18 @@ def test_a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, 
     head = repo.commit({"b": "1"})
     repo.commit({NAME: "num-runs = 1\n"}, message="made by an earlier step")
 
-    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
+    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
 
-    assert situation.wanted is None and "neither" in situation.unwanted
-    found = rules(situation, repo.root, NAME)
+    assert ci.baseline_request is None and "neither" in ci.no_baseline_reason
+    found = rules(ci, repo.root, NAME)
     assert found.text == "num-runs = 3\n"
     assert "changes agent-eval.toml" in found.notice
 
 
 @pytest.mark.parametrize("own", [None, "num-runs = 1\n"], ids=["the pull request removes them", "it keeps some"])
-def test_rules_that_can_t_be_had_are_told(repo: Repo, github: FakeGitHub, tmp_path: Path, own: str | None) -> None:
+def test_rules__can_not_be_read_on_the_base_branch(
+    repo: Repo, github: FakeGitHub, tmp_path: Path, own: str | None
+) -> None:
     base = repo.commit({NAME: "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({NAME: own, "b": "1"})
@@ -103,12 +107,12 @@ def test_rules_that_can_t_be_had_are_told(repo: Repo, github: FakeGitHub, tmp_pa
     github.faults.append(Fault(status=403, body=b"{}", times=1_000))
 
     environ = pull_request(clone, github, head=head, base=base, GITHUB_TOKEN="")
-    situation, _ = surveyed(clone, environ)
+    ci, _ = surveyed(clone, environ)
     github.faults.pop(0)
 
-    found = rules(situation, clone.root, NAME)
+    found = rules(ci, clone.root, NAME)
     assert found.text == own
-    assert "the base's can't be read" in found.notice
+    assert "the base branch's can't be read" in found.notice
 
 
 def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
@@ -118,9 +122,9 @@ def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: Fak
     head = repo.commit({NAME: b'comment = "never" # \xff\n'})
     repo.merge("change", "main")
 
-    situation, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
+    ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
 
-    found = rules(situation, repo.root, NAME)
+    found = rules(ci, repo.root, NAME)
     assert (found.text, "changes" in found.notice) == ('comment-key = "nightly"\n', True)
 
 
@@ -133,8 +137,8 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
         (repo.root / name).symlink_to(target)
     head = repo.commit({})
     repo.merge("change", "main")
-    situation, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
-    found = gating_files_changed(situation, settings)
+    ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
+    found = gating_files_changed(ci, settings)
     assert found is not None
     return found
 
@@ -187,23 +191,23 @@ def test_a_token_or_an_address_that_is_none_does_not_end_the_run(
 
     variables = pull_request(repo, github, head=head, base=base, **environ)
     settings, _ = read_settings(repo.root, secrets=variables, text=None)
-    situation, refused = survey(settings, variables, said.append)
+    ci, refused = detect_ci_context(settings, variables, said.append)
 
-    assert (situation.github, refused) == (None, [])
+    assert (ci.github, refused) == (None, [])
     assert any("GITHUB_API_URL" in line or "token" in line for line in said)
     assert "two words" not in "".join(said)
-    assert situation.wanted is not None and situation.wanted.commit == base
+    assert ci.baseline_request is not None and ci.baseline_request.commit == base
 
 
 def test_survey__a_base_ref_that_is_not_there_forbids_the_run(repo: Repo) -> None:
     repo.commit({"a": "1"})
     settings, _ = read_settings(repo.root, flags={"base-ref": "origin/mian"}, secrets=ENVIRON, text=None)
-    situation, [problem] = survey(settings, ENVIRON)
-    assert (problem.code, situation.wanted) == ("base-ref-not-found", None)
+    ci, [problem] = detect_ci_context(settings, ENVIRON)
+    assert (problem.code, ci.baseline_request) == ("base-ref-not-found", None)
     assert "origin/mian" in problem.message
     # Nobody asked for a branch by name here: the thresholds decide, as the docs say.
     settings, _ = read_settings(repo.root, flags={"baseline": "rerun"}, secrets=ENVIRON, text=None)
     repo.git("branch", "-m", "trunk")
-    situation, problems = survey(settings, ENVIRON)
+    ci, problems = detect_ci_context(settings, ENVIRON)
     assert problems == []
-    assert "There is no branch main or master" in situation.unwanted
+    assert "There is no branch main or master" in ci.no_baseline_reason

@@ -17,16 +17,15 @@ from runner_doubles import EchoAgent, planned
 from agent_eval.agents.discovery.locate import AgentChoices
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.isolation import NO_PROCESS
-from agent_eval.baseline.git import ORIGIN, GitError
 from agent_eval.core.limiter import Limiter
 from agent_eval.gate import regression
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.gate.stats.decision import Budget, Decision, Rules
-from agent_eval.pipeline._base_checkout import BaseSide
-from agent_eval.pipeline._checkout import Workbench
+from agent_eval.pipeline._base_checkout import BaseCheckout
+from agent_eval.pipeline._checkout import Checkout
 from agent_eval.pipeline._regression import Confirmation
-from agent_eval.pipeline.context import Clients
+from agent_eval.pipeline.context import RunContext
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import SCORING_VERSION
 from agent_eval.runner.journal import Journal
@@ -44,8 +43,8 @@ class Sides:
 
     head: EchoAgent
     base: EchoAgent
-    head_bench: Workbench
-    base_side: BaseSide
+    head_checkout: Checkout
+    base_checkout: BaseCheckout
     confirmation: Confirmation
     told: list[str]
     """In the log."""
@@ -66,13 +65,13 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
     told: list[str] = []
     async with contextlib.AsyncExitStack() as stack:
 
-        def bench(agent: EchoAgent, name: str) -> Workbench:
+        def checkout(agent: EchoAgent, name: str) -> Checkout:
             (folder / name).mkdir()
             journal = Journal(folder / name / "journal.jsonl", resume=False)
             stack.callback(journal.close)
-            return Workbench(
+            return Checkout(
                 settings=Settings(root=folder, **settings),
-                clients=Clients(environ={}, log=told.append),
+                context=RunContext(environ={}, log=told.append),
                 agents={"agent": agent},
                 isolation=NO_PROCESS,
                 journal=journal,
@@ -84,32 +83,28 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
         head, base = EchoAgent(first_runs_fail=NEVER_LEARNS), base or EchoAgent(first_runs_fail=LEARNED)
         history = HistoryReport(scoring_version=SCORING_VERSION, keep=10)
         for day in range(stored):
-            past = bench(EchoAgent(first_runs_fail=LEARNED), f"day{day}")
+            past = checkout(EchoAgent(first_runs_fail=LEARNED), f"day{day}")
             history = extend(history, report(*await past.execute(PLAN), day=day))
-        head_bench = bench(head, "head")
-        side = BaseSide(
-            settings=head_bench.settings,
-            clients=head_bench.clients,
-            plan=PLAN,
-            choices=AgentChoices(by_file={}, problems=()),
-            git=GitError("There is no checkout."),
-            commit="0" * 40,
-            remote=ORIGIN,
-            isolation=NO_PROCESS,
-            limiter=head_bench.limiter,
-            models=None,
-            until=head_bench.until,
-            stack=stack,
+        head_checkout = checkout(head, "head")
+        base_checkout = BaseCheckout(
+            head=head_checkout, plan=PLAN, choices=AgentChoices(by_file={}, problems=()), commit="0" * 40, stack=stack
         )
-        side._bench, side._plan = bench(base, "base"), PLAN
+        base_checkout._checkout, base_checkout._plan = checkout(base, "base"), PLAN
         confirmation = Confirmation(
-            bench=head_bench,
+            checkout=head_checkout,
             plan=PLAN,
-            side=side,
-            report=report(*await head_bench.execute(PLAN), pull_request=7),
+            base_checkout=base_checkout,
+            report=report(*await head_checkout.execute(PLAN), pull_request=7),
             history=history,
         )
-        yield Sides(head=head, base=base, head_bench=head_bench, base_side=side, confirmation=confirmation, told=told)
+        yield Sides(
+            head=head,
+            base=base,
+            head_checkout=head_checkout,
+            base_checkout=base_checkout,
+            confirmation=confirmation,
+            told=told,
+        )
 
 
 async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its_runs_are_few(tmp_path: Path) -> None:
@@ -177,9 +172,9 @@ async def test_the_limit_of_extra_runs_follows_settings_and_metrics(
         made.confirmation.same_day = same_day
         made.confirmation.report.cases *= 50
         if not has_base:
-            made.confirmation.side = None
+            made.confirmation.base_checkout = None
         await made.decide()
-        made.head_bench.settings = replace(made.head_bench.settings, policy=compared)
+        made.head_checkout.settings = replace(made.head_checkout.settings, policy=compared)
         await made.decide()
     assert asked == [runs, runs * 3 // 2]
 
@@ -195,20 +190,22 @@ async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
 async def test_the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str) -> None:
     async with sides(tmp_path, stored=10) as made:
         if why == "time":
-            made.head_bench.until = time.monotonic() - 1
+            made.head_checkout.until = time.monotonic() - 1
         else:
-            made.head_bench.clients.stop.set()
+            made.head_checkout.context.stop.set()
         assert (await made.decide()).outcome == "inconclusive"
     assert made.extra == ([], [])
 
 
 async def test_a_base_that_can_not_be_checked_out_leaves_it_to_the_threshold(tmp_path: Path) -> None:
     async with sides(tmp_path, stored=1) as made:
-        made.base_side._bench = None
+        made.base_checkout._checkout = None
         decision = await made.decide()
     assert decision.outcome == "failed"
     assert [reason.code for reason in decision.reasons] == ["broken-case"]
-    assert made.confirmation.notices == ["The base could not be run to confirm: There is no checkout."]
+    assert made.confirmation.notices == [
+        "The base branch could not be run to confirm a regression: No checkout was looked for."
+    ]
 
 
 async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_passes(tmp_path: Path) -> None:
