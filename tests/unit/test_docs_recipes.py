@@ -1,4 +1,4 @@
-"""The workflows of docs/recipes.md are workflows: actionlint reads them as it reads our own."""
+"""The workflows in the documentation are valid and safe: actionlint and zizmor check them as they check our own."""
 
 from __future__ import annotations
 
@@ -9,57 +9,67 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
-WORKFLOWS = [
-    text for text in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    if re.search(r"^jobs:$", text, re.MULTILINE) and re.search(r"^on:$", text, re.MULTILINE)
-]  # fmt: skip
-
-
-def test_recipes__have_workflows() -> None:
-    assert len(WORKFLOWS) >= 3
-
-
-@pytest.mark.parametrize("number", range(len(WORKFLOWS)))
-def test_recipe__passes_actionlint(tmp_path: Path, number: int) -> None:
-    path = tmp_path / ".github" / "workflows" / "recipe.yml"
-    path.parent.mkdir(parents=True)
-    path.write_text(WORKFLOWS[number], encoding="utf-8")
-    linter = Path(sys.executable).with_name("actionlint")
-
-    done = subprocess.run([linter, "-no-color", path], capture_output=True, text=True, check=False, timeout=60)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("number", range(len(WORKFLOWS)))
-def test_recipe__of_a_required_check_is_never_skipped(number: int) -> None:
-    """GitHub counts a skipped job as passed."""
-    text = WORKFLOWS[number]
-    if "mode: publish" not in text:
-        assert not re.search(r"^    if:", text, re.MULTILINE)
-
-
-PAGES = sorted([*(Path(__file__).parents[2] / "docs").glob("*.md"), Path(__file__).parents[2] / "README.md"])
+ROOT = Path(__file__).parents[2]
 BLOCKS = [
     (page.name, text)
-    for page in PAGES
+    for page in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
     for text in re.findall(r"^```ya?ml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 ]
+WORKFLOWS = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
+NAMES = [f"{number}-{page}" for number, (page, _) in enumerate(WORKFLOWS)]
+ZIZMOR = """\
+rules:
+  unpinned-uses: {config: {policies: {"*": ref-pin}}} # README describes how to pin by SHA
+  dangerous-triggers: {disable: true} # pull_request_target with an approval, workflow_run: see docs/security.md
+"""
 
 
-def test_blocks__every_checkout_leaves_no_token() -> None:
-    for page, text in BLOCKS:
-        steps = re.split(r"^ *- ", text, flags=re.MULTILINE)
-        for step in (step for step in steps if "actions/checkout@" in step):
-            assert "persist-credentials: false" in step, (page, step)
+def lint(tool: str, *arguments: str | Path) -> None:
+    """Runs a linter of the development environment; fails with its findings."""
+    command = [Path(sys.executable).with_name(tool), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_blocks__every_workflow_limits_its_token_and_its_runs() -> None:
-    whole = [(page, text) for page, text in BLOCKS if re.search(r"^on:$(?s:.*)^jobs:$", text, re.MULTILINE)]
-    assert len(whole) >= 4
-    for page, text in whole:
-        assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), (page, text)
-        assert re.search(r"^concurrency:\n  group: \S", text, re.MULTILINE), (page, text)
-        # Runs of main record baselines: they share no group, so that none of them is cancelled.
-        assert "pull_request.number || github.run_id" in text or "mode: publish" in text, (page, text)
+def test_docs__have_workflows() -> None:
+    assert {page for page, _ in WORKFLOWS} >= {"README.md", "recipes.md"}
+
+
+@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
+def test_workflow__passes_actionlint_and_zizmor(tmp_path: Path, page: str, text: str) -> None:
+    path = tmp_path / ".github" / "workflows" / f"{page}.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    config = tmp_path / "zizmor.yml"
+    config.write_text(ZIZMOR, encoding="utf-8")
+
+    lint("actionlint", "-no-color", path)
+    lint("zizmor", "--offline", "--quiet", "--config", config, path)
+
+
+@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
+def test_workflow__is_never_skipped_where_it_is_a_required_check(page: str, text: str) -> None:
+    """GitHub counts a skipped job as passed."""
+    if "mode: publish" not in text:
+        assert not re.search(r"^    if:", text, re.MULTILINE), page
+
+
+@pytest.mark.parametrize(("page", "text"), WORKFLOWS, ids=NAMES)
+def test_workflow__limits_its_token_and_its_runs(page: str, text: str) -> None:
+    assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), page
+    assert re.search(r"^concurrency:\n  group: \S", text, re.MULTILINE), page
+    # Runs of main record baselines. They share no concurrency group, so that none of them is cancelled.
+    assert "pull_request.number || github.run_id" in text or "mode: publish" in text, page
+
+
+def test_checkouts__store_no_token_and_have_one_version() -> None:
+    steps = [
+        (page, step)
+        for page, text in BLOCKS
+        for step in re.split(r"^ *- ", text, flags=re.MULTILINE)
+        if "actions/checkout@" in step
+    ]
+    assert len(steps) >= 5
+    for page, step in steps:
+        assert "persist-credentials: false" in step, (page, step)
+    assert {re.findall(r"actions/checkout@(\S+)", step)[0] for _, step in steps} == {"v6"}
