@@ -32,7 +32,7 @@ PAYLOAD: dict[str, Any] = {
 
 
 def rows() -> dict[str, str]:
-    """What the page says is done, by event."""
+    """The page's activity of each event."""
     table = PAGE.partition("## What is done on which event")[2].partition("\n## ")[0]
     return dict(re.findall(r"^\| `?([a-z_ ]+?)`?(?: elsewhere)? \| (\w+) \|", table, re.MULTILINE))
 
@@ -41,23 +41,23 @@ NAMES = "pull_request pull_request_target merge_group schedule workflow_dispatch
 
 
 @pytest.mark.parametrize("name", NAMES.split())
-def test_events(name: str) -> None:
-    told = rows().get(name, rows()["all others"])
+def test_events__activity_is_the_documented_one(name: str) -> None:
+    documented = rows().get(name, rows()["all others"])
 
-    assert activity(Event(name=name, payload=PAYLOAD, ref="refs/heads/main"), mode="auto").kind == told
+    assert activity(Event(name=name, payload=PAYLOAD, ref="refs/heads/main"), mode="auto").kind == documented
 
 
 @pytest.mark.parametrize(
     ("ref", "row"),
     [("refs/heads/main", "`push`"), ("refs/heads/x", "`push` elsewhere"), ("refs/tags/v1", "`push` elsewhere")],
 )
-def test_pushes(ref: str, row: str) -> None:
-    [told] = re.findall(rf"^\| {re.escape(row)} \| (\w+) \|", PAGE, re.MULTILINE)
+def test_push__activity_is_the_documented_one(ref: str, row: str) -> None:
+    [documented] = re.findall(rf"^\| {re.escape(row)} \| (\w+) \|", PAGE, re.MULTILINE)
 
-    assert activity(Event(name="push", payload=PAYLOAD, ref=ref), mode="auto").kind == told
+    assert activity(Event(name="push", payload=PAYLOAD, ref=ref), mode="auto").kind == documented
 
 
-def test_every_event_that_has_a_rule_has_a_row() -> None:
+def test_events__every_rule_has_a_row() -> None:
     source = Path(activities.__file__).read_text(encoding="utf-8")
     cases = re.findall(r"^        case (.+):$", source, re.MULTILINE)
     ruled = {name for line in cases for name in re.findall(r'"(\w+)"', line.partition(" if ")[0])}
@@ -65,14 +65,14 @@ def test_every_event_that_has_a_rule_has_a_row() -> None:
     assert ruled == set(rows()) - {"event", "all others"}
 
 
-def test_the_marker() -> None:
+def test_marker__is_the_documented_one() -> None:
     written = marked("k", RunStamp(run_id=1, attempt=2, sha="a" * 40), "").strip()
     [shown] = re.findall(r"`(<!-- .+? -->)`", PAGE)
 
     assert re.sub(r"=\S+", "=…", written) == shown
 
 
-def test_numbers() -> None:
+def test_limits__are_those_of_the_code() -> None:
     waits = ", ".join(f"{errors.OUTAGE_WAIT * 2.0**attempt:.0f}" for attempt in range(client._ATTEMPTS - 1))
     assert f"({waits} seconds" in PAGE
     assert f"{client._LARGEST_JSON // 10**6} MB, after decompression" in PAGE
@@ -83,11 +83,11 @@ def test_numbers() -> None:
     assert "four for the comment" in PAGE
 
 
-def test_messages_are_those_of_the_code() -> None:
+def test_log_messages__are_those_of_the_code() -> None:
     folder = Path(client.__file__).parent
     source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     source = re.sub(r'"\s+f?"', "", source)
-    table = PAGE.partition("## What the log says")[2]
+    table = PAGE.partition("## Log messages")[2]
     messages = re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)
 
     assert len(messages) == 11
