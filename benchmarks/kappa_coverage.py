@@ -48,8 +48,8 @@ def pairs_of(counts: Sequence[int]) -> list[Pair]:
 
 
 def exact(total: int, prevalence: float, kappa: float) -> Mapping[str, float]:
-    """The coverage of the plain interval and of ours, and how often ours lies above the truth."""
-    found: dict[str, float] = dict.fromkeys(("told", "plain", "ours", "above"), 0.0)
+    """The coverage of the plain interval and of ours, and how often ours is above the truth."""
+    sums: dict[str, float] = dict.fromkeys(("defined", "plain", "ours", "above"), 0.0)
     for counts, weight in tables(total, shares(prevalence, kappa)):
         pairs = pairs_of(counts)
         interval = kappa_interval([[pair] for pair in pairs])
@@ -57,17 +57,17 @@ def exact(total: int, prevalence: float, kappa: float) -> Mapping[str, float]:
         if interval is None or terms.kappa is None:
             continue
         reach = 1.959964 * math.sqrt(math.fsum(terms.influence.get(pair, 0.0) ** 2 for pair in pairs)) / total
-        found["told"] += weight
-        found["plain"] += weight * (abs(terms.kappa - kappa) <= reach)
-        found["ours"] += weight * (interval.low <= kappa <= interval.high)
-        found["above"] += weight * (interval.low > kappa)
-    return {name: found[name] / found["told"] for name in ("plain", "ours", "above")}
+        sums["defined"] += weight
+        sums["plain"] += weight * (abs(terms.kappa - kappa) <= reach)
+        sums["ours"] += weight * (interval.low <= kappa <= interval.high)
+        sums["above"] += weight * (interval.low > kappa)
+    return {name: sums[name] / sums["defined"] for name in ("plain", "ours", "above")}
 
 
 def bootstrapped(total: int, prevalence: float, kappa: float, draws: int, resamples: int) -> float:
     """The coverage of the percentile bootstrap."""
     chosen = random.Random(total)
-    hits = told = 0
+    hits = defined = 0
     for _ in range(draws):
         counted = Counter(chosen.choices(range(4), shares(prevalence, kappa), k=total))
         counts = [counted[number] for number in range(4)]
@@ -80,9 +80,9 @@ def bootstrapped(total: int, prevalence: float, kappa: float, draws: int, resamp
         if not again:
             continue
         again.sort()
-        told += 1
+        defined += 1
         hits += again[int(0.025 * len(again))] <= kappa <= again[math.ceil(0.975 * len(again)) - 1]
-    return hits / told
+    return hits / defined
 
 
 def main() -> None:
@@ -90,13 +90,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=300, help="simulated tables for the bootstrap; 0 leaves it out")
     parser.add_argument("--resamples", type=int, default=300)
-    given = parser.parse_args()
-    print("| labels | say pass | kappa | plain | bootstrap | ours | ours lies above the truth |")
+    arguments = parser.parse_args()
+    print("| labels | say pass | kappa | plain | bootstrap | ours | ours is above the truth |")
     print("|---|---|---|---|---|---|---|")
     for total, prevalence, kappa in SETTINGS:
-        found = exact(total, prevalence, kappa)
-        told = f"{bootstrapped(total, prevalence, kappa, given.draws, given.resamples):.0%}" if given.draws else "-"
-        row = [f"{found['plain']:.1%}", told, f"{found['ours']:.1%}", f"{found['above']:.1%}"]
+        sums = exact(total, prevalence, kappa)
+        bootstrap = (
+            f"{bootstrapped(total, prevalence, kappa, arguments.draws, arguments.resamples):.0%}"
+            if arguments.draws
+            else "-"
+        )
+        row = [f"{sums['plain']:.1%}", bootstrap, f"{sums['ours']:.1%}", f"{sums['above']:.1%}"]
         print(f"| {total} | {prevalence:.0%} | {kappa} | {' | '.join(row)} |", flush=True)
 
 

@@ -63,13 +63,13 @@ def calibrate(
     def run(*arguments: str, server: FakeGemini | None = judge) -> tuple[int, str, str]:
         url: Sequence[str] = () if server is None else ("--judge-base-url", server.url)
         code = main(["calibrate", *arguments, *url])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 
 
-def test_a_judge_that_agrees_and_one_that_does_not(tmp_path: Path, judge: FakeGemini) -> None:
+def test_calibrate__min_kappa(tmp_path: Path, judge: FakeGemini) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=2))
     arguments = ("labels.jsonl", "--criterion", MATCH, "--min-kappa")
 
@@ -78,7 +78,7 @@ def test_a_judge_that_agrees_and_one_that_does_not(tmp_path: Path, judge: FakeGe
     assert judge.stats.requests == 60, "three votes of five settle each"
     assert "agent-eval: 20 responses; gemini-2.5-flash will be asked 60 to 100 times." in passed[2]
     assert "kappa          0.80 (95% interval 0.35 to 0.95)" in passed[1]
-    assert "wrongly failed 2 of 12 (17%, 5% to 45%) of what people pass" in passed[1]
+    assert "wrongly failed 2 of 12 (17%, 5% to 45%) labelled pass" in passed[1]
     assert passed[1].rstrip().endswith("Kappa 0.800 reaches 0.8.")
     assert "labels.jsonl:11: people pass, judge fail (3:0)" in passed[1]
     assert "\n::error" not in passed[1]
@@ -86,14 +86,14 @@ def test_a_judge_that_agrees_and_one_that_does_not(tmp_path: Path, judge: FakeGe
 
     failed = started(tmp_path, judge, *arguments, "0.9", "--format", "json")
     assert failed[0] == 1
-    told = json.loads(failed[1])
-    assert (told["verdict"], told["kappa"]) == ("failed", pytest.approx(0.8))
-    assert told["table"] == {"categories": [0.0, 1.0], "counts": [[8, 0], [2, 10]]}
-    assert told["disagreements"][0]["rationale"] == [WORDS]
-    assert [one["calls"] for one in told["usage"]] == [60]
+    report = json.loads(failed[1])
+    assert (report["verdict"], report["kappa"]) == ("failed", pytest.approx(0.8))
+    assert report["table"] == {"categories": [0.0, 1.0], "counts": [[8, 0], [2, 10]]}
+    assert report["disagreements"][0]["rationale"] == [WORDS]
+    assert [entry["calls"] for entry in report["usage"]] == [60]
 
 
-def test_a_replay_gives_the_same_without_a_key(
+def test_calibrate__replay_without_a_key(
     tmp_path: Path, judge: FakeGemini, calibrate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=1))
@@ -105,13 +105,13 @@ def test_a_replay_gives_the_same_without_a_key(
 
     assert (first[0], again[0]) == (0, 0)
     assert judge.stats.requests == 60
-    one, other = json.loads(first[1]), json.loads(again[1])
-    assert other.pop("usage") != one.pop("usage")
-    assert one == other
+    first_report, replayed = json.loads(first[1]), json.loads(again[1])
+    assert replayed.pop("usage") != first_report.pop("usage")
+    assert first_report == replayed
 
 
-def test_a_run_of_the_gate_and_a_calibration_share_a_cache(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
-    """They put the same questions: what the calibration says is said of the judge that gates."""
+def test_calibrate__shares_the_cache_with_a_run(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
+    """Both send the same requests, so the calibration is about the judge that gates."""
     with repository_in(tmp_path / "repo") as repository:
         criteria(repository, MATCH)
         answers(repository, {"good": "Paris.", "bad": BAD})
@@ -119,8 +119,8 @@ def test_a_run_of_the_gate_and_a_calibration_share_a_cache(tmp_path: Path, judge
         assert done.code == 1
         config = str(repository.root / "evals" / "test_config.json")
     rows = [
-        {"prompt": f"{name}, 0: the capital?", "response": said, "reference": "Paris.", "label": label}
-        for name, said, label in (("good", "Paris.", "pass"), ("bad", BAD, "fail"))
+        {"prompt": f"{name}, 0: the capital?", "response": answer, "reference": "Paris.", "label": label}
+        for name, answer, label in (("good", "Paris.", "pass"), ("bad", BAD, "fail"))
     ]
     write(tmp_path / "labels.jsonl", *rows)
 
@@ -132,21 +132,21 @@ def test_a_run_of_the_gate_and_a_calibration_share_a_cache(tmp_path: Path, judge
     assert (bill["calls"], bill["cached_replies"]) == (0, 6)
 
 
-def test_too_few_answers_decide_nothing(tmp_path: Path, calibrate: Any) -> None:
+def test_calibrate__too_few_verdicts(tmp_path: Path, calibrate: Any) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=0))
 
     code, out, _ = calibrate(
         "labels.jsonl", "--criterion", MATCH, "--min-kappa", "0.8", "--max-judge-calls", "45", "--format", "json"
     )
 
-    told = json.loads(out)
-    assert (code, told["verdict"]) == (3, "inconclusive")
-    assert 0 < told["judged"] < 20
-    assert [one["code"] for one in told["unjudged"]] == ["budget"]
-    assert told["kappa_if_unjudged_disagree"] < 0.8 < told["kappa_if_unjudged_agree"]
+    report = json.loads(out)
+    assert (code, report["verdict"]) == (3, "inconclusive")
+    assert 0 < report["judged"] < 20
+    assert [entry["code"] for entry in report["unjudged"]] == ["budget"]
+    assert report["kappa_if_unjudged_disagree"] < 0.8 < report["kappa_if_unjudged_agree"]
 
 
-def test_a_judge_that_is_down(tmp_path: Path, calibrate: Any) -> None:
+def test_calibrate__judge_unavailable(tmp_path: Path, calibrate: Any) -> None:
     write(tmp_path / "labels.jsonl", *twenty(wrong=0))
 
     with FakeGemini(lambda request: Fault(kind=400)) as server:
@@ -157,7 +157,7 @@ def test_a_judge_that_is_down(tmp_path: Path, calibrate: Any) -> None:
     assert out.rstrip().endswith("The judge gave no verdict on any label.")
 
 
-def test_mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
+def test_calibrate__mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any) -> None:
     write(tmp_path / "labels.jsonl", row(1, "Paris.", "pass"), row(2, "Paris.", "perhaps"), {"label": "pass"})
     write(tmp_path / "same.jsonl", row(1, "Paris.", "pass"), row(2, "Paris.", "pass"))
 
@@ -166,7 +166,7 @@ def test_mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any
     assert "2:85: error [label-unknown]" in err
     assert "3:1: error [label-without-response]" in err
 
-    for arguments, told in (
+    for arguments, problem in (
         (("same.jsonl", "--criterion", MATCH, "--min-kappa", "0.5"), "labels-one-sided"),
         (("same.jsonl", "--criterion", "safety"), "unknown-metric"),
         (("same.jsonl",), "calibrate-misused"),
@@ -176,11 +176,11 @@ def test_mistakes_cost_no_call(tmp_path: Path, judge: FakeGemini, calibrate: Any
     ):
         code, out, err = calibrate(*arguments)
         assert (code, out) == (2, ""), arguments
-        assert f"[{told}]" in err
+        assert f"[{problem}]" in err
     assert judge.stats.requests == 0
 
 
-def test_rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
+def test_calibrate__rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
     metric = "rubric_based_final_response_quality_v1"
     rubric = {"rubric_id": "short", "rubric_content": {"text_property": "It is short."}}
     config = {"criteria": {metric: {"threshold": 0.5, "rubrics": [rubric]}, "response_match_score": 0.5}}
@@ -200,7 +200,7 @@ def test_rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
     assert "It is polite.: people fail, judge pass (3:0)" in out
 
 
-def test_thresholds_from_the_results_of_runs(tmp_path: Path, calibrate: Any, judge: FakeGemini) -> None:
+def test_suggest_thresholds(tmp_path: Path, calibrate: Any, judge: FakeGemini) -> None:
     with repository_in(tmp_path / "repo") as repository:
         criteria(repository, MATCH, more={"response_match_score": 0.2})
         answers(repository, {"good": ["Paris.", "Paris."], "half": ["Paris.", BAD]})
@@ -211,9 +211,9 @@ def test_thresholds_from_the_results_of_runs(tmp_path: Path, calibrate: Any, jud
     assert f"{MATCH}: 0.50 holds with at least 50% (now 0.50)" in out
     assert "lowest: 0.50, evals/some.evalset.json:half, run 1 of " in out
     _, out, _ = calibrate("--suggest-thresholds", str(done.output), "--num-runs", "3", "--format", "json", server=None)
-    told = json.loads(out)
-    assert (told["wanted"], told["num_runs"], told["needed"]) == (0.95, 3, 57)
-    assert [(one["metric"], one["probability"], one["enough"]) for one in told["suggestions"]] == [
+    report = json.loads(out)
+    assert (report["wanted"], report["num_runs"], report["needed"]) == (0.95, 3, 57)
+    assert [(entry["metric"], entry["probability"], entry["enough"]) for entry in report["suggestions"]] == [
         (MATCH, 0.25, False),
         ("response_match_score", 0.25, False),
     ]

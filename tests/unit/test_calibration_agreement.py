@@ -49,20 +49,20 @@ def pairs_of(counts: Sequence[Sequence[int]]) -> list[Pair]:
     return [(float(i), float(j)) for i, row in enumerate(counts) for j, count in enumerate(row) for _ in range(count)]
 
 
-def worth(one: float, other: float, span: float, weights: Weights) -> float:
+def credit(label: float, verdict: float, span: float, weights: Weights) -> float:
     if weights == "none":
-        return float(one == other)
-    return 1 - (abs(one - other) / span) ** (1 if weights == "linear" else 2)
+        return float(label == verdict)
+    return 1 - (abs(label - verdict) / span) ** (1 if weights == "linear" else 2)
 
 
 @pytest.mark.parametrize(("counts", "expected"), REFERENCE)
-def test_as_other_software_computes_it(counts: list[list[int]], expected: list[tuple[float, float]]) -> None:
+def test_agreement__matches_statsmodels(counts: list[list[int]], expected: list[tuple[float, float]]) -> None:
     pairs = pairs_of(counts)
     for weights, (kappa, error) in zip(WEIGHTS, expected, strict=True):
-        found = agreement(tabulate(pairs), weights)
-        variance = sum(found.influence[pair] ** 2 for pair in pairs) / len(pairs) ** 2
+        terms = agreement(tabulate(pairs), weights)
+        variance = sum(terms.influence[pair] ** 2 for pair in pairs) / len(pairs) ** 2
 
-        assert found.kappa == pytest.approx(kappa, abs=1e-12)
+        assert terms.kappa == pytest.approx(kappa, abs=1e-12)
         assert math.sqrt(variance) == pytest.approx(error, abs=1e-12)
 
 
@@ -71,70 +71,70 @@ some_pairs = st.lists(st.tuples(values, values), min_size=2, max_size=25)
 
 
 @given(some_pairs, st.sampled_from(WEIGHTS))
-def test_kappa_is_what_its_definition_says(pairs: list[Pair], weights: Weights) -> None:
+def test_kappa_of__matches_its_definition(pairs: list[Pair], weights: Weights) -> None:
     """Of all ways to deal the judge's verdicts to the responses, how much better this one is than their average."""
-    said = {value for pair in pairs for value in pair}
-    span = max(said) - min(said)
+    values_used = {value for pair in pairs for value in pair}
+    span = max(values_used) - min(values_used)
     if not span:
         assert kappa_of(pairs, weights) is None
         return
-    observed = sum(worth(a, b, span, weights) for a, b in pairs) / len(pairs)
-    dealt = [worth(a, b, span, weights) for (a, _), (_, b) in itertools.product(pairs, pairs)]
+    observed = sum(credit(a, b, span, weights) for a, b in pairs) / len(pairs)
+    dealt = [credit(a, b, span, weights) for (a, _), (_, b) in itertools.product(pairs, pairs)]
     expected = sum(dealt) / len(dealt)
 
     assert kappa_of(pairs, weights) == pytest.approx((observed - expected) / (1 - expected), abs=1e-9)
 
 
 @given(some_pairs, st.sampled_from(WEIGHTS))
-def test_influences_are_the_slopes_of_kappa(pairs: list[Pair], weights: Weights) -> None:
+def test_agreement__influences_are_derivatives(pairs: list[Pair], weights: Weights) -> None:
     """The derivative when a little of every pair's share is moved to one of them, by differences."""
     table = tabulate(pairs)
-    found = agreement(table, weights)
-    if found.kappa is None:
+    terms = agreement(table, weights)
+    if terms.kappa is None:
         return
     total, step = len(pairs), 1e-6
     span = table.categories[-1] - table.categories[0]
 
     def kappa(shares: dict[Pair, float]) -> float:
-        observed = sum(worth(*pair, span, weights) * share for pair, share in shares.items())
+        observed = sum(credit(*pair, span, weights) * share for pair, share in shares.items())
         people = {c: sum(share for (a, _), share in shares.items() if a == c) for c in table.categories}
         judge = {c: sum(share for (_, b), share in shares.items() if b == c) for c in table.categories}
-        expected = sum(worth(a, b, span, weights) * people[a] * judge[b] for a in people for b in judge)
+        expected = sum(credit(a, b, span, weights) * people[a] * judge[b] for a in people for b in judge)
         return (observed - expected) / (1 - expected)
 
     shares = {pair: pairs.count(pair) / total for pair in set(pairs)}
     for pair in set(pairs):
-        moved = {one: share * (1 - step) + (step if one == pair else 0.0) for one, share in shares.items()}
+        moved = {each: share * (1 - step) + (step if each == pair else 0.0) for each, share in shares.items()}
         slope = (kappa(moved) - kappa(shares)) / step
-        assert found.influence[pair] == pytest.approx(slope, abs=1e-3 * max(1.0, abs(slope)))
-    assert math.fsum(found.influence[pair] for pair in pairs) == pytest.approx(0, abs=1e-6)
+        assert terms.influence[pair] == pytest.approx(slope, abs=1e-3 * max(1.0, abs(slope)))
+    assert math.fsum(terms.influence[pair] for pair in pairs) == pytest.approx(0, abs=1e-6)
 
 
-def test_what_has_no_value() -> None:
+def test_kappa__undefined() -> None:
     assert kappa_of([]) is None
-    assert kappa_of([(1.0, 1.0)] * 9) is None, "both said one thing"
+    assert kappa_of([(1.0, 1.0)] * 9) is None, "all labels and verdicts are equal"
     assert kappa_interval([[(1.0, 1.0)], [(1.0, 1.0)]]) is None
-    assert kappa_interval([[(1.0, 1.0), (0.0, 0.0)]]) is None, "one response tells nothing of the spread"
+    assert kappa_interval([[(1.0, 1.0), (0.0, 0.0)]]) is None, "one response has no variance"
 
 
-def test_a_judge_who_always_says_the_same_agrees_by_chance_alone() -> None:
+def test_kappa__constant_judge() -> None:
     pairs = [(1.0, 1.0)] * 7 + [(0.0, 1.0)] * 3
 
     assert kappa_of(pairs) == pytest.approx(0)
     assert kappa_interval([[pair] for pair in pairs]) is None, "kappa would be 0 in every sample"
 
 
-def test_full_agreement_is_not_certainty() -> None:
+def test_kappa_interval__full_agreement() -> None:
     """5 of 5 may well be luck, 500 of 500 not."""
-    found = [kappa_interval([[(float(i % 2),) * 2] for i in range(count)]) for count in (6, 50, 500)]
+    intervals = [kappa_interval([[(float(i % 2),) * 2] for i in range(count)]) for count in (6, 50, 500)]
 
-    lows = [one.low for one in found if one is not None]
-    assert all(one is not None and one.high == 1 for one in found)
+    lows = [interval.low for interval in intervals if interval is not None]
+    assert all(interval is not None and interval.high == 1 for interval in intervals)
     assert lows == pytest.approx([0.0815, 0.8577, 0.9853], abs=1e-3)
     assert lows[1] == pytest.approx((0.025 ** (1 / 50) - 0.5) / 0.5)
 
 
-def test_labels_on_one_response_count_as_one_observation() -> None:
+def test_kappa_interval__labels_on_one_response_are_one_observation() -> None:
     """Four copies of each label are no more to go by than one."""
     pairs = pairs_of(REFERENCE[0][0])
     alone = kappa_interval([[pair] for pair in pairs])
@@ -157,7 +157,7 @@ def _coverage(total: int, prevalence: float, kappa: float) -> tuple[float, float
     chance = prevalence**2 + (1 - prevalence) ** 2
     apart = (1 - chance - kappa * (1 - chance)) / 2
     shares = {(1.0, 1.0): prevalence - apart, (1.0, 0.0): apart, (0.0, 1.0): apart, (0.0, 0.0): 1 - prevalence - apart}
-    covered = plain = told = 0.0
+    covered = plain = defined = 0.0
     for cut in itertools.combinations_with_replacement(range(total + 1), 3):
         counts = (cut[0], cut[1] - cut[0], cut[2] - cut[1], total - cut[2])
         log = math.lgamma(total + 1) - sum(math.lgamma(count + 1) for count in counts)
@@ -165,43 +165,43 @@ def _coverage(total: int, prevalence: float, kappa: float) -> tuple[float, float
             log + sum(count * math.log(share) for count, share in zip(counts, shares.values(), strict=True))
         )
         pairs = [pair for pair, count in zip(shares, counts, strict=True) for _ in range(count)]
-        found = kappa_interval([[pair] for pair in pairs]) if weight > 1e-6 else None
-        if found is None:
+        interval = kappa_interval([[pair] for pair in pairs]) if weight > 1e-6 else None
+        if interval is None:
             continue
         terms = agreement(tabulate(pairs))
         assert terms.kappa is not None
         reach = 1.96 * math.sqrt(sum(terms.influence.get(pair, 0.0) ** 2 for pair in pairs)) / total
-        told += weight
-        covered += weight * (found.low <= kappa <= found.high)
+        defined += weight
+        covered += weight * (interval.low <= kappa <= interval.high)
         plain += weight * (abs(terms.kappa - kappa) <= reach)
-    return covered / told, plain / told
+    return covered / defined, plain / defined
 
 
 @pytest.mark.parametrize("kappa", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize(("total", "prevalence"), [(20, 0.5), (20, 0.3), (30, 0.5)])
-def test_the_interval_covers_what_it_says(total: int, prevalence: float, kappa: float) -> None:
+def test_kappa_interval__coverage(total: int, prevalence: float, kappa: float) -> None:
     covered, plain = _coverage(total, prevalence, kappa)
 
     assert 0.935 < covered < 0.98
     assert plain < covered
     if kappa == 0.9:
-        assert plain < 0.82, "docs/calibration.md tells why Fisher's z is used"
+        assert plain < 0.82, "docs/calibration.md explains why Fisher's z is used"
 
 
 @given(st.integers(0, 60), st.integers(1, 60))
-def test_shares_lie_where_a_test_would_not_reject_them(count: int, total: int) -> None:
+def test_share_interval__inverts_the_score_test(count: int, total: int) -> None:
     """Wilson's interval holds just those shares from which the observed one is within 1.96 standard errors."""
     count = min(count, total)
-    found = share_interval(count, total)
-    assert found is not None
+    interval = share_interval(count, total)
+    assert interval is not None
     for share in (number / 500 for number in range(1, 500)):
         distance = abs(count / total - share) / math.sqrt(share * (1 - share) / total)
         if abs(distance - 1.959963984540054) > 1e-6:
-            assert (found.low <= share <= found.high) is (distance < 1.959963984540054)
+            assert (interval.low <= share <= interval.high) is (distance < 1.959963984540054)
 
 
-def test_a_share_of_nothing() -> None:
+def test_share_interval__edges() -> None:
     assert share_interval(0, 0) is None
-    found = share_interval(0, 10)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((0.0, 0.27753279986288926))  # statsmodels 0.15.0
+    interval = share_interval(0, 10)
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((0.0, 0.27753279986288926))  # statsmodels 0.15.0

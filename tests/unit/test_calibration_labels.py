@@ -1,4 +1,4 @@
-"""Label files: what they may hold, what it means, and every mistake with its place."""
+"""Label files: their content, what labels mean, and mistakes with their positions."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibration_samples import RUBRICS, codes, criterion, jsonl, labels, row, rubrics, wrong
+from calibration_samples import RUBRICS, codes, criterion, invocation, jsonl, labels, row, rubrics, wrong
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.calibration.choosing import CALIBRATED, choose
 from agent_eval.calibration.labels import parse_labels, read_labels
+from agent_eval.calibration.target import CALIBRATED, choose_target
 from agent_eval.core.content import text_of
-from agent_eval.core.invocation import tool_calls, tool_responses
-from agent_eval.criteria.judged._material import dialogue, instructions, steps, tool_declarations
+from agent_eval.core.invocation import tool_calls
 
 MATCH = "final_response_match_v2"
 
 
-def test_a_line_is_a_conversation_of_one_turn() -> None:
+def test_read_labels__a_line_is_a_conversation_of_one_turn() -> None:
     [response] = labels(criterion(MATCH), row("pass", id="fr", note="short")).responses
 
     conversation = response.conversation("labels.jsonl")
@@ -33,67 +32,42 @@ def test_a_line_is_a_conversation_of_one_turn() -> None:
     assert (label.line, label.id, label.word, label.note) == (1, "fr", "pass", "short")
 
 
-def test_an_empty_answer_is_none() -> None:
+def test_read_labels__empty_response_is_no_answer() -> None:
     [response] = labels(criterion(MATCH), row("fail", response="")).responses
 
     assert response.actual[0].final_response is None
 
 
-def test_the_judge_sees_what_the_agent_called_and_was_told() -> None:
-    tools = [{"name": "lookup", "args": {"of": "FR"}, "response": "Paris"}, {"name": "log", "response": {"ok": True}}]
-    line = row("pass", tools=tools, instructions="Be brief.")
-    [response] = labels(criterion("hallucinations_v1=0.5"), line).responses
+def test_read_labels__invocations_with_tool_calls() -> None:
+    turn = invocation("Hi", "Paris", ("lookup", {"result": "Paris"}))
+    plain = {"invocations": [invocation("Hi", "Hello"), invocation("Bye", "See you")]}
+    parsed = labels(
+        criterion("safety_v1"), {"invocations": [turn], "label": "pass"}, {**plain, "label": "fail"}, row("pass")
+    )
 
-    turn = response.actual[0]
-    assert [(call.name, call.args) for call in tool_calls(turn.intermediate_data)] == [
-        ("lookup", {"of": "FR"}),
-        ("log", {}),
-    ]
-    assert [one.response for one in tool_responses(turn.intermediate_data)] == [{"result": "Paris"}, {"ok": True}]
-    assert json.loads(steps(turn.intermediate_data))["tool_calls_and_response"][0]["tool_response"]["name"] == "lookup"
-    assert "AGENT (agent) TURN 1 (tool output): lookup -> " in dialogue([turn])
-    assert instructions(turn.app_details) == "agent:\nBe brief."
-    assert '"lookup"' in tool_declarations(turn.app_details), "else it would be told that there were no tools"
+    assert [len(response.actual) for response in parsed.responses] == [1, 2, 1]
+    assert [response.answer for response in parsed.responses] == ["Paris", "See you", "Paris."]
+    assert [len(response.expected) for response in parsed.responses] == [1, 2, 1]
+    assert [call.name for call in tool_calls(parsed.responses[0].actual[0].intermediate_data)] == ["lookup"]
 
 
-def test_declared_tools_are_shown_as_they_are() -> None:
-    declared = [{"function_declarations": [{"name": "other", "description": "never called"}]}]
-    [response] = labels(
-        criterion("safety_v1"), row("pass", tools=[{"name": "x"}], tool_declarations=declared)
-    ).responses
-
-    told = json.loads(tool_declarations(response.actual[0].app_details))
-    assert told == {"tool_declarations": {"agent": declared}}
-
-
-def test_several_turns_and_recorded_invocations() -> None:
-    turns = [{"prompt": "Hi", "response": "Hello"}, {"prompt": "Bye", "response": "See you", "reference": "Bye"}]
-    content = {"role": "user", "parts": [{"text": "Hi"}]}
-    recorded = {"invocations": [{"userContent": content, "finalResponse": {"parts": [{"text": "Hello"}]}}]}
-    found = labels(criterion("safety_v1"), {"turns": turns, "label": "pass"}, {**recorded, "label": "fail"})
-
-    assert [len(response.actual) for response in found.responses] == [2, 1]
-    assert [response.answer for response in found.responses] == ["See you", "Hello"]
-    assert [len(response.expected) for response in found.responses] == [2, 1]
-
-
-def test_lines_on_one_response_are_judged_once() -> None:
-    chosen = criterion(RUBRICS, rubrics=rubrics("short", "kind"))
-    found = labels(
-        chosen,
+def test_read_labels__lines_about_one_response_are_merged() -> None:
+    target = criterion(RUBRICS, rubrics=rubrics("short", "kind"))
+    parsed = labels(
+        target,
         row("yes", rubric="short"),
         row("no", rubric="kind"),
         row("no", rubric="The answer names a source."),
         row(response="Lyon.", labels={"short": "pass", "kind": 0}),
     )
 
-    assert [len(response.labels) for response in found.responses] == [3, 2]
-    assert [label.subject for label in found.labels] == ["short", "kind", "The answer names a source.", "short", "kind"]
-    assert [label.verdict for label in found.labels] == [1, 0, 0, 1, 0]
-    assert found.by_rubric
-    [own] = found.responses[0].rubrics.values()
+    assert [len(response.labels) for response in parsed.responses] == [3, 2]
+    assert [label.rubric for label in parsed.labels] == ["short", "kind", "The answer names a source.", "short", "kind"]
+    assert [label.verdict for label in parsed.labels] == [1, 0, 0, 1, 0]
+    assert parsed.by_rubric
+    [own] = parsed.responses[0].rubrics.values()
     assert (own.rubric_id, own.type) == ("The answer names a source.", "FINAL_RESPONSE_QUALITY")
-    assert found.responses[1].rubrics == {}
+    assert parsed.responses[1].rubrics == {}
 
 
 @pytest.mark.parametrize(
@@ -112,20 +86,20 @@ def test_lines_on_one_response_are_judged_once() -> None:
         ("hallucinations_v1", 0.75, None, 0.75),
     ],
 )
-def test_what_a_label_means(metric: str, raw: Any, verdict: float | None, score: float | None) -> None:
+def test_vocabulary__reads_label(metric: str, raw: Any, verdict: float | None, score: float | None) -> None:
     [label] = labels(criterion(metric), row(raw)).labels
 
     assert (label.verdict, label.score) == (verdict, score)
 
 
-def test_labels_are_verdicts_if_all_can_be() -> None:
+def test_label_set__kind() -> None:
     assert labels(criterion(MATCH), row("pass"), row(0, response="Lyon.")).kind == "verdict"
     assert labels(criterion(MATCH), row("pass"), row(0.5, response="Lyon.")).kind == "score"
     assert labels(criterion("response_evaluation_score"), row(5), row(1, response="Lyon.")).kind == "score"
 
 
 @pytest.mark.parametrize("raw", ["maybe", "", 2, -0.1, True, [1], {"a": 1}, "yes"])
-def test_labels_that_mean_nothing(raw: Any) -> None:
+def test_vocabulary__refuses_label(raw: Any) -> None:
     [problem] = wrong(criterion(MATCH), row("pass"), row(raw, response="Lyon."))
 
     assert (problem.line, problem.code, problem.path) == (2, "label-unknown", "label")
@@ -138,7 +112,7 @@ def test_labels_that_mean_nothing(raw: Any) -> None:
     assert "`invalid`" in (problem.hint or "")
 
 
-def test_all_mistakes_are_told_at_once_each_in_its_line() -> None:
+def test_read_labels__reports_all_mistakes_with_their_lines() -> None:
     problems = wrong(
         criterion(MATCH),
         row("pass"),
@@ -149,7 +123,7 @@ def test_all_mistakes_are_told_at_once_each_in_its_line() -> None:
         row(None, response="no label"),
         row("pass"),
         {"label": "pass"},
-        row("pass", turns=[]),
+        row("pass", invocations=[]),
         row("pass", response="z", rubric="short"),
         '["not", "an", "object"]',
         row("pass", prompt=3),
@@ -179,63 +153,55 @@ def test_all_mistakes_are_told_at_once_each_in_its_line() -> None:
         ([row("yes", rubric="shrot")], "label-rubric-unknown"),
         ([row("maybe", rubric="short")], "label-unknown"),
         ([row(0.5, rubric="short")], "label-unknown"),
-        ([row("yes", rubric=rubrics("short")[0])], "duplicate-rubric-id"),
-        ([row("yes", rubric=rubrics("new")[0]), row(labels={"new": "no"})], "label-repeated"),
-        ([row("yes", rubric=rubrics("new")[0]), row(labels={"new": "no"}, response="x")], "label-rubric-unknown"),
+        ([row("yes", rubric=rubrics("short")[0])], "wrong-type"),
+        ([row("yes", rubric="It is new."), row(labels={"It is new.": "no"})], "label-repeated"),
         ([row("yes", rubric="short"), row("pass", response="Lyon.")], "labels-mixed"),
     ],
 )
-def test_mistakes_about_rubrics(rows: list[dict[str, Any]], code: str) -> None:
+def test_read_labels__mistakes_about_rubrics(rows: list[dict[str, Any]], code: str) -> None:
     problems = wrong(criterion(RUBRICS, rubrics=rubrics("short")), *rows)
 
     assert codes(problems) == [(len(rows), code)]
 
 
-def test_a_rubric_that_changes_its_text() -> None:
-    changed = {**rubrics("new")[0], "rubric_content": {"text_property": "Something else."}}
-    first, second = row("yes", rubric=rubrics("new")[0]), row("no", rubric=changed)
-
-    assert codes(wrong(criterion(RUBRICS), first, second)) == [(2, "duplicate-rubric-id")]
-
-
-def test_without_any_rubric_there_is_nothing_to_judge_by() -> None:
+def test_read_labels__no_rubrics() -> None:
     assert codes(wrong(criterion(RUBRICS, rubrics=[]), row("pass"))) == [(1, "no-rubrics")]
 
 
-def test_scores_and_verdicts_are_not_counted_together() -> None:
-    chosen = criterion("response_evaluation_score=4")
+def test_read_labels__scores_mixed_with_pass_and_fail() -> None:
+    target = criterion("response_evaluation_score=4")
 
-    [problem] = wrong(chosen, row(4), row(2, response="x"), row("pass", response="Lyon."))
+    [problem] = wrong(target, row(4), row(2, response="x"), row("pass", response="Lyon."))
     assert (problem.line, problem.code) == (3, "labels-mixed")
-    [problem] = wrong(chosen, row("fail"), row(2, response="x"))
+    [problem] = wrong(target, row("fail"), row(2, response="x"))
     assert (problem.line, problem.code) == (2, "labels-mixed")
-    assert "says a score, that of line 1 says pass or fail" in problem.message
+    assert "is a score, the label on line 1 is pass or fail" in problem.message
 
 
-def test_which_score_passes_must_be_known() -> None:
+def test_read_labels__pass_and_fail_need_a_threshold() -> None:
     [problem] = wrong(criterion("response_evaluation_score"), row("pass"))
 
     assert problem.code == "label-needs-threshold"
     assert "`--criterion response_evaluation_score=4`" in (problem.hint or "")
 
 
-def test_files_that_are_no_lines() -> None:
-    chosen = criterion(MATCH)
+def test_read_labels__not_json_lines() -> None:
+    target = criterion(MATCH)
     pretty = json.dumps([row("pass")], indent=1)
 
-    assert codes(wrong(chosen, pretty)) == [(None, "labels-not-lines")]
-    assert codes(wrong(chosen, "", " ")) == [(None, "no-labels")]
-    found, [problem] = read_labels(Path("/nonexistent/labels.jsonl"), Path("/nonexistent"), chosen)
-    assert (found, problem.code, problem.file) == (None, "unreadable-file", "labels.jsonl")
+    assert codes(wrong(target, pretty)) == [(None, "labels-not-lines")]
+    assert codes(wrong(target, "", " ")) == [(None, "no-labels")]
+    parsed, [problem] = read_labels(Path("/nonexistent/labels.jsonl"), Path("/nonexistent"), target)
+    assert (parsed, problem.code, problem.file) == (None, "unreadable-file", "labels.jsonl")
 
 
-def test_windows_line_ends_and_blank_lines() -> None:
+def test_read_labels__windows_line_ends_and_blank_lines() -> None:
     data = jsonl(row("pass"), "", row("fail", response="Lyon.")).replace(b"\n", b"\r\n")
-    found, problems = parse_labels(data, "labels.jsonl", criterion(MATCH))
+    parsed, problems = parse_labels(data, "labels.jsonl", criterion(MATCH))
 
     assert problems == []
-    assert found is not None
-    assert [label.line for label in found.labels] == [1, 3]
+    assert parsed is not None
+    assert [label.line for label in parsed.labels] == [1, 3]
 
 
 json_values = st.recursive(
@@ -243,27 +209,27 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-fields = st.sampled_from(["prompt", "response", "reference", "tools", "turns", "label", "labels", "rubric", "expected"])
+fields = st.sampled_from(["prompt", "response", "reference", "invocations", "label", "labels", "rubric", "expected"])
 
 
 @given(st.dictionaries(fields, json_values, max_size=5), st.sampled_from(CALIBRATED))
-def test_nothing_in_a_line_makes_it_raise(line: dict[str, Any], metric: str) -> None:
-    found, problems = parse_labels(jsonl(row("pass"), line), "labels.jsonl", criterion(metric))
+def test_read_labels__never_raises(line: dict[str, Any], metric: str) -> None:
+    parsed, problems = parse_labels(jsonl(row("pass"), line), "labels.jsonl", criterion(metric))
 
-    assert (found is None) is any(problem.severity == "error" for problem in problems)
+    assert (parsed is None) is any(problem.severity == "error" for problem in problems)
     assert all(problem.line in {1, 2, None} for problem in problems)
 
 
-def test_choosing_a_criterion(tmp_path: Path) -> None:
-    one = {"criteria": {"safety_v1": 0.9, "response_match_score": 0.5}}
-    (tmp_path / "one.json").write_text(json.dumps(one), encoding="utf-8")
+def test_choose_target(tmp_path: Path) -> None:
+    single = {"criteria": {"safety_v1": 0.9, "response_match_score": 0.5}}
+    (tmp_path / "one.json").write_text(json.dumps(single), encoding="utf-8")
     two = {"criteria": {"safety_v1": 0.9, "hallucinations_v1": {"threshold": 0.7}}}
     (tmp_path / "two.json").write_text(json.dumps(two), encoding="utf-8")
 
-    def threshold(wanted: str, config: str | None = None) -> float | None:
-        chosen, problems = choose(wanted, Path(config) if config else None, tmp_path)
-        assert chosen is not None, problems
-        return chosen.threshold
+    def threshold(requested: str, config: str | None = None) -> float | None:
+        target, problems = choose_target(requested, Path(config) if config else None, tmp_path)
+        assert target is not None, problems
+        return target.threshold
 
     assert threshold("safety_v1") == 1.0, "all turns must be safe"
     assert threshold("hallucinations_v1") is None
@@ -271,9 +237,9 @@ def test_choosing_a_criterion(tmp_path: Path) -> None:
     assert threshold("one.json") == 0.9
     assert threshold("hallucinations_v1", "two.json") == 0.7
 
-    def refused(wanted: str, config: str | None = None) -> list[str]:
-        chosen, problems = choose(wanted, Path(config) if config else None, tmp_path)
-        assert chosen is None
+    def refused(requested: str, config: str | None = None) -> list[str]:
+        target, problems = choose_target(requested, Path(config) if config else None, tmp_path)
+        assert target is None
         return [problem.code for problem in problems]
 
     assert refused("two.json") == ["criterion-not-configured"]

@@ -1,9 +1,8 @@
-"""Suggested thresholds: the probability by brute force, rounds from reports, and honesty about too few of them."""
+"""Suggested thresholds: probabilities by brute force, rounds from reports, and too few rounds."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.calibration.rounds import FAILED, Low, Series, collect, read_results
-from agent_eval.calibration.thresholds import probability, rounds_needed, suggest
-from agent_eval.calibration.thresholds_text import render_thresholds
+from agent_eval.calibration.thresholds import (
+    RoundMinimum,
+    Suggestion,
+    ThresholdsReport,
+    joint_probability,
+    probability,
+    read_results,
+    render_thresholds,
+    rounds_needed,
+    suggest,
+    suggest_one,
+)
 from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, FileReport, MetricReport, RunReport, RunResult, RunScore
@@ -25,8 +33,8 @@ Scores = Sequence[float | RunError | None]
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 5])
 @pytest.mark.parametrize("num_runs", [1, 2, 3])
-def test_the_probability_is_that_of_all_orders(rounds: int, num_runs: int) -> None:
-    """In which share of all ways to put new rounds among the old no new one is below the old one of that rank."""
+def test_probability__all_orders(rounds: int, num_runs: int) -> None:
+    """The share of all orders of old and new rounds in which no new round is below the old one of that rank."""
     for order in range(1, rounds + 1):
         total = good = 0
         for new in itertools.combinations(range(rounds + num_runs), num_runs):
@@ -37,114 +45,124 @@ def test_the_probability_is_that_of_all_orders(rounds: int, num_runs: int) -> No
         assert probability(rounds, order, num_runs) == pytest.approx(good / total)
 
 
-def test_known_sizes() -> None:
+def test_rounds_needed__known_values() -> None:
     assert probability(19, 1, 1) == pytest.approx(0.95)
-    assert [rounds_needed(wanted, 1) for wanted in (0.5, 0.8, 0.9, 0.95, 0.99)] == [1, 4, 9, 19, 99]
+    assert [rounds_needed(requested, 1) for requested in (0.5, 0.8, 0.9, 0.95, 0.99)] == [1, 4, 9, 19, 99]
     assert rounds_needed(0.95, 3) == 57
 
 
 @given(st.floats(0.01, 0.995), st.integers(1, 20))
-def test_no_fewer_rounds_would_do(wanted: float, num_runs: int) -> None:
-    needed = rounds_needed(wanted, num_runs)
+def test_rounds_needed__is_the_minimum(requested: float, num_runs: int) -> None:
+    needed = rounds_needed(requested, num_runs)
 
-    assert probability(needed, 1, num_runs) >= wanted - 1e-9
-    assert needed == 1 or probability(needed - 1, 1, num_runs) < wanted
+    assert probability(needed, 1, num_runs) >= requested - 1e-9
+    assert needed == 1 or probability(needed - 1, 1, num_runs) < requested
 
 
 @pytest.mark.parametrize(("rounds", "order", "num_runs"), [(0, 1, 1), (3, 4, 1), (3, 0, 1), (3, 1, 0)])
-def test_there_is_no_prediction_from_nothing(rounds: int, order: int, num_runs: int) -> None:
+def test_probability__invalid_arguments(rounds: int, order: int, num_runs: int) -> None:
     with pytest.raises(ValueError, match="no prediction"):
         probability(rounds, order, num_runs)
 
 
-def series(*scores: float, threshold: float = 0.8) -> Series:
-    lows = [Low(score=score, case_id=f"f:{number}", report="r", run=number) for number, score in enumerate(scores)]
-    return Series(config="c.json", metric="response_match_score", threshold=threshold, cases=2, lows=lows)
+def suggestion_from(
+    *scores: float | None, requested: float = 0.95, num_runs: int = 1, metric: str = "response_match_score"
+) -> Suggestion:
+    minima = [
+        RoundMinimum(score=score, case_id=f"f:{number}", report="r", run=number) for number, score in enumerate(scores)
+    ]
+    return suggest_one(minima, metric="response_match_score", threshold=0.8, requested=requested, num_runs=num_runs)
 
 
-def test_enough_rounds() -> None:
-    scores = [0.5 + number / 100 for number in range(40)]
-    [one] = suggest([series(*scores)], wanted=0.95, num_runs=1).suggestions
-
-    # The second lowest of 40 holds with 1 - 2/41, the third with 1 - 3/41 only.
-    assert (one.suggestion, one.order, one.enough) == (0.51, 2, True)
-    assert one.probability == pytest.approx(39 / 41)
-    assert (one.held, one.rounds) == (10, 40)
-    assert one.median == pytest.approx(0.695)
-    assert one.lowest is not None
-    assert (one.lowest.score, one.lowest.case_id) == (0.5, "f:0")
-
-
-def test_too_few_rounds_are_said_to_be_too_few() -> None:
-    report = suggest([series(0.9, 0.6666666, 0.8)], wanted=0.95, num_runs=1)
-
-    [one] = report.suggestions
-    assert (one.suggestion, one.probability, one.enough, report.needed) == (0.666, 0.75, False, 19)
-    text = render_thresholds(report)
-    assert "response_match_score: 0.666 holds with at least 75%; for 95% it takes 19 rounds (now 0.80)" in text
-    assert "the lowest of 3 rounds" in text
+def rendered(*suggestions: Suggestion, requested: float = 0.95) -> str:
+    return render_thresholds(
+        ThresholdsReport(
+            wanted=requested,
+            num_runs=1,
+            needed=rounds_needed(requested, 1),
+            suggestions=list(suggestions),
+            together=joint_probability([suggestion.probability for suggestion in suggestions]),
+        )
+    )
 
 
-def test_several_runs_must_all_pass() -> None:
-    [one] = suggest([series(*[0.5 + number / 100 for number in range(40)])], wanted=0.9, num_runs=3).suggestions
+def test_suggest__enough_rounds() -> None:
+    suggestion = suggestion_from(*[0.5 + number / 100 for number in range(40)])
 
-    assert one.order == 1
-    assert one.probability == pytest.approx(40 / 43)
+    # The second lowest of 40 holds with 1 - 2/41, the third with only 1 - 3/41.
+    assert (suggestion.suggestion, suggestion.enough) == (0.51, True)
+    assert suggestion.probability == pytest.approx(39 / 41)
+    assert (suggestion.held, suggestion.rounds) == (10, 40)
+    assert suggestion.lowest is not None
+    assert (suggestion.lowest.score, suggestion.lowest.case_id) == (0.5, "f:0")
 
 
-def test_equal_scores_promise_no_more_than_others() -> None:
-    """Their rank is chosen before they are looked at; what a tie adds comes on top."""
-    [one] = suggest([series(*[1.0] * 30, 0.5)], wanted=0.8, num_runs=1).suggestions
+def test_suggest__too_few_rounds() -> None:
+    suggestion = suggestion_from(0.9, 0.6666666, 0.8)
 
-    assert (one.suggestion, one.order) == (1.0, 6)
-    assert one.probability == pytest.approx(26 / 32)
+    assert (suggestion.suggestion, suggestion.probability, suggestion.enough) == (0.666, 0.75, False)
+    text = rendered(suggestion)
+    assert "response_match_score: 0.666 holds with at least 75%; 95% needs 19 rounds (now 0.80)" in text
+    assert "the current threshold held in 2 of 3 rounds" in text
+
+
+def test_suggest__several_runs_must_all_pass() -> None:
+    suggestion = suggestion_from(*[0.5 + number / 100 for number in range(40)], requested=0.9, num_runs=3)
+
+    assert suggestion.suggestion == 0.5
+    assert suggestion.probability == pytest.approx(40 / 43)
+
+
+def test_suggest__ties_do_not_raise_the_probability() -> None:
+    """The rank is chosen before the scores are compared."""
+    suggestion = suggestion_from(*[1.0] * 30, 0.5, requested=0.8)
+
+    assert suggestion.suggestion == 1.0
+    assert suggestion.probability == pytest.approx(26 / 32)
 
 
 @given(st.lists(st.sampled_from([0.2, 0.5, 0.7, 1.0]), min_size=2, max_size=12), st.floats(0.3, 0.9))
-def test_a_promise_is_kept_as_often_as_it_says(scores: list[float], wanted: float) -> None:
-    """Leaving each round out in turn, the suggestion from the others holds in at least the promised share of them."""
-    kept = promised = 0.0
+def test_suggest__probability_holds_on_left_out_rounds(scores: list[float], requested: float) -> None:
+    """Leaving out each round in turn, the suggestion from the others holds in at least the stated share of them."""
+    passed = stated = 0.0
     for number, left_out in enumerate(scores):
-        rest = scores[:number] + scores[number + 1 :]
-        [one] = suggest([series(*rest)], wanted=wanted, num_runs=1).suggestions
-        assert one.suggestion is not None
-        assert one.probability is not None
-        kept += left_out >= one.suggestion
-        promised += one.probability
+        suggestion = suggestion_from(*scores[:number], *scores[number + 1 :], requested=requested)
+        assert suggestion.suggestion is not None
+        assert suggestion.probability is not None
+        passed += left_out >= suggestion.suggestion
+        stated += suggestion.probability
 
-    assert kept >= promised - 1e-9
-
-
-def test_an_agent_that_fails_outright() -> None:
-    often = suggest([series(FAILED, FAILED, 0.9)], wanted=0.5, num_runs=1)
-    once = suggest([series(FAILED, *[0.9] * 30)], wanted=0.9, num_runs=1)
-
-    assert [(one.suggestion, one.probability, one.failures) for one in often.suggestions] == [(None, None, 2)]
-    assert "no suggestion, the agent failed without a score in 2 of 3 rounds" in render_thresholds(often)
-    [one] = once.suggestions
-    assert (one.suggestion, one.failures) == (0.9, 1)
-    assert one.lowest is not None
-    assert one.lowest.score is None
-    assert "lowest: a failure without a score" in render_thresholds(once)
+    assert passed >= stated - 1e-9
 
 
-def test_all_metrics_together() -> None:
+def test_suggest__agent_fails_without_a_score() -> None:
+    often = suggestion_from(None, None, 0.9, requested=0.5)
+    once = suggestion_from(None, *[0.9] * 30, requested=0.9)
+
+    assert (often.suggestion, often.probability) == (None, None)
+    assert "no suggestion, the agent failed without a score in too many rounds" in rendered(often)
+    assert "no suggestion, there are no usable rounds" in rendered(suggestion_from())
+    assert once.suggestion == 0.9
+    assert once.lowest is not None
+    assert once.lowest.score is None
+    assert "lowest: a failure without a score" in rendered(once)
+
+
+def test_joint_probability() -> None:
     scores = [0.5 + number / 100 for number in range(19)]
-    report = suggest([series(*scores), series(*scores)], wanted=0.95, num_runs=1)
 
-    assert report.together == pytest.approx(0.9), "Bonferroni"
-    assert "All of them together hold with at least 90%." in render_thresholds(report)
-    assert suggest([series(*scores), series()], wanted=0.95, num_runs=1).together is None
-    few = suggest([series(0.5), series(0.6)], wanted=0.95, num_runs=1)
-    assert "That all 2 hold at once can't be promised from so few rounds." in render_thresholds(few)
+    assert joint_probability([0.95, 0.95]) == pytest.approx(0.9), "Bonferroni"
+    assert joint_probability([0.95, None]) is None
+    assert joint_probability([]) is None
+    assert "All suggestions hold with a probability of at least 90%." in rendered(
+        suggestion_from(*scores), suggestion_from(*scores)
+    )
+    assert "There are too few rounds to say that all hold." in rendered(suggestion_from(0.5), suggestion_from(0.6))
 
 
-def test_the_lowest_case_is_named_unless_all_are_perfect() -> None:
-    imperfect = render_thresholds(suggest([series(0.75, 1.0)], wanted=0.5, num_runs=1))
-    perfect = render_thresholds(suggest([series(1.0, 1.0)], wanted=0.5, num_runs=1))
-
-    assert "      lowest: 0.75, f:0, run 1 of r" in imperfect.splitlines()
-    assert "lowest:" not in perfect
+def test_render_thresholds__lowest_case_unless_all_are_perfect() -> None:
+    assert "      lowest: 0.75, f:0, run 1 of r" in rendered(suggestion_from(0.75, 1.0)).splitlines()
+    assert "lowest:" not in rendered(suggestion_from(1.0, 1.0))
 
 
 def case(name: str, scores: Scores, *, fingerprint: str = "", started: float = 0.0) -> CaseReport:
@@ -198,63 +216,64 @@ def run_report(cases: Sequence[CaseReport], *, started: float = 0.0, commit: str
     )
 
 
-def lows(reports: Mapping[str, RunReport]) -> tuple[list[float], dict[str, int], list[str]]:
-    [one], notices = collect(list(reports.items()))
-    return [low.score for low in one.lows], dict(one.dropped), notices
+def suggested(reports: Mapping[str, RunReport]) -> tuple[int, float | None, dict[str, int], list[str]]:
+    """Number of rounds, the lowest score, rounds left out by reason, and notices."""
+    report = suggest(list(reports.items()), requested=0.5, num_runs=1)
+    [suggestion] = report.suggestions
+    lowest = None if suggestion.lowest is None else suggestion.lowest.score
+    return suggestion.rounds, lowest, suggestion.dropped, report.notices
 
 
-def test_a_round_is_as_good_as_its_worst_case() -> None:
+def test_suggest__round_counts_with_its_lowest_score() -> None:
     report = run_report([case("x", [0.9, 0.7, 1.0]), case("y", [0.8, 1.0, 0.6])])
-    [one], _ = collect([("r", report)])
+    [suggestion] = suggest([("r", report)], requested=0.5, num_runs=1).suggestions
 
-    assert [(low.score, low.case_id[-1], low.run) for low in one.lows] == [(0.8, "y", 0), (0.7, "x", 1), (0.6, "y", 2)]
-    assert (one.config, one.threshold, one.cases) == ("evals/test_config.json", 0.8, 2)
+    assert suggestion.lowest is not None
+    assert (suggestion.lowest.score, suggestion.lowest.case_id[-1], suggestion.lowest.run) == (0.6, "y", 2)
+    assert (suggestion.suggestion, suggestion.rounds) == (0.7, 3)
+    assert (suggestion.config, suggestion.threshold, suggestion.cases) == ("evals/test_config.json", 0.8, 2)
 
 
-def test_several_reports_make_more_rounds() -> None:
+def test_suggest__several_reports() -> None:
     old = run_report([case("x", [0.9]), case("y", [0.8])], commit="a")
     new = run_report([case("x", [0.5], started=100), case("y", [0.6], started=100)], started=100, commit="b")
 
-    scores, dropped, notices = lows({"old": old, "new": new})
-    assert (scores, dropped) == ([0.8, 0.5], {})
-    assert notices == [
-        "The runs are of 2 commits: the thresholds fit an agent that varies as much as it did over those."
-    ]
+    notice = "The runs are of 2 commits; the suggestions include the variation between them."
+    assert suggested({"old": old, "new": new}) == (2, 0.5, {}, [notice])
 
 
-def test_the_same_answers_scored_twice_are_one_round() -> None:
+def test_suggest__same_answers_scored_twice() -> None:
     report = run_report([case("x", [0.9, 0.8])])
 
-    scores, _, notices = lows({"first": report, "again": report})
-    assert scores == [0.9, 0.8]
-    assert notices == ["2 rounds left out: the same answers are in another of the files."]
+    notice = "2 rounds left out: another file has the same answers."
+    assert suggested({"first": report, "again": report}) == (2, 0.8, {}, [notice])
 
 
-def test_the_agents_failure_is_a_low_and_the_worlds_is_none() -> None:
+def test_suggest__failures_of_the_agent_and_of_others() -> None:
     report = run_report([case("x", [0.9, AGENT, PROVIDER, None]), case("y", [0.8, 0.9, 0.9, 0.9])])
 
-    scores, dropped, _ = lows({"r": report})
-    assert scores == [0.8, FAILED]
-    assert dropped == {"a run broke off": 1, "it was not evaluated": 1}
+    rounds, lowest, dropped, _ = suggested({"r": report})
+    assert (rounds, lowest) == (2, None)
+    assert dropped == {"a run was aborted": 1, "the metric was not evaluated": 1}
 
 
-def test_a_case_without_any_score_is_not_forgotten() -> None:
+def test_suggest__case_without_any_score() -> None:
     report = run_report([case("x", [AGENT]), case("y", [0.9])])
 
-    assert lows({"r": report})[0] == [FAILED]
+    assert suggested({"r": report})[:2] == (1, None)
 
 
-def test_rounds_of_other_cases_do_not_count() -> None:
+def test_suggest__rounds_with_other_cases_are_left_out() -> None:
     old = run_report([case("x", [0.1], fingerprint="old"), case("y", [0.1])])
     older = run_report([case("y", [0.2], started=50)])
     new = run_report([case("x", [0.9], fingerprint="new", started=100), case("y", [0.8], started=100)], started=100)
 
-    scores, dropped, _ = lows({"old": old, "older": older, "new": new})
-    assert scores == [0.8]
-    assert dropped == {"a case was another one then": 1, "a case is missing": 1}
+    rounds, lowest, dropped, _ = suggested({"old": old, "older": older, "new": new})
+    assert (rounds, lowest) == (1, 0.8)
+    assert dropped == {"a case was different": 1, "a case is missing": 1}
 
 
-def test_reading_results(tmp_path: Path) -> None:
+def test_read_results(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     text = results_json(run_report([case("x", [0.9])]))
     (tmp_path / "out" / "results.json").write_text(text, encoding="utf-8")
@@ -265,22 +284,23 @@ def test_reading_results(tmp_path: Path) -> None:
     (tmp_path / "fileless.json").write_text(results_json(fileless), encoding="utf-8")
     (tmp_path / "rules.json").write_text(text.replace('"scoring_version": ', '"scoring_version": 9'), encoding="utf-8")
 
-    found, problems = read_results([tmp_path / "newer.json", tmp_path / "out"], tmp_path)
-    assert ([name for name, _ in found], problems) == (["out/results.json", "newer.json"], [])
+    reports, problems = read_results([tmp_path / "newer.json", tmp_path / "out"], tmp_path)
+    assert ([name for name, _ in reports], problems) == (["out/results.json", "newer.json"], [])
 
     names = ("broken.json", "empty.json", "fileless.json", "rules.json", "missing.json", "recordings.jsonl.gz")
-    found, problems = read_results([tmp_path / name for name in names], tmp_path)
-    assert found == []
+    reports, problems = read_results([tmp_path / name for name in names], tmp_path)
+    assert reports == []
     assert [problem.file for problem in problems] == list(names)
     assert {problem.code for problem in problems} == {"results-unusable"}
     assert "--agent recorded:recordings.jsonl.gz" in (problems[-1].hint or "")
 
 
-def test_nothing_in_it_gives_orders_to_a_log() -> None:
-    bad = Series(config="::error::x", metric="response_match_score", threshold=0.8, cases=1)
-    bad.lows.append(Low(score=0.5, case_id="\x1b[2J::error::y", report="r\n::stop-commands::z", run=0))
-    text = render_thresholds(suggest([bad], wanted=0.5, num_runs=1))
+def test_render_thresholds__hostile_text_is_harmless() -> None:
+    minimum = RoundMinimum(score=0.5, case_id="\x1b[2J::error::y", report="r\n::stop-commands::z", run=0)
+    suggestion = suggest_one(
+        [minimum], metric="response_match_score", threshold=0.8, requested=0.5, num_runs=1
+    ).model_copy(update={"config": "::error::x"})
+    text = rendered(suggestion)
 
     assert "\x1b" not in text
     assert not any(line.lstrip().startswith("::") for line in text.splitlines())
-    assert not math.isinf(suggest([bad], wanted=0.5, num_runs=1).suggestions[0].suggestion or 0)

@@ -17,7 +17,7 @@ MAKERS = {
     "_Finding": None,
     "error": 0,
     "_error": 0,
-    "_about_file": 1,
+    "_file_error": 1,
     "warning": 0,
     "problem": 1,
     "_finding": 2,

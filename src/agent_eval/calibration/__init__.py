@@ -1,1 +1,1 @@
-"""`agent-eval calibrate`: how far the judges agree with labels of people."""
+"""`agent-eval calibrate`: how well an LLM judge agrees with human labels, and thresholds from recorded runs."""

@@ -1,4 +1,4 @@
-"""How far two raters agree beyond chance: Cohen's kappa, its interval, and shares with theirs. Pure."""
+"""Cohen's kappa of two raters, its confidence interval, and intervals of shares. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,173 +8,146 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
+from agent_eval.core.wire import WireModel
+from agent_eval.gate.stats import wilson
+
 Pair = tuple[float, float]
-"""What people said, then what the judge said."""
+"""The human label, then the judge's verdict."""
 
 Weights = Literal["none", "linear", "quadratic"]
-"""How much a near miss counts as agreement (Cohen 1968): nothing, or less with the distance, or with its square."""
+"""How much a near miss counts as agreement (Cohen 1968): not at all, or less with its distance, or with its square."""
 
 LEVEL = 0.95
-"""Of all intervals, two-sided."""
+"""Confidence level of all intervals, two-sided."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """How often which label met which verdict."""
+class Table(WireModel):
+    """Contingency table of human labels and the judge's verdicts."""
 
-    categories: tuple[float, ...]
-    """Everything that either of them said, ascending."""
-    counts: tuple[tuple[int, ...], ...]
-    """By label, then by verdict; both in the order of `categories`."""
-
-    @property
-    def total(self) -> int:
-        """How many pairs there are."""
-        return sum(map(sum, self.counts))
-
-    @property
-    def said(self) -> tuple[list[int], list[int]]:
-        """How often each category was said by people, and by the judge."""
-        return [sum(row) for row in self.counts], [sum(column) for column in zip(*self.counts, strict=True)]
+    categories: list[float]
+    """All values that either rater used, ascending. For pass and fail: 1 and 0."""
+    counts: list[list[int]]
+    """Rows are human labels, columns are verdicts, both in the order of `categories`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """Where the true value lies, with the confidence LEVEL."""
+class Interval(WireModel):
+    """A confidence interval."""
 
     low: float
     high: float
+    level: float = LEVEL
     method: str
-    """In words, with its source."""
+    """Name and source of the method."""
 
 
 def tabulate(pairs: Sequence[Pair]) -> Table:
-    """Counts pairs."""
-    categories = tuple(sorted({value for pair in pairs for value in pair}))
-    at = {category: number for number, category in enumerate(categories)}
+    """Counts the pairs in a contingency table."""
+    categories = sorted({value for pair in pairs for value in pair})
+    index = {category: number for number, category in enumerate(categories)}
     counts = [[0] * len(categories) for _ in categories]
     for label, verdict in pairs:
-        counts[at[label]][at[verdict]] += 1
-    return Table(categories=categories, counts=tuple(map(tuple, counts)))
+        counts[index[label]][index[verdict]] += 1
+    return Table(categories=categories, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Kappa and what it is made of."""
+    """Kappa and its terms."""
 
     kappa: float | None
-    """1 agrees always, 0 as often as chance would, below 0 less; None: they can only agree, since both said the same
-    one thing all the time, or there are no pairs."""
+    """1 is full agreement, 0 is agreement by chance. None without pairs, or if all labels and verdicts are equal."""
     observed: float | None
     """The (weighted) share of agreement, 0..1; None without pairs."""
     expected: float | None
-    """The same, if the judge spread its verdicts over the responses at random."""
+    """The share that would agree by chance."""
     influence: dict[Pair, float]
-    """By pair: how far one such observation pulls kappa, times the number of pairs. They add up to 0."""
+    """The influence function of kappa at each pair. Over all observations it sums to 0."""
 
 
 def agreement(table: Table, weights: Weights = "none") -> Agreement:
     """Cohen's kappa (1960), weighted (1968), with the terms of its large-sample variance.
 
-    The variance of the influences over all pairs, divided by the number of pairs, is that of Fleiss, Cohen and
-    Everitt, "Large sample standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969), equation 11.
-
-    Args:
-        table: Of at least one pair; an empty one has no agreement.
-        weights: What a near miss counts.
+    The variance of the influences divided by the number of pairs is equation 11 of Fleiss, Cohen and Everitt, "Large
+    sample standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969).
     """
-    total = table.total
+    total = sum(map(sum, table.counts))
     if not total:
         return Agreement(kappa=None, observed=None, expected=None, influence={})
-    worth = _worth(table.categories, weights)
+    credit = _credit(table.categories, weights)
     size = range(len(table.categories))
-    people, judge = ([count / total for count in counts] for counts in table.said)
-    observed = math.fsum(worth[i][j] * table.counts[i][j] for i in size for j in size) / total
-    expected = math.fsum(worth[i][j] * people[i] * judge[j] for i in size for j in size)
+    people = [sum(row) / total for row in table.counts]
+    judge = [sum(column) / total for column in zip(*table.counts, strict=True)]
+    observed = math.fsum(credit[i][j] * table.counts[i][j] for i in size for j in size) / total
+    expected = math.fsum(credit[i][j] * people[i] * judge[j] for i in size for j in size)
     if len(table.categories) == 1:
         return Agreement(kappa=None, observed=observed, expected=expected, influence={})
-    kappa = (observed - expected) / (1 - expected)
-    of_row = [math.fsum(worth[i][j] * judge[j] for j in size) for i in size]
-    of_column = [math.fsum(worth[i][j] * people[i] for i in size) for j in size]
+    row_means = [math.fsum(credit[i][j] * judge[j] for j in size) for i in size]
+    column_means = [math.fsum(credit[i][j] * people[i] for i in size) for j in size]
     centre = observed * expected - 2 * expected + observed
     influence = {
         (table.categories[i], table.categories[j]): (
-            worth[i][j] * (1 - expected) - (of_row[i] + of_column[j]) * (1 - observed) - centre
+            credit[i][j] * (1 - expected) - (row_means[i] + column_means[j]) * (1 - observed) - centre
         )
         / (1 - expected) ** 2
         for i in size
         for j in size
     }
+    kappa = (observed - expected) / (1 - expected)
     return Agreement(kappa=kappa, observed=observed, expected=expected, influence=influence)
 
 
 def kappa_of(pairs: Sequence[Pair], weights: Weights = "none") -> float | None:
-    """Kappa alone; None where it has no value."""
+    """Kappa without its terms; None if it is undefined."""
     return agreement(tabulate(pairs), weights).kappa
 
 
 def kappa_interval(groups: Sequence[Sequence[Pair]], weights: Weights = "none") -> Interval | None:
-    """Where kappa lies.
+    """The confidence interval of kappa.
 
-    The standard error is that of Fleiss, Cohen and Everitt (1969). Labels on one response (one for each rubric) are no
-    independent observations, so influences are added up by response first; with one label each that changes nothing
-    but the factor n/(n-1). The interval is made on the scale of Fisher's z, artanh(kappa), and brought back: on the
-    plain scale it is too narrow, and far too narrow where kappa is high or a label rare (docs/calibration.md has the
-    simulated coverage of this and of the bootstrap). Raters who agree on everything leave no variance to go by: then
-    the lower end is what the exact binomial bound on the share of agreement, (1-LEVEL)/2 ** (1/n), comes to.
+    Labels on one response (one per rubric) are not independent, so influences are summed by response first. The
+    interval is computed on Fisher's z scale, artanh(kappa): on kappa's own scale it is too narrow, above all where
+    kappa is high or one label is rare (docs/calibration.md has the coverage of both). Full agreement has no variance;
+    then the lower end comes from the exact binomial bound on the share of agreement, (1-LEVEL)/2 ** (1/n).
 
     Args:
         groups: The pairs of each response.
         weights: As for `agreement`.
 
     Returns:
-        None if there is no kappa, or nothing to tell its spread by: less than two responses, or a judge who always said
-        the same.
+        None if kappa is undefined, with fewer than two responses, or if the judge always gave the same verdict.
     """
     pairs = [pair for group in groups for pair in group]
-    found = agreement(tabulate(pairs), weights)
-    if found.kappa is None or found.observed is None or found.expected is None or len(groups) < 2:
+    terms = agreement(tabulate(pairs), weights)
+    if terms.kappa is None or terms.expected is None or len(groups) < 2:
         return None
     if all(label == verdict for label, verdict in pairs):
-        least = ((1 - LEVEL) / 2) ** (1 / len(groups))
-        low = (least - found.expected) / (1 - found.expected)
+        share = ((1 - LEVEL) / 2) ** (1 / len(groups))
+        low = (share - terms.expected) / (1 - terms.expected)
         method = "full agreement: exact binomial bound on its share, at the labels' own frequencies"
         return Interval(low=max(low, -1.0), high=1.0, method=method)
-    spread = math.fsum(math.fsum(found.influence[pair] for pair in group) ** 2 for group in groups)
-    error = math.sqrt(spread * len(groups) / (len(groups) - 1)) / len(pairs)
-    if error < 1e-9 or abs(found.kappa) > 1 - 1e-9:
+    variance = math.fsum(math.fsum(terms.influence[pair] for pair in group) ** 2 for group in groups)
+    error = math.sqrt(variance * len(groups) / (len(groups) - 1)) / len(pairs)
+    if error < 1e-9 or abs(terms.kappa) > 1 - 1e-9:
         return None
-    centre, reach = math.atanh(found.kappa), _z() * error / (1 - found.kappa**2)
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    centre, half = math.atanh(terms.kappa), z * error / (1 - terms.kappa**2)
     summed = "" if len(groups) == len(pairs) else ", summed by response"
     method = f"standard error of Fleiss, Cohen and Everitt (1969){summed}, on Fisher's z scale"
-    return Interval(low=math.tanh(centre - reach), high=math.tanh(centre + reach), method=method)
+    return Interval(low=math.tanh(centre - half), high=math.tanh(centre + half), method=method)
 
 
 def share_interval(count: int, total: int) -> Interval | None:
-    """Where a share lies, by Wilson (1927); None without observations.
-
-    Args:
-        count: How many of them.
-        total: How many there are.
-    """
+    """Wilson's interval of the share `count / total`; None for a total of 0."""
     if not total:
         return None
-    share, z = count / total, _z()
-    centre = (share + z * z / (2 * total)) / (1 + z * z / total)
-    reach = z / (1 + z * z / total) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    low = 0.0 if count == 0 else max(centre - reach, 0.0)
-    high = 1.0 if count == total else min(centre + reach, 1.0)
+    low, high = wilson(count, total, LEVEL)
     return Interval(low=low, high=high, method="Wilson (1927)")
 
 
-def _worth(categories: Sequence[float], weights: Weights) -> list[list[float]]:
-    """What each pair of categories counts as agreement, 0..1."""
+def _credit(categories: Sequence[float], weights: Weights) -> list[list[float]]:
+    """How much each pair of categories counts as agreement, 0..1."""
     if weights == "none" or len(categories) < 2:
-        return [[float(one == other) for other in categories] for one in categories]
+        return [[float(label == verdict) for verdict in categories] for label in categories]
     power = 1 if weights == "linear" else 2
     span = categories[-1] - categories[0]
-    return [[1 - (abs(one - other) / span) ** power for other in categories] for one in categories]
-
-
-def _z() -> float:
-    return NormalDist().inv_cdf((1 + LEVEL) / 2)
+    return [[1 - (abs(label - verdict) / span) ** power for verdict in categories] for label in categories]

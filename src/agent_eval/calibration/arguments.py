@@ -1,65 +1,71 @@
-"""The flags of `agent-eval calibrate` that are no settings."""
+"""Arguments of `agent-eval calibrate` that are not settings."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds them."""
+    """Adds them to the parser."""
     parser.add_argument(
-        "labels", nargs="?", type=Path, metavar="LABELS", help="JSON Lines: responses and what people think of them."
+        "labels", nargs="?", type=Path, metavar="LABELS", help="JSON Lines file with responses and human labels."
     )
     parser.add_argument(
         "--criterion",
         metavar="NAME|CONFIG",
-        help="A judged metric (METRIC or METRIC=THRESHOLD; its options come from --config), or a config with one.",
+        help="Judged metric (METRIC or METRIC=THRESHOLD; options come from --config), or a config file with one.",
     )
     parser.add_argument(
         "--min-kappa",
-        type=_number(-1, 1),
+        type=_kappa,
         metavar="K",
-        help="What kappa must reach. Below it the exit code is 1; 3 if the judge could not be asked enough to tell.",
+        help="Minimum kappa. Exit code 1 if kappa is lower, 3 if too few labels could be judged to decide.",
     )
     parser.add_argument(
         "--weights",
         choices=("none", "linear", "quadratic"),
-        help="What a near miss counts. Default: none for pass and fail, quadratic for scores.",
+        help="How much a near miss counts. Default: none for pass and fail, quadratic for scores.",
     )
     parser.add_argument(
-        "--show", type=_count, default=10, metavar="N", help="Disagreements to print, the worst first. Default: 10."
+        "--show", type=_count, default=10, metavar="N", help="Number of disagreements to print. Default: 10."
     )
     parser.add_argument(
         "--suggest-thresholds",
         nargs="+",
         type=Path,
         metavar="RESULTS",
-        help="Instead: results.json of recorded runs (or their directories), from which thresholds are suggested.",
+        help="Suggest thresholds from results.json files of recorded runs (or their directories) instead.",
     )
     parser.add_argument(
         "--pass-probability",
-        type=_number(0, 1, open_ends=True),
+        type=_probability,
         default=0.95,
         metavar="P",
-        help="With which the present agent should hold a suggested threshold. Default: 0.95.",
+        help="Probability with which the current agent should pass a suggested threshold. Default: 0.95.",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
-def _number(low: float, high: float, *, open_ends: bool = False) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = low - 1
-        if not (low < value < high if open_ends else low <= value <= high):
-            between = f"between {low:g} and {high:g}" if open_ends else f"from {low:g} to {high:g}"
-            raise argparse.ArgumentTypeError(f"must be a number {between}, not {text!r}")
-        return value
+def _kappa(text: str) -> float:
+    value = _float(text)
+    if value is None or not -1 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
+    return value
 
-    return parse
+
+def _probability(text: str) -> float:
+    value = _float(text)
+    if value is None or not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
+    return value
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _count(text: str) -> int:

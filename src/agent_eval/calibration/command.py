@@ -1,76 +1,139 @@
-"""`agent-eval calibrate`: arguments and settings in, what to print and the exit code out."""
+"""`agent-eval calibrate`: arguments and settings in, text to print and exit code out."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from agent_eval.calibration.judging import ask
+from agent_eval.calibration.labels import LabelSet, read_labels
+from agent_eval.calibration.report import CalibrationReport, make_report
+from agent_eval.calibration.target import TargetCriterion, choose_target
+from agent_eval.calibration.text import render_text
+from agent_eval.calibration.thresholds import read_results, render_thresholds, suggest
+from agent_eval.core.content import text_of
 from agent_eval.core.problem import Problem, Severity, has_error
-
-if TYPE_CHECKING:
-    from agent_eval.settings import Settings
+from agent_eval.core.text import plural
+from agent_eval.core.wire import WireModel
+from agent_eval.criteria import judge_of
+from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge, Options, judge_calls
+from agent_eval.models import ModelUse, check_models, open_models, opening_problems
+from agent_eval.pipeline import model_settings
+from agent_eval.report.views import bill
+from agent_eval.runner import Range, times
+from agent_eval.settings import Settings
 
 _EXIT_CODES = {"passed": 0, "reported": 0, "failed": 1, "inconclusive": 3}
 INVALID = 2
 
 
 def execute(
-    given: argparse.Namespace, settings: Settings, environ: Mapping[str, str], log: Callable[[str], None]
+    arguments: argparse.Namespace, settings: Settings, environ: Mapping[str, str], log: Callable[[str], None]
 ) -> tuple[int, str, list[Problem]]:
-    """Does it.
+    """Runs the command.
 
     Args:
-        given: As `arguments.add_arguments` reads them.
-        settings: As for a run.
-        environ: Where keys are looked for.
-        log: Gets a line on what will be asked.
+        arguments: From `arguments.add_arguments`.
+        settings: As for a run: judge, key, address, budgets, cache, replay, time.
+        environ: Where API keys come from.
+        log: Receives one line with the number of calls before the judge is asked.
 
     Returns:
-        The exit code: 0; 1 if kappa is too low; 2 after an error, with nothing to print; 3 if the judge could not be
-        asked enough. Then what to print, and what was found wrong.
+        The exit code: 0; 1 if kappa is too low; 2 after an error; 3 if too few labels could be judged. Then the text
+        to print, empty after an error, and the problems of the input.
     """
-    wrong = _misuse(given)
-    if wrong is not None:
-        return INVALID, "", [wrong]
-    if given.suggest_thresholds:
-        return _thresholds(given, settings)
-    import asyncio
-
-    from agent_eval.calibration.running import Wish, calibrate
-    from agent_eval.calibration.text import render_text
-
-    wish = Wish(labels=given.labels, criterion=given.criterion, weights=given.weights, min_kappa=given.min_kappa)
-    report, problems = asyncio.run(calibrate(wish, settings, environ, log))
+    usage_problem = _usage_problem(arguments)
+    if usage_problem is not None:
+        return INVALID, "", [usage_problem]
+    if arguments.suggest_thresholds:
+        paths = [settings.root / path for path in arguments.suggest_thresholds]
+        reports, problems = read_results(paths, settings.root)
+        if has_error(problems):
+            return INVALID, "", problems
+        thresholds = suggest(reports, requested=arguments.pass_probability, num_runs=settings.num_runs)
+        as_json = arguments.format == "json"
+        return 0, _json(thresholds) if as_json else render_thresholds(thresholds), problems
+    report, problems = asyncio.run(_calibrate(arguments, settings, environ, log))
     if report is None:
         return INVALID, "", problems
-    text = report.model_dump_json(indent=2) + "\n" if given.format == "json" else render_text(report, show=given.show)
+    text = _json(report) if arguments.format == "json" else render_text(report, show=arguments.show)
     return _EXIT_CODES[report.verdict], text, problems
 
 
-def _thresholds(given: argparse.Namespace, settings: Settings) -> tuple[int, str, list[Problem]]:
-    from agent_eval.calibration.rounds import collect, read_results
-    from agent_eval.calibration.thresholds import suggest
-    from agent_eval.calibration.thresholds_text import render_thresholds
-
-    reports, problems = read_results([settings.root / path for path in given.suggest_thresholds], settings.root)
-    if has_error(problems):
-        return INVALID, "", problems
-    series, notices = collect(reports)
-    report = suggest(series, wanted=given.pass_probability, num_runs=settings.num_runs, notices=notices)
-    text = report.model_dump_json(indent=2) + "\n" if given.format == "json" else render_thresholds(report)
-    return 0, text, problems
+def _json(report: WireModel) -> str:
+    return report.model_dump_json(indent=2) + "\n"
 
 
-def _misuse(given: argparse.Namespace) -> Problem | None:
-    if given.suggest_thresholds:
-        beside = "LABELS" if given.labels else "--criterion" if given.criterion else None
-        message = f"--suggest-thresholds reads results.json of runs; {beside} has no place beside it." if beside else ""
-    elif given.labels is None or not given.criterion:
-        message = "A label file and --criterion are needed, or --suggest-thresholds."
+def _usage_problem(arguments: argparse.Namespace) -> Problem | None:
+    extra = "LABELS" if arguments.labels else "--criterion" if arguments.criterion else None
+    if arguments.suggest_thresholds and extra:
+        message = f"--suggest-thresholds reads results.json files and can't be combined with {extra}."
+    elif not arguments.suggest_thresholds and (arguments.labels is None or not arguments.criterion):
+        message = "A label file and --criterion are required, or --suggest-thresholds."
     else:
-        message = ""
-    if not message:
         return None
     hint = "E.g. `agent-eval calibrate labels.jsonl --criterion final_response_match_v2`."
     return Problem(severity=Severity.ERROR, code="calibrate-misused", message=message, hint=hint)
+
+
+async def _calibrate(
+    arguments: argparse.Namespace, settings: Settings, environ: Mapping[str, str], log: Callable[[str], None]
+) -> tuple[CalibrationReport | None, list[Problem]]:
+    """The report; None if the problems have an error, and then no call was made."""
+    target, problems = choose_target(arguments.criterion, settings.config, settings.root)
+    if target is None:
+        return None, problems
+    labels, label_problems = read_labels(settings.root / arguments.labels, settings.root, target)
+    problems += label_problems
+    if labels is None:
+        return None, problems
+    if arguments.min_kappa is not None and len({label.value(labels.kind) for label in labels.labels}) == 1:
+        return None, [*problems, _one_sided(labels)]
+    default_model = settings.judge_model or DEFAULT_JUDGE
+    options = judge_of(target.config, default_model)
+    assert options is not None
+    config = model_settings(settings)
+    use = ModelUse(
+        model=options.model, config=options.config, case_id=labels.file, purpose=target.metric, file=target.source
+    )
+    problems += check_models([use], config, environ).problems
+    until = time.monotonic() + settings.run_timeout
+    async with open_models(config, environ, models=[options.model], until=until) as pool:
+        if not has_error(problems):
+            problems += opening_problems(await pool.prepare())
+        if has_error(problems):
+            return None, problems
+        if target.metric == "hallucinations_v1":
+            options = replace(options, samples=1)  # It labels sentences once, whatever `num_samples` says.
+        log(f"agent-eval: {_announcement(labels, target, options)}")
+        opinions = await ask(labels, target, Judge(model=pool, default_model=default_model))
+        usage = [bill(entry) for entry in pool.ledger.by_model()]
+    report = make_report(
+        labels, target, options, opinions, weights=arguments.weights, min_kappa=arguments.min_kappa, usage=usage
+    )
+    return report, problems
+
+
+def _announcement(labels: LabelSet, target: TargetCriterion, options: Options) -> str:
+    """`40 responses; gemini-2.5-flash will be asked 120 to 200 times.`"""
+    calls = Range()
+    for response in labels.responses:
+        texts = sum(1 for turn in response.actual if text_of(turn.final_response))
+        bounds = judge_calls(target.metric, options.samples, turns=len(response.actual), texts=texts)
+        calls += Range(least=bounds.least, most=bounds.most)
+    if target.config.options.get("evaluate_intermediate_nl_responses"):
+        calls = Range(least=calls.least, most=None)
+    return f"{plural(len(labels.responses), 'response')}; {options.model} will be asked {times(calls)}."
+
+
+def _one_sided(labels: LabelSet) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="labels-one-sided",
+        message=f"All labels are {labels.labels[0].word!r}, so kappa can't tell agreement from chance.",
+        hint="Add responses with other labels, or omit `--min-kappa`.",
+        file=labels.file,
+    )

@@ -1,60 +1,68 @@
-"""Asks the judge about labelled responses, as a run of the gate would, and puts its verdicts beside the labels."""
+"""Asks the judge about labelled responses as a run would, and compares its verdicts with the labels."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from pydantic import Field
 
 from agent_eval.calibration.agreement import Pair
-from agent_eval.calibration.choosing import Chosen
-from agent_eval.calibration.labels import LabelledResponse, LabelSet
-from agent_eval.calibration.meaning import Kind, Label
-from agent_eval.criteria import Judgement, NotEvaluated, Result, build
-from agent_eval.criteria.judged import NO_VERDICT, Judge
+from agent_eval.calibration.labels import Kind, Label, LabelledResponse, LabelSet
+from agent_eval.calibration.target import TargetCriterion
+from agent_eval.core.wire import WireModel
+from agent_eval.criteria import NotEvaluated, Result, build
+from agent_eval.criteria.judged import NO_VERDICT, Judge, tally
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opinion:
-    """What the judge says where a label is."""
+class Opinion(WireModel):
+    """One label with the judge's verdict."""
 
-    label: Label
-    response: LabelledResponse
-    wanted: float
-    """What the label says: 1 or 0 for pass and fail, else a score."""
-    value: float | None = None
-    """What the judge says, in the same terms; None: nothing."""
+    line: int
+    id: str | None = None
+    rubric: str | None = None
+    label: float
+    """1 or 0 for pass and fail, else a score."""
+    verdict: float | None = None
+    """The judge's, on the same scale; None: not judged."""
     score: float | None = None
-    """What it came to before the threshold was looked at."""
-    judgements: tuple[Judgement, ...] = ()
-    """What was asked, with the votes."""
-    code: str = ""
-    """Why there is no value, stable; "" if there is one."""
-    message: str = ""
+    """The criterion's score before it is compared with the threshold."""
+    votes: list[str] = Field(default_factory=list)
+    """The votes on each question, e.g. `5:0` or `3:2, close`."""
+    rationale: list[str] = Field(default_factory=list)
+    """The judge's rationales, those that contradict the label first. A model wrote them that has read hostile text."""
+    note: str = ""
+    """The reason for the human label."""
+    prompt: str = ""
+    response: str = ""
+    reason: str | None = None
+    """The code of why there is no verdict."""
+    message: str | None = None
     """The same in words."""
+    close: bool = False
+    """Whether a single vote could have changed the verdict, e.g. 3:2."""
+    confidence: float | None = None
+    """The mean share of votes for the outcome, 0..1."""
+    response_line: int
+    """The first line about this response."""
 
     @property
     def distance(self) -> float | None:
-        """How far the two are apart; None without a value."""
-        return None if self.value is None else abs(self.value - self.wanted)
-
-    @property
-    def close(self) -> bool:
-        """Whether one vote more or less could have changed something, e.g. 3:2."""
-        return any(judgement.close for judgement in self.judgements)
+        """The absolute difference between label and verdict; None without a verdict."""
+        return None if self.verdict is None else abs(self.verdict - self.label)
 
 
-async def ask(labels: LabelSet, chosen: Chosen, judge: Judge) -> list[Opinion]:
-    """Has every response judged, all at once: how many calls are under way is the model's to say.
+async def ask(labels: LabelSet, target: TargetCriterion, judge: Judge) -> list[Opinion]:
+    """Judges all responses concurrently; the model limits the number of calls in flight.
 
     Returns:
-        An opinion for each label, in the order of `labels.labels`.
+        One opinion per label, in the order of `labels.labels`.
     """
-    # Where labels give a verdict the gate's own rule is_gating_file, also on whether a missing vote matters. Else every
-    # verdict is wanted for itself, and the lowest threshold keeps the rule from looking away.
+    # For pass and fail the gate's own threshold applies, also to whether a missing vote matters. Otherwise each verdict
+    # counts by itself, and the lowest threshold keeps the criterion from skipping any.
     whole = labels.kind == "verdict" and not labels.by_rubric
-    threshold = chosen.threshold if whole and chosen.threshold is not None else chosen.span[0]
-    criterion = build(chosen.with_threshold(threshold), judge=judge)
+    threshold = target.threshold if whole and target.threshold is not None else target.span[0]
+    criterion = build(target.with_threshold(threshold), judge=judge)
     results = await asyncio.gather(
         *(criterion.score(response.conversation(labels.file)) for response in labels.responses)
     )
@@ -66,53 +74,65 @@ async def ask(labels: LabelSet, chosen: Chosen, judge: Judge) -> list[Opinion]:
 
 
 def _opinion(label: Label, response: LabelledResponse, result: Result, kind: Kind, threshold: float) -> Opinion:
-    wanted = label.value(kind)
+    opinion = Opinion(
+        line=label.line,
+        id=label.id,
+        rubric=label.rubric or None,
+        label=label.value(kind),
+        note=label.note,
+        prompt=response.prompt,
+        response=response.answer,
+        response_line=response.line,
+    )
     if isinstance(result, NotEvaluated):
-        return Opinion(label=label, response=response, wanted=wanted, code=result.code, message=result.message)
-    concerned = [one for one in result.judgements if not label.subject or one.subject == label.subject]
+        opinion.reason, opinion.message = result.code, result.message
+        return opinion
+    judgements = [each for each in result.judgements if not label.rubric or each.subject == label.rubric]
+    shares = [judgement.agreement or 0.0 for judgement in judgements]
+    opinion.confidence = sum(shares) / len(shares) if shares else None
+    opinion.close = any(judgement.close for judgement in judgements)
     score = result.score
-    if label.subject:
-        # Of several turns, the rubric holds if it holds in each.
-        scores = [one.score for one in concerned]
-        score = None if None in scores or not scores else min(one for one in scores if one is not None)
-    missing = next((one for one in concerned if one.score is None), None)
-    if score is None or (missing is not None and (label.subject or kind == "score")):
+    if label.rubric:
+        # In a conversation the rubric must hold on every turn.
+        scores = [judgement.score for judgement in judgements if judgement.score is not None]
+        score = min(scores) if scores and len(scores) == len(judgements) else None
+    missing = next((judgement for judgement in judgements if judgement.score is None), None)
+    if score is None or (missing is not None and (label.rubric or kind == "score")):
         failed = next((vote.failure for vote in missing.votes if vote.failure), None) if missing is not None else None
-        return Opinion(
-            label=label,
-            response=response,
-            wanted=wanted,
-            judgements=tuple(concerned),
-            code=failed or NO_VERDICT,
-            message=missing.rationale if missing is not None else "the judge gave no verdict on this",
-        )
-    value = score if label.subject or kind == "score" else float(score >= threshold)
-    return Opinion(label=label, response=response, wanted=wanted, value=value, score=score, judgements=tuple(concerned))
+        opinion.reason = failed or NO_VERDICT
+        opinion.message = missing.rationale if missing is not None else "the judge gave no verdict on this"
+    else:
+        opinion.score = score
+        opinion.verdict = score if label.rubric or kind == "score" else float(score >= threshold)
+        if opinion.verdict != opinion.label:
+            too_high = opinion.verdict > opinion.label
+            judgements.sort(key=lambda judgement: judgement.score or 0.0, reverse=too_high)
+    opinion.votes = [tally(judgement) or "no vote" for judgement in judgements]
+    opinion.rationale = [judgement.rationale for judgement in judgements]
+    return opinion
 
 
 def pairs_by_response(opinions: Sequence[Opinion]) -> list[list[Pair]]:
-    """Labels beside verdicts, grouped by the response they are about; what wasn't judged is left out."""
+    """Labels with verdicts, grouped by response; unjudged labels are left out."""
     groups: dict[int, list[Pair]] = {}
-    for one in opinions:
-        if one.value is not None:
-            groups.setdefault(id(one.response), []).append((one.wanted, one.value))
+    for opinion in opinions:
+        if opinion.verdict is not None:
+            groups.setdefault(opinion.response_line, []).append((opinion.label, opinion.verdict))
     return list(groups.values())
 
 
-def supposing(opinions: Sequence[Opinion], span: tuple[float, float], *, agree: bool) -> list[Pair]:
-    """The pairs if the judge had said something everywhere: what the label says, or what is farthest from it.
+def imputed(opinions: Sequence[Opinion], span: tuple[float, float], *, agree: bool) -> list[Pair]:
+    """All pairs, with missing verdicts filled in.
 
     Args:
         opinions: All of them.
         span: The lowest and the highest value.
-        agree: Which of the two.
+        agree: Whether a missing verdict equals its label, or is as far from it as possible.
     """
     low, high = span
     pairs = []
-    for one in opinions:
-        value = one.value
-        if value is None:
-            farthest = low if one.wanted - low > high - one.wanted else high
-            value = one.wanted if agree else farthest
-        pairs.append((one.wanted, value))
+    for opinion in opinions:
+        farthest = low if opinion.label - low > high - opinion.label else high
+        assumed = opinion.label if agree else farthest
+        pairs.append((opinion.label, assumed if opinion.verdict is None else opinion.verdict))
     return pairs

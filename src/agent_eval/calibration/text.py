@@ -1,49 +1,41 @@
-"""A calibration as people read it; safe to print into a log."""
+"""Renders a calibration report as text that is safe to print to a log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from agent_eval.calibration.report import (
-    CalibrationReport,
-    IntervalReport,
-    OpinionReport,
-    RubricReport,
-    ShareReport,
-    TableReport,
-)
+from agent_eval.calibration.agreement import Interval, Table
+from agent_eval.calibration.judging import Opinion
+from agent_eval.calibration.report import CalibrationReport, RubricReport, ShareReport
 from agent_eval.core.text import harmless, plural, shorten
 from agent_eval.report.views import bill_line, folded, percent_text
 
 _WIDEST_TABLE = 7
-"""Categories that a table shows; a criterion with a score of its own for almost every response needs none."""
+"""Maximum number of categories in a table. With a different score for almost every response it would be useless."""
 _TEXT = 300
-"""Characters of each text of a disagreement."""
+"""Maximum length of each text of a disagreement, in characters."""
 
 
 def render_text(report: CalibrationReport, *, show: int = 10) -> str:
-    """The calibration, the verdict last.
+    """Renders the report; the verdict is the last line.
 
     Args:
-        report: What to tell.
-        show: How many disagreements.
+        report: The report.
+        show: Maximum number of disagreements.
     """
     lines = [*_head(report), "", *_numbers(report), "", *_table(report.table, report.kind)]
     if report.rubrics:
         lines += ["", "By rubric:", *(line for rubric in report.rubrics for line in _rubric(rubric))]
     if report.disagreements:
         count = len(report.disagreements)
-        lines += ["", f"Disagreements, the worst first ({count:,}):" if count <= show else _some(show, count)]
-        lines += [line for one in report.disagreements[:show] for line in _disagreement(one, report)]
+        shown = f"The worst {show:,} of {count:,} disagreements:"
+        lines += ["", f"Disagreements, worst first ({count:,}):" if count <= show else shown]
+        lines += [line for opinion in report.disagreements[:show] for line in _disagreement(opinion, report)]
     if report.unjudged:
         lines += ["", "Not judged:"]
-        lines += [f"  {plural(one.count, 'label')}: [{one.code}] {_cut(one.message)}" for one in report.unjudged]
+        lines += [f"  {plural(each.count, 'label')}: [{each.code}] {_cut(each.message)}" for each in report.unjudged]
     lines += ["", *report.notices, *(bill_line(bill) for bill in report.usage), report.reason]
     return harmless("\n".join(lines)) + "\n"
-
-
-def _some(show: int, count: int) -> str:
-    return f"The worst {show:,} of {count:,} disagreements:"
 
 
 def _head(report: CalibrationReport) -> Iterator[str]:
@@ -60,11 +52,11 @@ def _numbers(report: CalibrationReport) -> Iterator[str]:
     yield f"kappa          {_kappa(report.kappa, report.interval)}{weighted}"
     yield f"agreement      {_share(report.agreement)}{_by_chance(report)}"
     if report.wrongly_passed is not None and report.wrongly_failed is not None:
-        yield f"wrongly passed {_share(report.wrongly_passed)} of what people fail"
-        yield f"wrongly failed {_share(report.wrongly_failed)} of what people pass"
+        yield f"wrongly passed {_share(report.wrongly_passed)} labelled fail"
+        yield f"wrongly failed {_share(report.wrongly_failed)} labelled pass"
     elif report.mean_difference is not None:
         side = "above" if report.mean_difference > 0 else "below"
-        yield f"difference     the judge is {abs(report.mean_difference):.2f} {side} people on average"
+        yield f"difference     verdicts are on average {abs(report.mean_difference):.2f} {side} the labels"
     if report.interval is not None:
         yield f"               interval of kappa: {report.interval.method}"
 
@@ -74,27 +66,27 @@ def _by_chance(report: CalibrationReport) -> str:
         return ""
     chance = percent_text(report.expected_agreement)
     if report.weights == "none":
-        return f"; chance alone would give {chance}"
-    return f"; near misses counted in part {percent_text(report.weighted_agreement)}, chance alone {chance}"
+        return f"; {chance} expected by chance"
+    return f"; weighted {percent_text(report.weighted_agreement)}, {chance} expected by chance"
 
 
-def _kappa(kappa: float | None, interval: IntervalReport | None) -> str:
+def _kappa(kappa: float | None, interval: Interval | None) -> str:
     if kappa is None:
-        return "has no value"
+        return "undefined"
     if interval is None:
         return f"{kappa:.2f} (no interval)"
     return f"{kappa:.2f} ({round(100 * interval.level)}% interval {interval.low:.2f} to {interval.high:.2f})"
 
 
 def _share(share: ShareReport) -> str:
-    told = f"{share.count:,} of {share.total:,}"
+    counts = f"{share.count:,} of {share.total:,}"
     if share.interval is None:
-        return told
+        return counts
     between = f"{percent_text(share.interval.low)} to {percent_text(share.interval.high)}"
-    return f"{told} ({percent_text(share.share)}, {between})"
+    return f"{counts} ({percent_text(share.share)}, {between})"
 
 
-def _table(table: TableReport, kind: str) -> Iterator[str]:
+def _table(table: Table, kind: str) -> Iterator[str]:
     if not table.categories or len(table.categories) > _WIDEST_TABLE:
         return
     names = [_name(category, kind) for category in table.categories]
@@ -110,7 +102,7 @@ def _table(table: TableReport, kind: str) -> Iterator[str]:
 def _name(value: float | None, kind: str) -> str:
     if kind == "verdict":
         return "pass" if value == 1 else "fail"
-    return "nothing" if value is None else f"{value:.4g}"
+    return "none" if value is None else f"{value:.4g}"
 
 
 def _rubric(rubric: RubricReport) -> Iterator[str]:
@@ -122,21 +114,21 @@ def _rubric(rubric: RubricReport) -> Iterator[str]:
     )
 
 
-def _disagreement(one: OpinionReport, report: CalibrationReport) -> Iterator[str]:
-    about = f" {_cut(one.id, 60)}" if one.id else ""
-    rubric = f", {_cut(one.rubric, 100)}" if one.rubric else ""
-    votes = f" ({'; '.join(one.votes[:5])})" if one.votes and len(one.votes) <= 5 else ""
-    said = (_name(one.label, report.kind), _name(one.verdict, report.kind))
-    yield f"  {folded(report.labels_file)}:{one.line}{about}{rubric}: people {said[0]}, judge {said[1]}{votes}"
-    told: Sequence[tuple[str, str]] = [
-        ("prompt", one.prompt),
-        ("answer", one.response),
-        ("people", one.note),
-        ("judge", " / ".join(text for text in one.rationale[:3] if text)),
-    ]
-    for who, text in told:
+def _disagreement(opinion: Opinion, report: CalibrationReport) -> Iterator[str]:
+    about = f" {_cut(opinion.id, 60)}" if opinion.id else ""
+    rubric = f", {_cut(opinion.rubric, 100)}" if opinion.rubric else ""
+    votes = f" ({'; '.join(opinion.votes[:5])})" if opinion.votes and len(opinion.votes) <= 5 else ""
+    label, verdict = _name(opinion.label, report.kind), _name(opinion.verdict, report.kind)
+    yield f"  {folded(report.labels_file)}:{opinion.line}{about}{rubric}: people {label}, judge {verdict}{votes}"
+    texts = {
+        "prompt": opinion.prompt,
+        "answer": opinion.response,
+        "people": opinion.note,
+        "judge": " / ".join(text for text in opinion.rationale[:3] if text),
+    }
+    for source, text in texts.items():
         if text:
-            yield f"      {who + ':':<8}{_cut(text)}"
+            yield f"      {source + ':':<8}{_cut(text)}"
 
 
 def _cut(text: str, limit: int = _TEXT) -> str:

@@ -1,6 +1,6 @@
 """Criteria that a model judges: prompts, votes and how they become a score."""
 
-from agent_eval.criteria.judged.building import JUDGED, refusal
+from agent_eval.criteria.judged.building import JUDGED, refusal, verdict_scale
 from agent_eval.criteria.judged.estimate import judge_calls
 from agent_eval.criteria.judged.final_response import VALIDITY_SCALE
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options, judge_options
@@ -25,4 +25,5 @@ __all__ = [
     "judge_options",
     "refusal",
     "tally",
+    "verdict_scale",
 ]

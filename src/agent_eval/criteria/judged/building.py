@@ -10,7 +10,7 @@ from agent_eval.criteria.judged._hallucinations import Hallucinations
 from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES, RubricCriterion
 from agent_eval.criteria.judged._simulator import SimulatorQuality
 from agent_eval.criteria.judged._vertex import VertexQuality
-from agent_eval.criteria.judged.final_response import FinalResponseMatch
+from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, FinalResponseMatch
 from agent_eval.criteria.judged.judge import Judge, judge_options
 from agent_eval.criteria.judged.quality import YARDSTICKS, Quality
 from agent_eval.criteria.judged.rubrics import Weights
@@ -80,3 +80,11 @@ def refusal(config: CriterionConfig) -> str | None:
             f"`{config.metric}` names `{VERTEX_EVAL}` as its judge, and Vertex AI's evaluation service can't judge it"
         )
     return None
+
+
+def verdict_scale(metric: str) -> Mapping[str, float]:
+    """The words of a judge's verdict on a whole response, with their scores; empty if the judge has no such words."""
+    if metric == "final_response_match_v2":
+        return VALIDITY_SCALE
+    yardstick = YARDSTICKS.get(metric)
+    return {} if yardstick is None else yardstick.scale
