@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from adk_envs import FIXTURES, adk_python
 
-from agent_eval.agents.adk._driver import AdkAgent
-from agent_eval.agents.protocol import Agent, AgentFailure, SessionRequest
+from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
+from agent_eval.agents.host import HostSpec, ModelOutages
+from agent_eval.agents.protocol import AgentFailure, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
@@ -26,31 +27,36 @@ def make(
     environment: dict[str, str] | None = None,
     secrets: Iterable[str] = (),
     root: Path = FIXTURES,
+    workers: int = 1,
+    turn_timeout: float = 180.0,
+    on_throttle: Callable[[], None] = lambda: None,
+    on_answer: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> AdkAgent:
     """An agent of agents_fixtures (or a dotted module), not started."""
     log_dir.mkdir(exist_ok=True)
-    return AdkAgent(
+    outages = ModelOutages(turn_timeout=turn_timeout, on_throttle=on_throttle, on_answer=on_answer)
+    spec = HostSpec(
         python=[str(python or adk_python())],
         agent_path=name if "." in name else str(root / name),
         root=root,
         sandbox=Sandbox(environment={"PATH": os.environ["PATH"], "HOME": str(log_dir), **(environment or {})}),
         masker=Masker(secrets),
         log_dir=log_dir,
-        **options,
+        **{"retry": RETRY_OPTIONS, **options},
     )
+    return AdkAgent(spec, outages, workers=workers)
 
 
 @asynccontextmanager
 async def running(name: str, log_dir: Path, **options: Any) -> AsyncIterator[AdkAgent]:
     """A started agent, closed at the end."""
     agent = make(name, log_dir, **options)
-    kept_contract: Agent = agent  # checked by mypy
     try:
-        await kept_contract.start()
+        await agent.start()
         yield agent
     finally:
-        await kept_contract.close()
+        await agent.close()
 
 
 def request(**facts: Any) -> SessionRequest:

@@ -13,6 +13,7 @@ from adk_envs import FIXTURES, MATRIX, adk_python
 from adk_harness import failure, make, request, running, say
 
 from agent_eval.agents.adk._driver import AdkAgent
+from agent_eval.agents.host import HostSpec, ModelOutages
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.agents.sandbox.spawn import Sandbox, agent_account
 from agent_eval.core.content import text_of, user_message
@@ -168,7 +169,7 @@ async def test_a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="needs a Python that any user may run")
 async def test_another_user_runs_the_host_without_a_way_to_our_files(tmp_path: Path) -> None:
     account = agent_account("agent-eval-test", state_dir=tmp_path / "state")
-    agent = AdkAgent(
+    spec = HostSpec(
         python=["/usr/bin/python3"],
         agent_path=str(tmp_path / "agent"),
         root=tmp_path,
@@ -176,6 +177,7 @@ async def test_another_user_runs_the_host_without_a_way_to_our_files(tmp_path: P
         masker=Masker(),
         log_dir=tmp_path,
     )
+    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, on_throttle=lambda: None, on_answer=lambda: None))
     with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
         await agent.start()
     await agent.close()

@@ -29,7 +29,7 @@ async def gemini_agent(
     logs: Path, server: FakeGemini, *, name: str = "gemini", **options: Any
 ) -> AsyncIterator[AdkAgent]:
     environment = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "a-key-that-is-no-key"}
-    settings = {"environment": environment, "retry_options": QUICK, **options}
+    settings = {"environment": environment, "retry": QUICK, **options}
     async with running(name, logs, **settings) as agent:
         yield agent
 
@@ -130,7 +130,7 @@ async def test_no_answer__is_repeated_and_if_it_stays_so_the_providers(tmp_path:
 
 async def test_no_host_of_that_name(tmp_path: Path) -> None:
     environment = {"GOOGLE_GEMINI_BASE_URL": "http://gemini.invalid", "GOOGLE_API_KEY": "any"}
-    async with running("gemini", tmp_path / "logs", environment=environment, retry_options=QUICK) as agent:
+    async with running("gemini", tmp_path / "logs", environment=environment, retry=QUICK) as agent:
         error = await failure(agent, "hello")
     assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
     assert "gemini.invalid failed 3 times" in error.message
@@ -149,7 +149,7 @@ async def test_no_tls(tmp_path: Path) -> None:
     async with server:
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         environment = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "any"}
-        async with running("gemini", tmp_path / "logs", environment=environment, retry_options=QUICK) as agent:
+        async with running("gemini", tmp_path / "logs", environment=environment, retry=QUICK) as agent:
             error = await failure(agent, "hello")
     assert (error.kind, error.owner) == (FailureKind.PROVIDER, Owner.PROVIDER)
     assert f"gemini-2.5-flash at {url} failed 3 times" in error.message
@@ -160,7 +160,7 @@ async def test_retries_fit_into_the_turns_time(tmp_path: Path) -> None:
     with serving() as server:
         pass
     options = {"attempts": 30, "initial_delay": 0.2, "max_delay": 60.0, "http_status_codes": [503]}
-    async with gemini_agent(tmp_path / "logs", server, retry_options=options, turn_timeout=60) as agent:
+    async with gemini_agent(tmp_path / "logs", server, retry=options, turn_timeout=60) as agent:
         begun = time.monotonic()
         error = await failure(agent, "hello", timeout=8)
         assert time.monotonic() - begun < 12
@@ -196,7 +196,7 @@ async def test_a_missing_key_names_the_variable(tmp_path: Path) -> None:
 async def test_a_turn_that_ends_amid_retries_is_the_providers(tmp_path: Path) -> None:
     slow = QUICK | {"attempts": 50, "initial_delay": 0.5, "max_delay": 0.5}
     with serving() as server:
-        async with gemini_agent(tmp_path / "logs", server, retry_options=slow) as agent:
+        async with gemini_agent(tmp_path / "logs", server, retry=slow) as agent:
             await say(agent, "warm up")
             server.fail(*[Fault(kind=503)] * 50)
             error = await failure(agent, "hello", timeout=3)
@@ -287,7 +287,7 @@ async def test_an_outage__is_noticed_once_and_no_session_is_opened_any_more(tmp_
         server = stack.enter_context(FakeGemini(lambda _: OUTAGES.get(name, Fault(kind=503))))
         if name == "refused":
             stack.close()
-        async with gemini_agent(tmp_path / "logs", server, retry_options=quick, turn_timeout=2) as agent:
+        async with gemini_agent(tmp_path / "logs", server, retry=quick, turn_timeout=2) as agent:
             begun = time.monotonic()
             together = await asyncio.gather(*(failure(agent, "hello", timeout=20) for _ in range(4)))
             assert time.monotonic() - begun < 15
@@ -321,7 +321,7 @@ async def test_a_pause__leaves_the_place_to_others(tmp_path: Path) -> None:
             order.append(text)
 
     with serving(Fault(kind=503)) as server:
-        async with gemini_agent(tmp_path / "logs", server, retry_options=slow) as agent:
+        async with gemini_agent(tmp_path / "logs", server, retry=slow) as agent:
             await asyncio.gather(run(agent, "fails first"), run(agent, "comes after it"))
     assert order == ["comes after it", "fails first"]
 

@@ -14,7 +14,7 @@ import pytest
 from fake_gemini import Answer, FakeGemini, Fault, GenerateRequest
 from models_support import pool_at, quick
 
-from agent_eval.agents.protocol import Agent, Capabilities, Session, SessionRequest
+from agent_eval.agents.protocol import Agent, Session, SessionRequest
 from agent_eval.core.content import Content, Part, text_of
 from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
 from agent_eval.evalset.models.schema import ConversationScenario
@@ -35,8 +35,8 @@ class ScriptedAgent:
     answer: Callable[[str], str]
 
     @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
+    def metrics(self) -> None:
+        return None
 
     @property
     def provenance(self) -> Mapping[str, str]:

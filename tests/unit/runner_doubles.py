@@ -12,7 +12,6 @@ from typing import Any
 from agent_eval.agents.protocol import (
     Agent,
     AgentFailure,
-    Capabilities,
     FailureKind,
     Owner,
     Session,
@@ -75,8 +74,8 @@ class EchoAgent:
     crashed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(state=True)
+    def metrics(self) -> None:
+        return None
 
     @property
     def provenance(self) -> Mapping[str, str]:

@@ -290,7 +290,6 @@ def test_what_is_printed(tmp_path: Path) -> None:
         "  home/a.test.json           (the eval file lies in it)\n"
         "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
     )
-    assert choices.agents == ("home",)
     assert "[agents]" in text
     assert render_choices(AgentChoices(by_file={})) == "No eval files.\n"
 

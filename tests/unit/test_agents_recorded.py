@@ -179,7 +179,7 @@ async def test_adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
         ("a.json", b'{"eval_set_id": "s", "eval_cases": [', "a.json"),
         ("a.json", b"", "a.json"),
         ("a.json", b'{"eval_set_id": "s"}', "eval_cases"),
-        ("a.jsonl", b'{"eval_id": "one"}\n', "line 1 is no recording"),
+        ("a.jsonl", b'{"eval_id": "one"}\n', "line 1 is not the recording"),
         ("a.jsonl.gz", b"no gzip", "a.jsonl.gz"),
         ("a.jsonl.gz", gzip.compress(b"x" * 1000, mtime=0)[:30], "a.jsonl.gz"),
     ],
@@ -208,10 +208,10 @@ NO_RECORDING = {
     "zlib.jsonl.gz": (gzip.compress(b"\n")[:10] + b"\xff" * 40, "damaged"),
     "crc.jsonl.gz": (gzip.compress(b"\n" * 999)[:-8] + b"\0" * 8, "CRC check failed"),
     "plain.jsonl.gz": (b"{}\n", "Not a gzipped file"),
-    "deep.jsonl": (b"[" * 100_000 + b"\n", "line 1 is no recording"),
-    "list.jsonl": (line("x", 0).replace('"eval_id": "x"', '"eval_id": ["x"]').encode(), "line 1 is no recording"),
-    "digits.jsonl": (b"1" * 5_000 + b"\n", "line 1 is no recording"),
-    "empty.jsonl": (b"\n", "it holds no run"),
+    "deep.jsonl": (b"[" * 100_000 + b"\n", "line 1 is not the recording"),
+    "list.jsonl": (line("x", 0).replace('"eval_id": "x"', '"eval_id": ["x"]').encode(), "line 1 is not the recording"),
+    "digits.jsonl": (b"1" * 5_000 + b"\n", "line 1 is not the recording"),
+    "empty.jsonl": (b"\n", "it has no runs"),
     "bytes.json": (b'{"eval_cases": [{"eval_id": "\xff"}]}', "not UTF-8"),
     "deep.json": (b'{"eval_cases": ' + b"[" * 100_000, "more than 200 deep"),
     "list.json": (b'{"eval_set_id": "s", "eval_cases": [{"eval_id": ["x"]}]}', "must be a string"),
@@ -244,5 +244,5 @@ def test_check_recording__a_whole_one_is_fine(tmp_path: Path) -> None:
 async def test_start__a_second_one_after_a_failure_fails_again(tmp_path: Path) -> None:
     agent = RecordedAgent(output_dir(tmp_path / "out", line("x", 0, turn("hi", "yes")), "{}\n"))
     for _ in range(2):
-        with pytest.raises(AgentFailure, match="line 2 is no recording"):
+        with pytest.raises(AgentFailure, match="line 2 is not the recording"):
             await agent.start()

@@ -10,8 +10,7 @@ import pytest
 from runner_doubles import planned
 
 from agent_eval.agents.messages import Evaluated
-from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
-from agent_eval.agents.protocol import Owner
+from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind, Owner
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated, Scored

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.metric_protocol import MetricFailureKind
+from agent_eval.agents.protocol import MetricFailureKind
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._explain import explain_response, explain_trajectory, list_calls
 from agent_eval.criteria._rouge import rouge1

@@ -9,8 +9,7 @@ from typing import get_args
 
 import pytest
 
-from agent_eval.agents.metric_protocol import MetricFailureKind
-from agent_eval.agents.protocol import FailureKind
+from agent_eval.agents.protocol import FailureKind, MetricFailureKind
 from agent_eval.gate import caveats
 from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
 from agent_eval.results._merge import WITHOUT_KEY, merge

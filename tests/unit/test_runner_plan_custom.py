@@ -15,10 +15,12 @@ from agent_eval.runner.plan import Plan, make_plan
 POLITE = CriterionConfig(metric="polite", threshold=0.5, options={"words": ["please"]})
 
 
-def planned(*, recorded: Collection[str] = (), source: str = "s", code: str | None = "agent.metrics.polite") -> Plan:
+def planned(
+    *, without_code: Collection[str] = (), source: str = "s", code: str | None = "agent.metrics.polite"
+) -> Plan:
     custom = {} if code is None else {"polite": {"code_config": {"name": code}}}
     file = loaded("a.test.json", case(), criteria=(POLITE,), custom_metrics=custom)
-    return make_plan([file], {"a.test.json": "agent"}, {}, 1, recorded=recorded, sources=lambda *_: source)
+    return make_plan([file], {"a.test.json": "agent"}, {}, 1, without_code=without_code, sources=lambda *_: source)
 
 
 def test_a_custom_metric_is_scored_by_its_function() -> None:
@@ -30,7 +32,7 @@ def test_a_custom_metric_is_scored_by_its_function() -> None:
 
 
 def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
-    made = planned(recorded={"agent"})
+    made = planned(without_code={"agent"})
 
     assert made.cases == ()
     assert [(one.code, one.file) for one in made.problems] == [("custom-metric-without-agent", "test_config.json")]

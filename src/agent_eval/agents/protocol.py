@@ -1,27 +1,17 @@
-"""What the runner needs of an agent, whatever it is and wherever it runs."""
+"""What the runner and the criteria need from an agent, whichever driver runs it."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from agent_eval.agents.messages import Evaluated
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
-
-
-@dataclass(frozen=True, kw_only=True)
-class Capabilities:
-    """What a driver can do; criteria and the plan ask before they rely on it."""
-
-    state: bool = False
-    """Session state from `session_input` reaches the agent."""
-    tool_mocks: bool = False
-    """Tool calls can be answered from a recording."""
-    app_details: bool = False
-    """Invocations carry instructions and tool declarations."""
+from agent_eval.evalset.models import ConversationScenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +19,7 @@ class SessionRequest:
     """A session to open: one run of one case."""
 
     case_id: str = ""
-    """File and eval id, which identify a case; empty where there is no file."""
+    """`file:eval_id`; empty if the case comes from no file."""
     eval_set_id: str
     eval_id: str
     run: int
@@ -39,12 +29,11 @@ class SessionRequest:
     session_id: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
-    """What the run holds of the gate's concurrency. A driver may lend it while the agent only waits to ask its model
-    again."""
+    """The run's concurrency slot. A driver may release it while the agent only waits to retry a model call."""
     turn_limit: float | None = None
-    """Seconds that a whole turn may take; a turn that begins late in its case is given less."""
+    """Seconds that a whole turn may take. A turn that begins late in its case has less time."""
     isolated: bool = False
-    """Give this session a process of its own: it was in flight when another one died."""
+    """Run this session in its own process: it was in flight when another process died."""
 
 
 class Session(Protocol):
@@ -53,20 +42,20 @@ class Session(Protocol):
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a user's message and waits for the turn to end.
 
-        Cancelling is safe: the driver stops the turn, or gives up its process if it can't.
+        Cancelling is safe: the driver stops the turn, or ends its process if the turn can't be stopped.
 
         Args:
-            content: The message, as it stands in the eval case.
+            content: The message, as written in the eval case.
             timeout: Seconds that the turn may take.
 
         Raises:
-            AgentFailure: The turn did not end with an answer. On a time-out of a process that no longer reacts, with
-                other sessions in flight, it is `collateral`: nobody knows yet which session hangs it.
+            AgentFailure: The turn did not end with an answer. If a process that no longer responds has other sessions
+                in flight, the failure is `collateral`, because any of the sessions may have blocked the process.
         """
         ...
 
     async def close(self) -> None:
-        """Ends the session. Never raises, may be called twice."""
+        """Ends the session. Never raises; may be called twice."""
         ...
 
 
@@ -74,20 +63,20 @@ class Agent(Protocol):
     """An agent that can hold many sessions at once."""
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Known after `start`."""
+    def provenance(self) -> Mapping[str, str]:
+        """Versions that explain a score: interpreter, ADK, driver. Complete after `start`."""
         ...
 
     @property
-    def provenance(self) -> Mapping[str, str]:
-        """Versions that explain a score: interpreter, ADK, driver. Known after `start`."""
+    def metrics(self) -> MetricRunner | None:
+        """Runs the custom metrics that come with the agent; None if the agent's code does not run here."""
         ...
 
     async def start(self) -> None:
         """Makes the agent ready.
 
         Raises:
-            AgentFailure: It can't be; no case of it can run.
+            AgentFailure: The agent can't be started, so none of its cases can run.
         """
         ...
 
@@ -95,7 +84,7 @@ class Agent(Protocol):
         """Opens a session.
 
         Raises:
-            AgentFailure: It could not be opened.
+            AgentFailure: The session can't be opened.
         """
         ...
 
@@ -105,12 +94,12 @@ class Agent(Protocol):
 
 
 class Owner(enum.StrEnum):
-    """Whose failure it is (docs/verdict.md)."""
+    """Who has to act on a failure (docs/verdict.md)."""
 
     AGENT = "agent"
-    """The pull request's own: the run failed."""
+    """The pull request: the run failed."""
     PROVIDER = "provider"
-    """The world's: the run says nothing about the pull request."""
+    """An external service: the run says nothing about the pull request."""
 
 
 class FailureKind(enum.StrEnum):
@@ -119,9 +108,9 @@ class FailureKind(enum.StrEnum):
     IMPORT = "agent-import"
     """The agent can't be loaded."""
     ENVIRONMENT = "agent-environment"
-    """Its environment can't be made."""
+    """Its environment can't be created."""
     EXCEPTION = "agent-exception"
-    """It, or a tool of it, raised."""
+    """The agent or one of its tools raised an exception."""
     NO_ANSWER = "agent-no-answer"
     """The turn ended without an event, or a recording has no such turn."""
     DEADLINE = "deadline"
@@ -129,12 +118,57 @@ class FailureKind(enum.StrEnum):
     CRASH = "agent-crash"
     """Its process ended."""
     PROTOCOL = "agent-protocol"
-    """Its process wrote something else than our protocol."""
+    """Its process sent something that is not our protocol."""
     PROVIDER = "provider-unavailable"
-    """Its model provider refused or could not be reached, after retries."""
+    """Its model provider refused or was unreachable, after retries."""
 
 
-class AgentFailure(Exception):
+class MetricFailureKind(enum.StrEnum):
+    """What happened to a custom metric (docs/verdict.md)."""
+
+    ENVIRONMENT = "custom-metric-environment"
+    """There is no interpreter for it, or its google-adk does not support custom metrics."""
+    IMPORT = "custom-metric-import"
+    """The function can't be imported."""
+    EXCEPTION = "custom-metric-exception"
+    """The function raised an exception."""
+    RESULT = "custom-metric-invalid-result"
+    """The function returned something that is not a result, or has no score."""
+    DEADLINE = "custom-metric-deadline"
+    """The function did not return in time."""
+    CRASH = "custom-metric-crash"
+    """Its process ended."""
+    PROVIDER = "custom-metric-provider"
+    """A model that it called was unavailable."""
+
+
+class _Failure(Exception):
+    """What the failures of agents and of their metrics have in common."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        owner: Owner = Owner.AGENT,
+        traceback: str | None = None,
+        log_tail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.owner = owner
+        self.traceback = traceback
+        self.log_tail = log_tail
+        self.hint = hint
+
+    def copy(self) -> Self:
+        """The same failure for another task: raising one exception in many tasks would mix their Python tracebacks."""
+        copied = type(self).__new__(type(self), *self.args)
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+
+class AgentFailure(_Failure):
     """A turn, a session or the agent as a whole failed."""
 
     def __init__(
@@ -153,18 +187,79 @@ class AgentFailure(Exception):
         Args:
             message: One sentence.
             kind: What happened.
-            owner: Whose failure it is.
+            owner: Who has to act.
             traceback: The agent's own traceback.
-            log_tail: The last lines that its process wrote.
+            log_tail: The last lines of its process's log.
             hint: What to do next.
-            collateral: The process went down with several sessions in flight, so this one may be innocent; it is
-                worth one more try with `isolated=True`.
+            collateral: The process ended with several sessions in flight, so this session may be innocent. Try it once
+                more with `isolated=True`.
         """
-        super().__init__(message)
-        self.message = message
+        super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
         self.kind = kind
-        self.owner = owner
-        self.traceback = traceback
-        self.log_tail = log_tail
-        self.hint = hint
         self.collateral = collateral
+
+
+class MetricFailure(_Failure):
+    """A custom metric returned no result."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: MetricFailureKind,
+        owner: Owner = Owner.AGENT,
+        traceback: str | None = None,
+        log_tail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Describes the failure.
+
+        Args:
+            message: One sentence without a full stop.
+            kind: What happened.
+            owner: Who has to act; the function is code of the pull request.
+            traceback: The function's traceback, or its stack if it hangs.
+            log_tail: The last lines of its process's log.
+            hint: What to do next.
+        """
+        super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
+        self.kind = kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricCall:
+    """One call of a custom metric: the arguments that ADK passes, not yet converted to ADK's types."""
+
+    metric: str
+    """The name in `criteria`."""
+    function: str
+    """`code_config.name`: `package.module.function`."""
+    criterion: Mapping[str, Any]
+    """The criterion's JSON object: `threshold` and any other fields."""
+    actual: Sequence[Invocation]
+    expected: Sequence[Invocation] | None
+    """None for a scenario."""
+    scenario: ConversationScenario | None
+
+
+class MetricRunner(Protocol):
+    """Runs custom metrics in a process with the agent's user and interpreter."""
+
+    async def prepare(self, function: str) -> None:
+        """Checks that a function can be called. Repeating the check is cheap.
+
+        Raises:
+            MetricFailure: The function can't be called.
+        """
+        ...
+
+    async def evaluate(self, call: MetricCall) -> Evaluated:
+        """Calls a function.
+
+        Returns:
+            The function's result, unchecked.
+
+        Raises:
+            MetricFailure: The function returned no result.
+        """
+        ...

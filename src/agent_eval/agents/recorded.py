@@ -1,8 +1,10 @@
-"""The driver that answers from a recording: no process, no model, no waiting.
+"""The driver that answers from a recording, without a process or a model.
 
-A recording is an eval set whose conversations hold what an agent did (matched by eval id and turn), or the
-recordings.jsonl.gz of an earlier run of ours (matched by case id, run and turn; where the eval file has been moved
-since, by eval set, eval id, run and turn).
+A recording is one of these:
+
+- an eval set whose conversations hold an agent's answers, matched by eval id and turn;
+- the recordings.jsonl.gz of an earlier run, matched by case id, run and turn. If the eval file has been moved since,
+  the eval set and the eval id identify the case.
 """
 
 from __future__ import annotations
@@ -14,23 +16,26 @@ from json.decoder import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from agent_eval.agents.protocol import AgentFailure, Capabilities, FailureKind, Owner, Session, SessionRequest
+from agent_eval.agents.driver import Driver
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
-from agent_eval.results import Recording, RunError
+from agent_eval.results import FILES, Recording, RunError
 
 if TYPE_CHECKING:
     from agent_eval.core.invocation import Invocation
     from agent_eval.evalset.models import LoadedFile
 
-RECORDINGS = "recordings.jsonl.gz"
-"""Its name in an output directory."""
-_WHITE = " \t\n\r"
+_RECORDINGS = FILES["recordings-file"]
+RECORDED = "recorded:"
+"""Begins the name of a recorded agent: `recorded:FILE`."""
+_WHITESPACE = " \t\n\r"
 
 _Key = tuple[str | None, str, int | None]
-"""Eval set, eval id, run; an eval set is one recording for all sets and runs. A case id and a run have no eval set."""
+"""Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is
+written as an eval id without an eval set."""
 
 
 class RecordedAgent:
@@ -43,26 +48,26 @@ class RecordedAgent:
             source: An eval set, a recordings file (`.jsonl` or `.jsonl.gz`), or a directory that holds one.
         """
         self._source = source
-        # What was read lies in a file without a name: 10,000 cases as models would take hundreds of megabytes.
+        # Recordings are kept in a temporary file: 10,000 cases as models would take hundreds of megabytes.
         self._spool: IO[bytes] | None = None
         self._index: dict[_Key, tuple[int, int]] = {}
         self._eval_set = False
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """A recording has the details of the agent that made it; nothing reaches that agent any more."""
-        return Capabilities(app_details=True)
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """Names the driver and the recording."""
         return {"driver": "recorded", "recording": str(self._source)}
 
+    @property
+    def metrics(self) -> None:
+        """A recording has no code."""
+        return None
+
     async def start(self) -> None:
         """Reads the recording.
 
         Raises:
-            AgentFailure: It is missing or unreadable.
+            AgentFailure: The recording is missing or unreadable.
         """
         if self._spool is not None:
             return
@@ -83,36 +88,37 @@ class RecordedAgent:
         """Finds the recording of one run.
 
         Raises:
-            AgentFailure: There is none.
+            AgentFailure: The recording does not have that run.
         """
-        wanted = f"case `{request.eval_id}`"
+        case = f"case `{request.eval_id}`"
         keys: list[_Key] = [(None, request.eval_id, None)]
         if not self._eval_set:
-            wanted += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
+            case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
             keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
-        found = next((self._index[key] for key in keys if key in self._index), None)
-        if found is None:
+        position = next((self._index[key] for key in keys if key in self._index), None)
+        if position is None:
             raise AgentFailure(
-                f"The recording {self._source} has no {wanted}",
+                f"The recording {self._source} has no {case}",
                 kind=FailureKind.NO_ANSWER,
-                hint="Record it again, or leave the case out.",
+                hint="Record the case again, or do not select it.",
             )
         assert self._spool is not None
-        self._spool.seek(found[0])
-        data = self._spool.read(found[1])
+        offset, length = position
+        self._spool.seek(offset)
+        data = self._spool.read(length)
         try:
             if self._eval_set:
-                return _RecordedSession(self._source, wanted, _turns(data), None)
+                return _RecordedSession(self._source, case, _turns(data), None)
             recording = Recording.model_validate_json(data)
         except ValueError as error:
             raise AgentFailure(
-                f"The recording {self._source} has a broken {wanted}: {shorten(str(error), 500)}",
+                f"The recording {self._source} has an invalid {case}: {shorten(str(error), 500)}",
                 kind=FailureKind.NO_ANSWER,
             ) from error
-        return _RecordedSession(self._source, wanted, recording.invocations, recording.error)
+        return _RecordedSession(self._source, case, recording.invocations, recording.error)
 
     async def close(self) -> None:
-        """Gives the file up."""
+        """Deletes the temporary file."""
         if self._spool is not None:
             self._spool.close()
             self._spool = None
@@ -130,11 +136,11 @@ class _RecordedSession:
         self._next = 0
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
-        """Gives the next turn. Takes no time, so the timeout doesn't matter.
+        """Returns the next turn at once; the timeout is ignored.
 
         Raises:
-            AgentFailure: The recorded run failed here; or it has no such turn; or it answers another message, which
-                means that the eval file was changed after the recording.
+            AgentFailure: The recorded run failed at this turn; or it has no such turn; or its turn answers another
+                message, because the eval file was changed after the recording.
         """
         turn = self._next
         self._next += 1
@@ -144,31 +150,31 @@ class _RecordedSession:
             raise AgentFailure(
                 f"The recording {self._source} has no turn {turn + 1} of {self._case}",
                 kind=FailureKind.NO_ANSWER,
-                hint="Record it again.",
+                hint="Record the case again.",
             )
         recorded = self._turns[turn]
-        said, was_said = text_of(content).strip(), text_of(recorded.user_content).strip()
-        if said and was_said and said != was_said:
+        message, recorded_message = text_of(content).strip(), text_of(recorded.user_content).strip()
+        if message and recorded_message and message != recorded_message:
             raise AgentFailure(
                 f"The recording {self._source} answers another message in turn {turn + 1} of {self._case}: "
-                f"{first_line(was_said)!r} instead of {first_line(said)!r}",
+                f"{first_line(recorded_message)!r} instead of {first_line(message)!r}",
                 kind=FailureKind.NO_ANSWER,
-                hint="The eval file was changed after the recording; record it again.",
+                hint="The eval file was changed after the recording. Record the case again.",
             )
         return recorded
 
     async def close(self) -> None:
-        """Lets go of the turns."""
+        """Releases the turns."""
         self._turns = []
 
 
 def _failure(error: RunError) -> AgentFailure:
-    """The recorded failure, as it was raised then."""
+    """The recorded failure as it was raised."""
     kinds = {str(kind): kind for kind in FailureKind}
     return AgentFailure(
         error.message,
         kind=kinds.get(error.kind, FailureKind.NO_ANSWER),
-        # What the gate itself broke off (a budget, a signal) says nothing about the agent, nor does the recording.
+        # A run that the gate stopped (a budget, a signal) says nothing about the agent.
         owner=Owner.AGENT if error.owner == "agent" else Owner.PROVIDER,
         traceback=error.traceback,
         log_tail=error.log_tail,
@@ -177,10 +183,9 @@ def _failure(error: RunError) -> AgentFailure:
 
 
 class UnusableRecording(Exception):
-    """A file that is no recording, or can't be read; the message is a clause without a full stop."""
+    """A file that is not a recording, or can't be read. The message is a clause without a full stop."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        """`hint` says what the file is instead, or what to do."""
         super().__init__(message)
         self.hint = hint
 
@@ -189,19 +194,19 @@ _HINT = "`recorded:FILE` takes an eval set, or the output directory of an earlie
 
 
 def _file(source: Path) -> Path:
-    return source / RECORDINGS if source.is_dir() else source
+    return source / _RECORDINGS if source.is_dir() else source
 
 
 def _holds_runs(path: Path) -> bool:
-    """Whether a file is called like recordings of ours; others are eval sets."""
+    """Whether the file's name is that of a recordings file. Any other file is an eval set."""
     return path.name.endswith((".jsonl", ".jsonl.gz"))
 
 
 def _entries(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """What a recording holds: runs, or the cases of an eval set.
+    """The entries of a recording, with their keys: runs, or the cases of an eval set.
 
     Raises:
-        UnusableRecording: It holds nothing, something else, or can't be read.
+        UnusableRecording: The file is empty, has another format, or can't be read.
     """
     empty = True
     try:
@@ -213,11 +218,11 @@ def _entries(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
     except ValueError as error:
         raise UnusableRecording(first_line(str(error), 500).rstrip("."), _HINT) from error
     if empty:
-        raise UnusableRecording("it holds no run" if _holds_runs(path) else "it has no cases", "Record it again.")
+        raise UnusableRecording("it has no runs" if _holds_runs(path) else "it has no cases", "Record it again.")
 
 
 def _lines(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """The runs of a recordings file. A run that stands there twice was repeated: the later line counts."""
+    """The runs of a recordings file. If a run appears twice it was repeated, and the later line counts."""
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -227,7 +232,7 @@ def _lines(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             set_id = None
         if not (isinstance(set_id, str) and isinstance(eval_id, str) and isinstance(run, int)):
-            raise ValueError(f"line {number} is no recording of a run")
+            raise ValueError(f"line {number} is not the recording of a run")
         keys: list[_Key] = [(set_id, eval_id, run)]
         if isinstance(case_id, str):
             keys.append((None, case_id, run))
@@ -235,7 +240,7 @@ def _lines(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
 
 
 def _cases(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """The cases of an eval set, each as the JSON that stands in the file."""
+    """The cases of an eval set, each as its JSON text."""
     data = read_regular(path, MAX_RESULTS)
     try:
         yield from _case_texts(data.decode("utf-8-sig", "surrogatepass"))
@@ -244,15 +249,15 @@ def _cases(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
 
 
 def _case_texts(text: str) -> Iterator[tuple[list[_Key], bytes]]:
-    """Walks through the JSON of an eval set without building more than one case at a time."""
+    """Parses the JSON of an eval set one case at a time, to save memory."""
     decoder = JSONDecoder()
     position = _expect(text, 0, "{")
-    found = False
+    has_cases = False
     while True:
         key, position = decoder.raw_decode(text, _skip(text, position))
         position = _skip(text, _expect(text, position, ":"))
         if key == "eval_cases":
-            found = True
+            has_cases = True
             position = _skip(text, _expect(text, position, "["))
             while text[position] != "]":
                 case, end = decoder.raw_decode(text, position)
@@ -270,18 +275,18 @@ def _case_texts(text: str) -> Iterator[tuple[list[_Key], bytes]]:
         if text[position] == "}":
             break
         position = _expect(text, position, ",")
-    if not found:
+    if not has_cases:
         raise KeyError("eval_cases")
 
 
 def _skip(text: str, position: int) -> int:
-    while text[position] in _WHITE:
+    while text[position] in _WHITESPACE:
         position += 1
     return position
 
 
 def _expect(text: str, position: int, char: str) -> int:
-    """The position behind a character, after white space."""
+    """Skips whitespace and one expected character; returns the position after it."""
     position = _skip(text, position)
     if text[position] != char:
         raise JSONDecodeError(f"Expecting {char!r}", text, position)
@@ -289,7 +294,7 @@ def _expect(text: str, position: int, char: str) -> int:
 
 
 def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
-    """The cases of a file in one of ADK's older forms; and the place to say precisely what is wrong with a file."""
+    """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
     from agent_eval.evalset.json import parse_document
     from agent_eval.evalset.parse import read_eval_file
 
@@ -297,26 +302,26 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
     file = None
     if document is not None:
         file, problems = read_eval_file(document, session=None)
-    wrong = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
-    if wrong is not None:
-        where = f" (line {wrong.line})" if wrong.line is not None else ""
-        raise UnusableRecording(f"{wrong.message.rstrip('.')}{where}", wrong.hint)
+    error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if error is not None:
+        line = f" (line {error.line})" if error.line is not None else ""
+        raise UnusableRecording(f"{error.message.rstrip('.')}{line}", error.hint)
     assert file is not None
     for case in file.cases.values():
         yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
 
 
 def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:
-    """Reads a recording before anything runs, and finds the cases that it can't be matched with.
+    """Reads a recording before anything runs, and finds the cases that can't be matched with it.
 
     Args:
-        recording: The agent, as the user named it.
+        recording: The recording's name for messages.
         source: An eval set, a recordings file, or a directory that holds one.
-        files: The eval files that it answers for.
+        files: The eval files that it answers.
 
     Returns:
-        An error if it can't be used; else one for each case that isn't in the recordings file by its own id, and that
-        by its eval set and eval id could be several cases.
+        One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
+        file and whose eval set and eval id match several cases.
     """
     path = _file(source)
     recorded: dict[tuple[str, str], set[str]] = {}
@@ -328,31 +333,33 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
         return [Problem(severity=Severity.ERROR, code="recording-unusable", message=message, hint=error.hint)]
     if not _holds_runs(path):
         return []  # An eval set answers every case of the same eval id.
-    wanted: dict[tuple[str, str], dict[str, LoadedFile]] = {}
+    requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
         for selected in file.cases:
             key = (file.eval_set.eval_set_id, selected.case.eval_id)
-            wanted.setdefault(key, {})[f"{file.path}:{selected.case.eval_id}"] = file
+            requested.setdefault(key, {})[f"{file.path}:{selected.case.eval_id}"] = file
     problems = []
-    for key, cases in wanted.items():
-        there = recorded.get(key)
-        # One case here and one there: the file was moved.
-        if there is not None and not (len(cases) == 1 and len(there) <= 1):
-            claims = sorted(there | cases.keys())
+    for key, cases in requested.items():
+        recorded_ids = recorded.get(key)
+        # One case here and one in the recording: the file was moved.
+        if recorded_ids is not None and not (len(cases) == 1 and len(recorded_ids) <= 1):
+            candidates = sorted(recorded_ids | cases.keys())
             problems += [
-                _ambiguous(recording, file, key, claims) for case_id, file in cases.items() if case_id not in there
+                _ambiguous(recording, file, key, candidates)
+                for case_id, file in cases.items()
+                if case_id not in recorded_ids
             ]
     return problems
 
 
-def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], claims: Sequence[str]) -> Problem:
+def _ambiguous(recording: str, file: LoadedFile, key: tuple[str, str], candidates: Sequence[str]) -> Problem:
     set_id, eval_id = key
     return Problem(
         severity=Severity.ERROR,
         code="recording-ambiguous",
         message=f"The recording {recording} can't be matched with the case `{eval_id}` of eval set `{set_id}`: it "
-        f"could belong to {' or '.join(claims[:5])}.",
-        hint="Record it again, or give each eval set an id of its own.",
+        f"could belong to {' or '.join(candidates[:5])}.",
+        hint="Record it again, or give each eval set its own id.",
         file=file.path,
     )
 
@@ -362,5 +369,29 @@ def _turns(data: bytes) -> list[Invocation]:
 
     case = EvalCase.model_validate_json(data)
     if case.conversation is None:
-        raise ValueError("it is a scenario, which holds nothing that an agent did")
+        raise ValueError("it is a scenario, which has no answers of an agent")
     return case.conversation
+
+
+def _refuse(source: str, root: Path, origin: str) -> Problem | None:
+    """See `Driver.refuse`."""
+    path = root / source
+    if source and (path.is_file() or (path / _RECORDINGS).is_file()):
+        return None
+    wrong = f"holds no {_RECORDINGS}" if source and path.is_dir() else "does not exist"
+    return Problem(
+        severity=Severity.ERROR,
+        code="recording-not-found",
+        message=f"{origin} names the recording {source or '(nothing)'}, which {wrong}",
+        hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",
+    )
+
+
+DRIVER = Driver(
+    prefix=RECORDED,
+    runs_here=False,
+    repeatable=False,
+    create=lambda spec: RecordedAgent(spec.context.root / spec.source),
+    refuse=_refuse,
+    check=lambda source, root, files: check_recording(source, root / source, files),
+)

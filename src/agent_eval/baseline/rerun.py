@@ -197,12 +197,12 @@ def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -
 
 def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> str | None:
     where = f"on the base ({short(base.commit)})"
-    named = choice.recording or choice.path
+    named = choice.source
     shown = harmless(named)
     if Path(named).is_absolute():
         return f"{shown} lies outside of the repository, so that there is no other one {where}."
     path = (base.root / named).resolve()
-    if choice.recording is None and choice.directory(head_root) is None:
+    if choice.runs_here and choice.directory(head_root) is None:
         # A dotted module. One that the head doesn't have as files comes from a package, which the base may have too.
         places = (Path(), Path("src"))
         first = named.partition(".")[0]
@@ -212,7 +212,7 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
         return None
     if not path.is_relative_to(base.top):
         return f"{shown} leads out of the repository {where}."
-    if choice.recording is not None:
+    if not choice.runs_here:
         return None if path.exists() else f"There is no recording {shown} {where}."
     return None if path.is_dir() and is_agent(path) else f"There is no agent {shown} {where}."
 

@@ -72,9 +72,9 @@ def make_report(
 
     problems = [*suite.problems, *choices.problems]
     agents = {path: choice.path for path, choice in choices.by_file.items()}
-    recorded = {choice.path for choice in choices.by_file.values() if choice.recording is not None}
+    without_code = {choice.path for choice in choices.by_file.values() if not choice.runs_here}
     judge = Judge(model=Scales())
-    problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, recorded=recorded).problems
+    problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, without_code=without_code).problems
     if any(problem.severity is Severity.ERROR for problem in problems):
         return PlanReport(), problems
     models = model_settings(settings)
@@ -118,7 +118,7 @@ def make_report(
         report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service: each of its calls is paid for.")
     if models.replay is not None and uses:
         report.notices.append("Every reply is taken from the replay: nothing is paid for, and no key is needed.")
-    if any(choice.recording is None for choice in choices.by_file.values()):
+    if choices.runs_here:
         report.notices += shared_keys(checked.endpoints, _agents_environment(settings, environ))
     return report, problems
 

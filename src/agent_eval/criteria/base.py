@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agent_eval.agents.metric_protocol import MetricRunner
+from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import RunError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.agents.messages import Evaluated, ScoreTold
-from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
+from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding

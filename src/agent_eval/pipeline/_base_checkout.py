@@ -143,7 +143,7 @@ class BaseCheckout:
         if not plan.cases:
             raise NotOnBase(" ".join(self.missing.values()) or "The base has no case to run.")
         for choice in choices.by_file.values():
-            if choice.recording is None and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
+            if choice.runs_here and not choice.working_directory(settings.root, settings.agent_cwd).is_dir():
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
         isolation = self._isolated(settings, context, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)

@@ -60,7 +60,6 @@ class Checkout:
         Returns:
             A report for every case of the plan, in its order.
         """
-        from agent_eval.agents.adk import ManagedAdkAgent
         from agent_eval.runner import Execution, Limits
 
         settings = self.settings
@@ -79,7 +78,6 @@ class Checkout:
             ),
             limiter=self.limiter,
             model=self.models,
-            metrics={key: agent.metrics for key, agent in self.agents.items() if isinstance(agent, ManagedAdkAgent)},
             on_progress=self.context.progress,
             stop=self.context.stop,
         )
@@ -121,7 +119,7 @@ def open_isolation(
         without_github_identity,
     )
 
-    if all(choice.recording is not None for choice in choices.by_file.values()):
+    if not choices.runs_here:
         yield NO_PROCESS
         return
     reachable = [] if settings.cache_dir is None else [settings.root / settings.cache_dir]

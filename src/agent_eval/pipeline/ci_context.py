@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agent_eval.agents.discovery import RECORDED
+from agent_eval.agents.recorded import RECORDED
 from agent_eval.baseline import (
     ORIGIN,
     BaselineRequest,

@@ -83,53 +83,45 @@ async def open_agents(
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
     """
-    from agent_eval.agents.adk import ManagedAdkAgent
-    from agent_eval.agents.recorded import RecordedAgent
+    from agent_eval.agents.driver import AgentSpec, DriverContext
     from agent_eval.agents.sandbox import installer_environment, secrets_in
-    from agent_eval.agents.venv import EnvironmentRequest, default_cache_dir
+    from agent_eval.agents.venv import default_cache_dir
     from agent_eval.core.masking import Masker
 
     root = settings.root.resolve()
     installer = installer_environment(context.environ)
-    masker = Masker([*isolation.secrets, *secrets_in(installer)])
-    cache_dir = (
-        root / settings.cache_dir
-        if settings.cache_dir is not None
-        else default_cache_dir(context.environ, isolation.sandbox.user)
-    )
     if prepared is None:
         prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
     setup = prepared.setup
-    agents: dict[str, Agent] = {}
-    for choice in dict.fromkeys(choices.by_file.values()):
-        if choice.path in agents:
-            continue
-        if choice.recording is not None:
-            agents[choice.path] = RecordedAgent(root / choice.recording)
-            continue
-        directory = choice.directory(root)
-        agents[choice.path] = ManagedAdkAgent(
-            agent_path=choice.path if directory is None else str(directory.resolve()),
-            request=EnvironmentRequest(
-                start=directory or root,
-                root=root,
-                python=settings.agent_python,
-                requirements=settings.agent_requirements,
-                installer=installer,
-            ),
-            sandbox=isolation.sandbox,
-            masker=masker,
-            interpreter=prepared.interpreter,
-            working_directory=choice.working_directory(root, settings.agent_cwd),
-            workers=settings.workers,
-            cache_dir=cache_dir,
-            log_dir=settings.output / LOGS,
-            log=context.log,
-            on_throttle=limiter.throttled,
-            on_answer=limiter.answered,
-            setup=setup,
-            turn_timeout=settings.turn_timeout,
+    shared = DriverContext(
+        root=root,
+        python=settings.agent_python,
+        requirements=settings.agent_requirements,
+        interpreter=prepared.interpreter,
+        setup=setup,
+        installer=installer,
+        sandbox=isolation.sandbox,
+        masker=Masker([*isolation.secrets, *secrets_in(installer)]),
+        workers=settings.workers,
+        cache_dir=root / settings.cache_dir
+        if settings.cache_dir is not None
+        else default_cache_dir(context.environ, isolation.sandbox.user),
+        log_dir=settings.output / LOGS,
+        log=context.log,
+        limiter=limiter,
+        turn_timeout=settings.turn_timeout,
+    )
+    agents: dict[str, Agent] = {
+        choice.path: choice.driver.create(
+            AgentSpec(
+                source=choice.source,
+                directory=choice.directory(root),
+                working_directory=choice.working_directory(root, settings.agent_cwd),
+                context=shared,
+            )
         )
+        for choice in {choice.path: choice for choice in choices.by_file.values()}.values()
+    }
     try:
         yield agents
     finally:
@@ -155,7 +147,7 @@ async def prepare(
         The result. If `agent-setup` fails, or the run is stopped meanwhile, nothing is checked: then the agents'
         start fails.
     """
-    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.recording is None]
+    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.runs_here]
     if not running:
         return Preparation()
     from agent_eval.agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
@@ -198,7 +190,7 @@ def _begin_setup(
     settings: Settings, context: RunContext, choices: AgentChoices, isolation: Isolation
 ) -> asyncio.Future[None] | None:
     """Starts `agent-setup` if an agent needs it."""
-    if settings.agent_setup is None or all(choice.recording is not None for choice in choices.by_file.values()):
+    if settings.agent_setup is None or not choices.runs_here:
         return None
     from agent_eval.agents.sandbox import installer_environment, secrets_in
     from agent_eval.core.masking import Masker

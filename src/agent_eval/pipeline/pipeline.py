@@ -186,7 +186,7 @@ def _plan(
         settings.num_runs,
         judge,
         without,
-        recorded={choice.path for choice in choices.by_file.values() if choice.recording is not None},
+        without_code={choice.path for choice in choices.by_file.values() if not choice.runs_here},
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
     )
 
@@ -292,7 +292,7 @@ async def _judged(
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
-        repeatable = all(choice.recording is None for choice in choices.by_file.values())
+        repeatable = all(choice.driver.repeatable for choice in choices.by_file.values())
         if not context.stop.is_set():  # A stopped run doesn't wait for GitHub.
             outcome = await finding
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)

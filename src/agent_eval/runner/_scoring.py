@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agent_eval.agents.metric_protocol import MetricRunner
+from agent_eval.agents.protocol import MetricRunner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten

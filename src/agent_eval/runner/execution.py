@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent_eval.agents.metric_protocol import MetricFailure, MetricRunner
-from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Owner, SessionRequest
+from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, Owner, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, shorten
@@ -69,8 +68,6 @@ class Execution:
     limiter: Limiter
     model: Model | None = None
     """Plays the users of scenarios; None where no case has one."""
-    metrics: Mapping[str, MetricRunner] = field(default_factory=dict)
-    """Who runs the custom metrics that come with an agent, by the plan's keys. A recorded agent has none."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end early: what runs is broken off, the rest not run."""
@@ -130,7 +127,7 @@ class Execution:
                 waiting.append((planned, run))
             else:
                 self.reused += 1
-                await self._note(planned, await report_run(planned, recording, self.metrics.get(planned.agent)))
+                await self._note(planned, await report_run(planned, recording, self.agents[planned.agent].metrics))
         if self._halt is not None:
             return
         starting = {
@@ -170,11 +167,11 @@ class Execution:
                 self.journal.add(recording)
             else:  # The agent was not asked: there is nothing that a resumed run could go on from.
                 recording = await self._record(planned, run, error=unready)
-            await self._note(planned, await report_run(planned, recording, self.metrics.get(planned.agent)))
+            await self._note(planned, await report_run(planned, recording, self.agents[planned.agent].metrics))
 
     async def _unready(self, planned: PlannedCase) -> RunError | None:
         """Why the custom metrics of a case can't be called at all: better known before the agent is paid for."""
-        runner = self.metrics.get(planned.agent)
+        runner = self.agents[planned.agent].metrics
         if runner is None or planned.agent in self._failures:
             return None
         try:

@@ -106,7 +106,7 @@ def make_plan(
     judge: Judge | None = None,
     without: Without | None = None,
     *,
-    recorded: Collection[str] = (),
+    without_code: Collection[str] = (),
     sources: Callable[[str, str], str] = lambda agent, function: "",
 ) -> Plan:
     """Plans a validated suite.
@@ -119,7 +119,7 @@ def make_plan(
         judge: Whom judged criteria ask; without one they can't be planned.
         without: Models that can't be asked. Their criteria say so instead of a score, and a case that has no other,
             or whose simulated user is one of them, is not run.
-        recorded: Agents that are recordings: no custom metric can run beside them.
+        without_code: Agents whose code does not run here, so that their custom metrics can't be called.
         sources: A hash of the source of an agent's custom metric, by agent and function.
 
     Returns:
@@ -128,7 +128,7 @@ def make_plan(
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
     for file in files:
-        wrong = _cannot_run(file, judge, recorded=agents.get(file.path) in recorded)
+        wrong = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
         problems += wrong
         if has_error(wrong) or file.path not in agents:
             continue
@@ -200,13 +200,13 @@ def _left_out(
     return RunError(kind=without.code, owner="gate", message=message)
 
 
-def _cannot_run(file: LoadedFile, judge: Judge | None, *, recorded: bool) -> list[Problem]:
+def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> list[Problem]:
     """What is right by ADK's rules and not yet to be had from this version. Refused, since it would gate nothing."""
     problems = []
     config = file.config.source or file.path
     for criterion in file.config.criteria:
         if criterion.name in file.config.custom_metrics:
-            if recorded:
+            if not has_code:
                 problems.append(_without_code(criterion.metric, config))
             continue
         if criterion.metric not in METRICS:

@@ -1,5 +1,14 @@
-"""The driver for ADK agents: starts a host process, sends it questions, turns its events into recordings."""
+"""The driver for ADK agents: starts host processes, sends them turns, and converts their events to invocations."""
 
-from agent_eval.agents.adk.managed import ManagedAdkAgent
+from agent_eval.agents.driver import AgentSpec, Driver
+from agent_eval.agents.protocol import Agent
 
-__all__ = ["ManagedAdkAgent"]
+
+def _create(spec: AgentSpec) -> Agent:
+    from agent_eval.agents.adk._managed import ManagedAdkAgent
+
+    return ManagedAdkAgent(spec)
+
+
+DRIVER = Driver(prefix="", runs_here=True, repeatable=True, create=_create)
+__all__ = ["DRIVER"]

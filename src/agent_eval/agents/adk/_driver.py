@@ -1,12 +1,12 @@
-"""The driver for ADK agents: sessions spread over host processes, and what becomes of them when one fails."""
+"""ADK agents in host processes: sessions are spread over the hosts, and a host that dies is replaced."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,11 +23,9 @@ from agent_eval.agents.host import (
     blame,
 )
 from agent_eval.agents.messages import Stack, TurnFacts
-from agent_eval.agents.protocol import AgentFailure, Capabilities, FailureKind, SessionRequest
-from agent_eval.agents.sandbox import Sandbox
+from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
-from agent_eval.core.masking import Masker
 from agent_eval.core.text import shorten
 
 RETRY_OPTIONS: Mapping[str, Any] = {
@@ -37,80 +35,36 @@ RETRY_OPTIONS: Mapping[str, Any] = {
     "max_delay": 15.0,
     "http_status_codes": [408, 429, 500, 502, 503, 504],
 }
-"""For the agent's model calls when they have no retries. Mostly the turn's time ends them: the host makes no attempt
-that does not fit into it. (`adk eval` of google-adk 2.13.0 makes 7 attempts with 5 s doubling to 120 s: 275 s of
-pauses, more than a turn has.)"""
-START_TIMEOUT = 120.0
-"""Seconds that a host has to load what it runs."""
-LOG_LIMIT = 5_000_000
-"""Bytes of each log."""
+"""Retries for the agent's model calls that configure none: fields of google-genai's HttpRetryOptions. The turn's
+time usually ends them: the host makes no attempt that does not fit into it. (`adk eval` of google-adk 2.13.0 makes 7
+attempts with 5 s doubling to 120 s: 275 s of pauses, longer than a turn.)"""
 _STALLED = 0.5
-"""Seconds, and as a share of the turn's time: a turn that lost more than both because something blocked the host's
-event loop is run again apart from the others, since it may have been any of them."""
+"""Seconds, and as a share of the turn's time. If the host's event loop was blocked for longer than both, a turn that
+timed out is run again in its own process, because any of the host's sessions may have blocked the loop."""
 _STALLED_SHARE = 0.02
 _LOAD_ATTEMPTS = 2
-"""How often a replacement for a dead host may fail to start before no more are started."""
+"""Failed replacements of a dead host after which no more are started."""
 
 
 class AdkAgent:
-    """An ADK agent in host processes of its own."""
+    """An ADK agent in its own host processes."""
 
-    def __init__(
-        self,
-        *,
-        python: Sequence[str],
-        agent_path: str,
-        root: Path,
-        working_directory: Path | None = None,
-        sandbox: Sandbox,
-        masker: Masker,
-        workers: int = 1,
-        log_dir: Path,
-        start_timeout: float = START_TIMEOUT,
-        on_throttle: Callable[[], None] = lambda: None,
-        on_answer: Callable[[], None] = lambda: None,
-        turn_timeout: float = 180.0,
-        log_limit: int = LOG_LIMIT,
-        retry_options: Mapping[str, Any] = RETRY_OPTIONS,
-    ) -> None:
+    def __init__(self, spec: HostSpec, outages: ModelOutages, *, workers: int = 1) -> None:
         """Describes the agent; nothing is started yet.
 
         Args:
-            python: The command of the interpreter that has google-adk and what the agent needs.
-            agent_path: The absolute path of the agent's directory, or a dotted module.
-            root: The repository's root.
-            working_directory: Where the hosts run; None for the root.
-            sandbox: How processes are started.
-            masker: Applied to everything that the hosts say or print.
+            spec: How to start a host.
+            outages: Tracks the models that the hosts call.
             workers: Host processes, at least 1. Each serves many sessions at once.
-            log_dir: An existing directory for the hosts' logs.
-            start_timeout: Seconds that a host has to load the agent.
-            on_throttle: Called whenever a model call is answered with 429 or 503, also if it is repeated by itself.
-            on_answer: Called whenever a model call is answered otherwise.
-            turn_timeout: Seconds that a turn may take; how long a model may give no answer follows from it.
-            log_limit: Bytes of each log.
-            retry_options: Fields of google-genai's HttpRetryOptions, for model calls that have none.
 
         Raises:
             ValueError: `workers` is less than 1.
         """
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
-        self.outages = ModelOutages(turn_timeout=turn_timeout, on_throttle=on_throttle, on_answer=on_answer)
-        self._spec = HostSpec(
-            python=python,
-            agent_path=agent_path,
-            root=root,
-            working_directory=working_directory,
-            sandbox=sandbox,
-            masker=masker,
-            log_dir=log_dir,
-            log_limit=log_limit,
-            start_timeout=start_timeout,
-            retry=retry_options,
-            outages=self.outages,
-        )
-        name = agent_path.rstrip("/").rsplit("/", 1)[-1]
+        self.outages = outages
+        self._spec = dataclasses.replace(spec, outages=outages)
+        name = spec.agent_path.rstrip("/").rsplit("/", 1)[-1]
         self._log_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "agent"
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
@@ -122,11 +76,6 @@ class AdkAgent:
         self._closed = False
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What the driver can do."""
-        return Capabilities(state=True, app_details=True)
-
-    @property
     def provenance(self) -> Mapping[str, str]:
         """Versions of the interpreter, google-adk and google-genai."""
         return {"driver": "adk", **{name: value for name, value in self._facts.items() if value}}
@@ -135,7 +84,7 @@ class AdkAgent:
         """Starts every host.
 
         Raises:
-            AgentFailure: The agent can't be loaded; `open` will say the same.
+            AgentFailure: The agent can't be loaded; `open` will raise the same failure.
         """
         results = await asyncio.gather(*(self._host_of(slot) for slot in self._slots), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
@@ -145,10 +94,10 @@ class AdkAgent:
             raise failures[0]
 
     async def open(self, request: SessionRequest) -> AdkSession:
-        """Opens a session on the host with the fewest.
+        """Opens a session on the host with the fewest sessions.
 
         Raises:
-            AgentFailure: There is no host and none can be started, or the agent's model is down.
+            AgentFailure: No host can be started, or the agent's model is down.
         """
         self.outages.check()
         if request.isolated:
@@ -169,7 +118,7 @@ class AdkAgent:
         async with slot.lock:
             while slot.host is None or slot.host.death is not None or slot.host.ending:
                 if self._failure is not None:
-                    raise _again(self._failure)
+                    raise self._failure.copy()
                 try:
                     slot.host = await self._new_host()
                 except AgentFailure as failure:
@@ -195,7 +144,7 @@ class AdkAgent:
         return host
 
     async def release(self, session: AdkSession) -> None:
-        """Takes a session back; for the session's own use."""
+        """Removes a session that has ended; called by the session itself."""
         host = session.host
         host.sessions -= 1
         if host in self._alone:
@@ -213,7 +162,7 @@ class AdkAgent:
 
 
 class _Slot:
-    """A place for a host."""
+    """One of the agent's host processes, which is started again after it died."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -222,28 +171,15 @@ class _Slot:
 
     @property
     def load(self) -> int:
-        """Sessions on it or about to come."""
+        """Open sessions, and those about to be opened."""
         return self.reserved + (self.host.sessions if self.host is not None and self.host.death is None else 0)
 
 
-def _again(failure: AgentFailure) -> AgentFailure:
-    """The same failure for another session: raising one exception in many tasks would mix their tracebacks."""
-    return AgentFailure(
-        failure.message,
-        kind=failure.kind,
-        owner=failure.owner,
-        traceback=failure.traceback,
-        log_tail=failure.log_tail,
-        hint=failure.hint,
-        collateral=failure.collateral,
-    )
-
-
 class AdkSession:
-    """One conversation, in one host."""
+    """One conversation on one host."""
 
     def __init__(self, agent: AdkAgent, host: HostProcess, key: str, request: SessionRequest) -> None:
-        """For AdkAgent.open."""
+        """Called by `AdkAgent.open`."""
         self.host = host
         self.key = key
         self._agent = agent
@@ -253,10 +189,10 @@ class AdkSession:
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a turn; see `agents.protocol.Session.send`."""
         if self.host.death is not None:
-            # It died while this session waited for its next turn: another one's doing, unless there was no other.
+            # The host died while this session was between turns: another session caused it, unless there was none.
             raise self.host.died(collateral=not self._request.isolated)
         shared, opened = self.host.sessions > 1, self.host.opened
-        # The session's facts travel with every turn; the host opens it with the first one, inside the turn's deadline.
+        # Every turn carries the session's data: the host opens the session in the first turn, within its deadline.
         turn = self.host.begin(
             {
                 "session": self.key,
@@ -296,7 +232,7 @@ class AdkSession:
             raise AgentFailure(
                 "The agent ended the turn without a single event.",
                 kind=FailureKind.NO_ANSWER,
-                hint="See that the root agent yields events for this input: a workflow without sub-agents yields none.",
+                hint="Check that the root agent yields events for this input. A workflow without sub-agents doesn't.",
             )
         try:
             return to_invocation(turn.events, content, TurnFacts.model_validate(result))
@@ -305,11 +241,11 @@ class AdkSession:
                 f"The agent's process sent an answer that can't be read: {shorten(str(error), 600)}",
                 kind=FailureKind.PROTOCOL,
                 log_tail=self.host.log.tail() or None,
-                hint="Something in the agent writes to file descriptors that are not its own.",
+                hint="The agent writes to file descriptors that it does not own.",
             ) from error
 
     async def _too_late(self, turn: Turn, timeout: float, *, shared: bool) -> AgentFailure:
-        """Ends a turn whose time is up; `shared` if another session was there at any time of it."""
+        """Ends a turn that timed out; `shared` if the host had another session at any time during the turn."""
         ended = await self.host.cancel(turn)
         waiting = turn.waiting
         blocked = not ended or (waiting is not None and waiting.stalled > max(_STALLED, timeout * _STALLED_SHARE))

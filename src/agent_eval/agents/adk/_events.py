@@ -1,8 +1,7 @@
 """Turns the raw events of an ADK turn into an Invocation.
 
-The rules are those of google-adk 2.13.0, applied to the events of any version, so that all are scored alike. Events
-are what `event.model_dump(mode="json", exclude_none=True)` gives; keys that a newer ADK adds are left out where our
-models don't know them.
+The rules of google-adk 2.13.0 apply to the events of any version, so that all versions are scored alike. An event is
+the output of `event.model_dump(mode="json", exclude_none=True)`. Keys that our models do not have are dropped.
 """
 
 from __future__ import annotations
@@ -29,36 +28,36 @@ _DEFAULT_AUTHOR = "agent"
 
 
 class MalformedEvent(ValueError):
-    """An event that no ADK would write."""
+    """An event that is not in ADK's format."""
 
 
 def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFacts) -> Invocation:
-    """The invocation that a turn's events amount to.
+    """Builds an invocation from a turn's events.
 
     Args:
-        events: The turn's events in order, without the user's own.
-        user_content: What was sent.
-        facts: What was measured.
+        events: The turn's events in order, without the user's message.
+        user_content: The message that was sent.
+        facts: What the host measured.
 
     Raises:
-        MalformedEvent: An event is not of ADK's shape.
+        MalformedEvent: An event is not in ADK's format.
     """
     final: _Event | None = None
-    kept: list[_Event] = []
+    recorded: list[_Event] = []
     read = [_Event(raw) for raw in events]
     for event in read:
         if event.author.lower() == _USER:
             continue
         if event.parts and event.is_final() and (final is None or not final.has_text() or event.has_text()):
             final = event
-        if event.says_something() or event.raw.get("grounding_metadata") is not None:
-            kept.append(event)
+        if event.has_content() or event.raw.get("grounding_metadata") is not None:
+            recorded.append(event)
     return Invocation(
         invocation_id=next((str(event.raw["invocation_id"]) for event in read if event.raw.get("invocation_id")), ""),
         user_content=user_content,
         final_response=None if final is None else final.content,
         intermediate_data=InvocationEvents(
-            invocation_events=[event.as_kept(blank=event is final and not event.calls) for event in kept]
+            invocation_events=[event.recorded(with_content=event is not final or event.calls) for event in recorded]
         ),
         creation_timestamp=facts.started_at,
         duration=_rounded(facts.duration),
@@ -69,12 +68,12 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
 
 
 def _rounded(seconds: float | None) -> float | None:
-    """To milliseconds, as ADK does."""
+    """Rounded to milliseconds, as in ADK."""
     return None if seconds is None else round(seconds, 3)
 
 
 def _app_details(authors: set[str], requests: Sequence[AgentRequest]) -> AppDetails:
-    """Details of the agents that both asked a model and spoke; an agent inside an AgentTool did not speak."""
+    """Details of the agents that called a model and wrote an event. An agent inside an AgentTool writes none."""
     details: dict[str, AgentDetails] = {}
     for request in requests:
         if request.agent in authors and request.agent not in details:
@@ -85,7 +84,7 @@ def _app_details(authors: set[str], requests: Sequence[AgentRequest]) -> AppDeta
 
 
 class _Event:
-    """One raw event, with the questions that ADK asks of it."""
+    """One raw event, with the properties that ADK's rules use."""
 
     def __init__(self, raw: Json) -> None:
         self.raw = raw
@@ -109,18 +108,18 @@ class _Event:
     def has_text(self) -> bool:
         return any(part.text for part in self.parts)
 
-    def says_something(self) -> bool:
+    def has_content(self) -> bool:
         return any(
             part.text or part.function_call or part.function_response or part.inline_data is not None
             for part in self.parts
         )
 
-    def as_kept(self, *, blank: bool) -> InvocationEvent:
-        """The event as the invocation keeps it; blank when its content is the final response already."""
+    def recorded(self, *, with_content: bool) -> InvocationEvent:
+        """The event as stored in the invocation; without content if the final response has it."""
         try:
             return InvocationEvent(
                 author=self.author,
-                content=None if blank else self.content,
+                content=self.content if with_content else None,
                 grounding_metadata=self.raw.get("grounding_metadata"),
                 usage_metadata=self.raw.get("usage_metadata"),
                 model_version=self.raw.get("model_version"),
@@ -140,11 +139,11 @@ def _content(raw: Any) -> Content | None:
 
 
 def _part(raw: Json) -> dict[str, Any]:
-    return {key: _known(value, _STRICT[key]) if key in _STRICT else value for key, value in raw.items()}
+    return {key: _model_fields(value, _STRICT[key]) if key in _STRICT else value for key, value in raw.items()}
 
 
-def _known(raw: Any, model: type[BaseModel]) -> Any:
-    """The fields that our model has."""
+def _model_fields(raw: Any, model: type[BaseModel]) -> Any:
+    """Only the fields that our model has."""
     if not isinstance(raw, Mapping):
         raise TypeError(f"a {model.__name__} is not an object")
     return {key: raw[key] for key in model.model_fields if key in raw}

@@ -1,6 +1,6 @@
 """Which agent answers which eval file: searched for in the repository, or named by a setting."""
 
-from agent_eval.agents.discovery.finder import RECORDED, AgentChoice, is_agent
+from agent_eval.agents.discovery.finder import AgentChoice, is_agent
 from agent_eval.agents.discovery.locate import AgentChoices, agent_as_path, choose_agents, render_choices
 
-__all__ = ["RECORDED", "AgentChoice", "AgentChoices", "agent_as_path", "choose_agents", "is_agent", "render_choices"]
+__all__ = ["AgentChoice", "AgentChoices", "agent_as_path", "choose_agents", "is_agent", "render_choices"]

@@ -6,6 +6,7 @@ Reads source text; imports nothing of the agent.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import os
 import re
@@ -14,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from agent_eval.agents.driver import Driver
+from agent_eval.agents.registry import driver_of
 from agent_eval.core.files import open_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import carriable
 from agent_eval.evalset.models import LoadedFile
-from agent_eval.results import FILES
 
-RECORDED = "recorded:"
 _CONTAINERS = ("src", "agents")
 """Directories beside the eval files whose children are looked at too: src layout, and what `adk web agents` shows."""
 _NOT_AGENTS = {"node_modules", "__pycache__", "venv", "env", "site-packages", "build", "dist"}
@@ -55,14 +56,24 @@ class AgentChoice:
     """Why this one, for people."""
 
     @property
-    def recording(self) -> str | None:
-        """The FILE of `recorded:FILE`; None for an agent that runs."""
-        return self.path.removeprefix(RECORDED) if self.path.startswith(RECORDED) else None
+    def driver(self) -> Driver:
+        """The driver that runs the agent."""
+        return driver_of(self.path)
+
+    @property
+    def source(self) -> str:
+        """The path without the driver's prefix, e.g. the FILE of `recorded:FILE`."""
+        return self.path.removeprefix(self.driver.prefix)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the agent's code runs on this machine; see `Driver`."""
+        return self.driver.runs_here
 
     def directory(self, root: Path) -> Path | None:
-        """The agent's directory; None for a dotted module and a recording."""
+        """The agent's directory; None for a dotted module and for an agent that does not run here."""
         path = root / self.path
-        return path if self.recording is None and path.is_dir() else None
+        return path if self.runs_here and path.is_dir() else None
 
     def working_directory(self, root: Path, setting: str) -> Path:
         """Where the agent's process starts.
@@ -170,8 +181,10 @@ class Finder:
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         """The agent that somebody named, or what is wrong with the name."""
-        if name.startswith(RECORDED):
-            return self._recording(name, who, file)
+        driver = driver_of(name)
+        if driver.prefix:
+            problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)
+            return (name, None) if problem is None else (None, dataclasses.replace(problem, file=file))
         path = (self.root / name).resolve()
         if path.is_file():
             path = path.parent
@@ -209,20 +222,6 @@ class Finder:
         last = PurePosixPath(name).name
         close = difflib.get_close_matches(last, labels.values(), n=5, cutoff=0.6)
         return [label for label, folder in labels.items() if folder in close] or list(labels)[:5]
-
-    def _recording(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
-        source = name.removeprefix(RECORDED)
-        path, inside = self.root / source, FILES["recordings-file"]
-        if source and (path.is_file() or (path / inside).is_file()):
-            return name, None
-        wrong = f"holds no {inside}" if source and path.is_dir() else "does not exist"
-        return None, Problem(
-            severity=Severity.ERROR,
-            code="recording-not-found",
-            message=f"{who} names the recording {source or '(nothing)'}, which {wrong}",
-            hint="Write `recorded:FILE`, where FILE is an eval set or an output directory of an earlier run.",
-            file=file,
-        )
 
     def agent_of(self, file: LoadedFile) -> AgentChoice | NoChoice:
         """By app name, else the nearest."""

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.discovery.finder import RECORDED as RECORDED
 from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain
 from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
-from agent_eval.agents.recorded import check_recording
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import parse_selector
@@ -33,9 +31,9 @@ class AgentChoices:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """Every agent once, in order of first use."""
-        return tuple(dict.fromkeys(choice.path for choice in self.by_file.values()))
+    def runs_here(self) -> bool:
+        """Whether the code of any of the agents runs on this machine."""
+        return any(choice.runs_here for choice in self.by_file.values())
 
 
 def choose_agents(
@@ -66,8 +64,8 @@ def choose_agents(
     """
     choices = _choose(root, files, explicit, mapping or {}, everything)
     shared = _shared_set_ids(choices, files)
-    recorded = _check_recordings(root, choices, files)
-    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *recorded))
+    unanswerable = _check_agents(root, choices, files)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *unanswerable))
 
 
 def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
@@ -196,15 +194,17 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
     return problems
 
 
-def _check_recordings(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
-    answered: dict[str, list[LoadedFile]] = {}
+def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
+    """Asks each agent's driver whether the agent can answer its files."""
+    files_of: dict[str, list[LoadedFile]] = {}
     for file in files:
-        if (choice := choices.by_file.get(file.path)) is not None and choice.recording is not None:
-            answered.setdefault(choice.recording, []).append(file)
+        if (choice := choices.by_file.get(file.path)) is not None:
+            files_of.setdefault(choice.path, []).append(file)
+    choice_of = {choice.path: choice for choice in choices.by_file.values()}
     return [
         problem
-        for recording, its_files in answered.items()
-        for problem in check_recording(recording, root / recording, its_files)
+        for agent, its_files in files_of.items()
+        for problem in choice_of[agent].driver.check(choice_of[agent].source, root, its_files)
     ]
 
 

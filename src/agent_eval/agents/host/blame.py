@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Attempt, ErrorData, ModelCallFacts, Waiting
-from agent_eval.agents.metric_protocol import MetricFailure, MetricFailureKind
-from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.protocol import AgentFailure, FailureKind, MetricFailure, MetricFailureKind, Owner
 from agent_eval.agents.sandbox import missing_key_hint, missing_variable_hint
 from agent_eval.core.text import first_line, plural
 

@@ -18,8 +18,7 @@ from agent_eval.agents.host import blame
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
 from agent_eval.agents.messages import Evaluated
-from agent_eval.agents.metric_protocol import MetricCall, MetricFailure, MetricFailureKind
-from agent_eval.agents.protocol import AgentFailure
+from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.text import shorten
 
 _STRIKES = 2
@@ -79,7 +78,7 @@ class MetricHosts:
         try:
             await asyncio.shield(task)
         except MetricFailure as failure:
-            raise failure.again() from None
+            raise failure.copy() from None
 
     async def evaluate(self, call: MetricCall) -> Evaluated:
         """Calls a function; see `custom_metrics.MetricRunner.evaluate`."""
@@ -232,7 +231,7 @@ class MetricHosts:
 
     async def _start(self) -> HostProcess:
         if self._failure is not None:
-            raise self._failure.again()
+            raise self._failure.copy()
         try:
             host = await HostProcess.start(await self._spec(), f"{self._name}-{next(self._numbers)}")
         except AgentFailure as failure:
@@ -244,7 +243,7 @@ class MetricHosts:
                 log_tail=failure.log_tail,
                 hint=_ENVIRONMENT_HINT,
             )
-            raise self._failure.again() from None
+            raise self._failure.copy() from None
         if self._closed:
             await host.close()
             raise MetricFailure("The process of the custom metrics was closed", kind=MetricFailureKind.CRASH)

@@ -46,11 +46,14 @@ class HostSpec:
     sandbox: Sandbox
     masker: Masker
     log_dir: Path
-    log_limit: int
-    start_timeout: float
-    retry: Mapping[str, Any]
+    log_limit: int = 5_000_000
+    """Bytes of each log."""
+    start_timeout: float = 120.0
+    """Seconds that a host has to load the agent."""
+    retry: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of google-genai's HttpRetryOptions, for model calls that configure none."""
     outages: ModelOutages | None = None
-    """Follows the models that the hosts ask; None where nobody wants to know."""
+    """Tracks the models that the hosts call; None if no one needs it."""
     role: Literal["agent", "metrics"] = "agent"
     """What the hosts do: run the agent, or the functions of `custom_metrics` that come with it."""
 

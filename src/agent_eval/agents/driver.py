@@ -1,0 +1,83 @@
+"""What a driver declares about its agents, and what it gets to create one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from agent_eval.agents.protocol import Agent
+    from agent_eval.agents.sandbox import Sandbox
+    from agent_eval.agents.venv import AgentInterpreter
+    from agent_eval.core.limiter import Limiter
+    from agent_eval.core.masking import Masker
+    from agent_eval.core.problem import Problem
+    from agent_eval.evalset.models import LoadedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverContext:
+    """What all agents of a checkout share."""
+
+    root: Path
+    """The repository's root, absolute."""
+    python: str | None
+    """`agent-python`."""
+    requirements: Path | None
+    """`agent-requirements`."""
+    interpreter: AgentInterpreter | None
+    """The interpreter that `python` names, if it has been checked."""
+    setup: asyncio.Future[None] | None
+    """`agent-setup`, already started; None if there is none."""
+    installer: Mapping[str, str]
+    """The environment for installing packages."""
+    sandbox: Sandbox
+    masker: Masker
+    workers: int
+    """Processes per agent."""
+    cache_dir: Path
+    """Where environments are kept."""
+    log_dir: Path
+    log: Callable[[str], None]
+    limiter: Limiter
+    """Is notified of the answers of the agents' models."""
+    turn_timeout: float
+    """Seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """One agent to create."""
+
+    source: str
+    """What names the agent, without the driver's prefix: a directory, a dotted module, a file."""
+    directory: Path | None
+    """The agent's directory, absolute; None if it has none."""
+    working_directory: Path
+    """Where its processes start, absolute."""
+    context: DriverContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """One way to run agents. `registry.DRIVERS` lists all drivers."""
+
+    prefix: str
+    """An agent whose name begins with this text belongs to the driver, e.g. `recorded:`; empty for directories and
+    modules."""
+    runs_here: bool
+    """The agent's code runs on this machine: it needs a sandbox, an interpreter and `agent-setup`, and its custom
+    metrics can be called."""
+    repeatable: bool
+    """Asking again can give another answer, so more runs are evidence."""
+    create: Callable[[AgentSpec], Agent]
+    """Creates the agent without starting it. Imports what it needs: the registry is imported by every command."""
+    refuse: Callable[[str, Path, str], Problem | None] = lambda source, root, origin: None
+    """What is wrong with a source that the user named: the source, the root, and the option that names it."""
+    check: Callable[[str, Path, Sequence[LoadedFile]], list[Problem]] = lambda source, root, files: []
+    """What keeps an agent from answering eval files, found before anything runs: its source, the root, the files."""

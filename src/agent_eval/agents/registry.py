@@ -1,0 +1,14 @@
+"""The drivers. A new driver is a package of its own and one line here."""
+
+from agent_eval.agents import adk, recorded
+from agent_eval.agents.driver import Driver
+
+DRIVERS: tuple[Driver, ...] = (
+    recorded.DRIVER,
+    adk.DRIVER,  # The last one: it has no prefix.
+)
+
+
+def driver_of(agent: str) -> Driver:
+    """The driver of an agent, by its name."""
+    return next(driver for driver in DRIVERS if agent.startswith(driver.prefix))
