@@ -183,7 +183,7 @@ def test_compare__files_without_fingerprints_are_compared_by_name_with_a_note() 
     old = run_of(good("a"), good("b"))
     comparison = compare(run_of(scored("a", 0.1), good("b")), old)
     assert [one.change for one in comparison.cases] == ["newly_failing"]
-    assert comparison.notes == ["2 cases were compared by name alone: one of the results does not tell what was asked."]
+    assert comparison.notes == ["2 cases were compared by name alone: one of the results does not say what was asked."]
 
 
 def test_compare__costs_tokens_and_seconds() -> None:

@@ -28,12 +28,12 @@ def named_verdict(verdict: Verdict, branch: str) -> Verdict:
 
 
 def _named(reasons: Iterable[Reason], branch: str) -> tuple[Reason, ...]:
-    return tuple(one.model_copy(update={"message": named(one.message, branch)}) for one in reasons)
+    return tuple(reason.model_copy(update={"message": named(reason.message, branch)}) for reason in reasons)
 
 
 def named_decision(decision: DecisionReport, branch: str) -> DecisionReport:
     """The same for the statistics' reasons, and for what they say of each case."""
-    reasons = [one.model_copy(update={"message": named(one.message, branch)}) for one in decision.reasons]
+    reasons = [reason.model_copy(update={"message": named(reason.message, branch)}) for reason in decision.reasons]
     cases = [
         one.model_copy(
             update={

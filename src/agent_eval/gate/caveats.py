@@ -1,6 +1,7 @@
-"""What a verdict that rests on nothing has to say: nothing was scored, nothing is gated, nothing passes. Pure.
+"""Caveats of a verdict without evidence: nothing was scored, nothing is gated, no case passes. Pure.
 
-Where explicit settings make a gate green that gates nothing, it is green, and says so in place of "Passed".
+Where explicit settings make a gate green that gates nothing, it stays green, and the headline says so instead of
+"Passed".
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ NO_CASE_PASSES = "no-case-passes"
 def caveat_of(
     value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], suites: Sequence[SuiteTest]
 ) -> Reason | None:
-    """What to say beside a verdict that doesn't show that the agent works.
+    """The caveat of a verdict that doesn't show that the agent works.
 
     Args:
         value: The verdict.
         cases: The head's, with the policy applied.
         blocks: Ids of the cases that may fail the gate.
-        suites: What the statistics tested, where they decide.
+        suites: The suite tests, where the statistics decide.
 
     Returns:
-        A reason with one of the codes of this module; None if there is nothing to say.
+        A reason with one of the codes of this module; None for no caveat.
     """
     gating = [case for case in cases if case.case_id in blocks and case.status != "quarantined"]
     if not cases:
-        return None  # That has a reason of its own.
+        return None  # `decide` has a reason for this.
     if not any(map(is_scored, gating or cases)):
         return _nothing_scored(gating or cases)
     if value != "passed":
@@ -54,7 +55,9 @@ def caveat_of(
 
 def _nothing_scored(cases: Sequence[CaseReport]) -> Reason:
     causes = Counter(map(code_of, cases))
-    listed = ", ".join(f"{count:,} {code}" for code, count in sorted(causes.items(), key=lambda one: (-one[1], one[0])))
+    listed = ", ".join(
+        f"{count:,} {code}" for code, count in sorted(causes.items(), key=lambda entry: (-entry[1], entry[0]))
+    )
     of = f"none of {len(cases):,} cases was" if len(cases) != 1 else "the only case was not"
     return Reason(code=NOTHING_SCORED, message=f"Nothing was evaluated: {of} scored ({listed})")
 

@@ -1,11 +1,12 @@
-"""From judged cases, the statistical decision and the policy to one verdict. Pure.
+"""From scored cases, the statistical decision and the policy to one verdict. Pure.
 
-`thresholds` holds every case to its thresholds. `regressions` holds the pull request to the base: what was red there
-doesn't block, what got significantly worse does, and what can't be compared (a new case, a new metric, an error of the
-agent that the base doesn't have) is held to its thresholds. A broken case never passes for want of history.
+In mode `thresholds` every case must reach its thresholds. In mode `regressions` a case blocks if it got significantly
+worse than on the base; a case that failed there too does not. What can't be compared (a new case, a new metric, an
+error of the agent that the base doesn't have) must reach its thresholds: a failing case never passes because history
+is missing.
 
-An error of the agent is repeated like any other failure. If it shows again, and the base has no such error, it blocks
-without a test: an agent that never broke and now does has no rate to compare.
+An error of the agent is repeated like any other failure. If it occurs again, and the base has no such error, it blocks
+without a statistical test: an agent that never broke on the base has no error rate to compare with.
 
 A case that was not evaluated (`gate.answers`) never passes by comparison, and a run in which no case was scored is
 never `passed` (`gate.caveats`), unless the gate only advises.
@@ -39,7 +40,7 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """What is known of the base, once it is decided."""
+    """The comparison with the base after the decision."""
 
     decision: Decision
     gathered: Gathered
@@ -57,7 +58,7 @@ class Compared:
 def choose_mode(
     gate: Gate, cases: Sequence[CaseReport], *, pull_request: bool, compared: Compared | None
 ) -> tuple[GateMode, Reason | None]:
-    """What decides, and what to say if it is not what was asked for."""
+    """The mode that decides, and a note if it is not the requested one."""
     usable = compared is not None and bool(compared.gathered.evidence or _broken_alike(cases, compared))
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
@@ -80,14 +81,14 @@ def evaluate(
 
     Args:
         cases: The head's, with the policy applied (`rejudging.apply_policy`), without confirmation runs.
-        policy: What the repository wants.
-        gate: What should decide.
-        pull_request: Whether this is a pull request's run; `auto` looks at it.
-        compared: With the base; None if there is no usable baseline.
-        rules: Why it fails whatever its cases did, see `rule_changes`.
+        policy: The repository's policy.
+        gate: The setting.
+        pull_request: Whether this is a pull request's run; `auto` depends on it.
+        compared: None without a usable baseline.
+        rules: Reasons to fail whatever the cases did, see `rule_changes`.
 
     Returns:
-        The verdict with its reasons, and what is wrong without blocking as notes.
+        The verdict with its reasons; failures that don't block are notes.
     """
     mode, note = choose_mode(gate, cases, pull_request=pull_request, compared=compared)
     reader = PolicyReader(policy)
@@ -135,7 +136,7 @@ def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
 
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:
     decision = compared.decision
-    words = {one.case_id: one for one in decision.cases if one.metric == PASS}
+    words = {case.case_id: case for case in decision.cases if case.metric == PASS}
     lost = unevaluated(cases, compared.confirmations, compared.agents)
     sorted_out = _SortedOut()
     again = _errors_again(compared.confirmations)
@@ -158,12 +159,12 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
     ]
     reasons = [reason for reason in own if reason is not None]
     undecided = _reason("budget", sorted_out.open, "failed, can't be compared with the base and could not be run again")
-    by_comparison = {one.case_id for one in decision.cases if one.blocking}
+    by_comparison = {case.case_id for case in decision.cases if case.blocking}
     blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
     failed = bool(reasons) or decision.outcome == "failed"
-    reasons += [_told(one) for one in decision.reasons if one.blocking]
+    reasons += [_to_reason(reason) for reason in decision.reasons if reason.blocking]
     reasons += [undecided] if undecided is not None else []
-    # What could not be judged says nothing, as ever.
+    # A case that could not be scored makes the run inconclusive in every mode.
     unjudged = _by_thresholds([_forgiven(case) if case.status == "failed" else case for case in cases], blocks)
     reasons += unjudged.reasons
     value: VerdictValue = "passed"
@@ -171,11 +172,11 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
         value = "failed"
     elif decision.outcome == "inconclusive" or unjudged.value == "inconclusive" or undecided is not None:
         value = "inconclusive"
-    told = {case_id for one in decision.reasons if one.blocking for case_id in one.case_ids}
-    sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in told]
+    reported = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
+    sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in reported]
     notes = [
         *_not_held_against(sorted_out, compared.gathered.rules.alpha),
-        *(_told(one) for one in decision.reasons if not one.blocking),
+        *(_to_reason(reason) for reason in decision.reasons if not reason.blocking),
     ]
     return Verdict(
         value=value,
@@ -199,20 +200,20 @@ class _SortedOut:
     not_comparable: list[CaseReport] = field(default_factory=list)
     new_metrics: list[CaseReport] = field(default_factory=list)
     error_once: list[tuple[CaseReport, int]] = field(default_factory=list)
-    """With how many runs did not show it again."""
+    """With the number of repeated runs that did not show it again."""
     as_before: list[tuple[CaseReport, CaseDecision]] = field(default_factory=list)
     otherwise: list[CaseReport] = field(default_factory=list)
-    """The agent answers, and broke on the base."""
+    """The agent answers here, and broke on the base."""
     broken_alike: list[CaseReport] = field(default_factory=list)
-    """By metrics that break in the same way on both sides."""
+    """Their metrics break in the same way on both sides."""
 
     gone: list[CaseReport] = field(default_factory=list)
-    """Can't be compared, and passed often enough when run again."""
+    """Can't be compared, and passed often enough when repeated."""
     open: list[CaseReport] = field(default_factory=list)
-    """Can't be compared, and could not be run again often enough."""
+    """Can't be compared, and could not be repeated often enough."""
 
     def hold(self, case: CaseReport, against: list[CaseReport], outcome: Outcome | None) -> None:
-        """Holds a failure against the pull request unless it was tried again and did not show, or not often enough."""
+        """Counts a failure against the pull request unless repeated runs passed or were too few."""
         {"gone": self.gone, "open": self.open}.get(outcome or "again", against).append(case)
 
     @property
@@ -226,9 +227,9 @@ class _BaseErrors:
     """The agent's errors on the base."""
 
     kinds: frozenset[str]
-    """Those of the base's results and of its runs of today, in whatever case."""
+    """Those in the base's results and in its runs of today, in any case."""
     unknown: frozenset[str]
-    """The cases, by their id there, that broke in runs of which only the history is left: it doesn't keep the kind."""
+    """Cases, by the base's id, that broke in stored runs: the history doesn't keep the kind of an error."""
 
     @classmethod
     def of(cls, compared: Compared) -> _BaseErrors:
@@ -240,7 +241,7 @@ class _BaseErrors:
         return cls(kinds=frozenset(kinds), unknown=frozenset(unknown))
 
     def explain(self, case: CaseReport, base_id: str, *, passed_there: bool) -> bool:
-        """Whether the errors of a case are nothing new.
+        """Whether the base has the errors of a case too.
 
         Where the case passes on the base now and then, the statistics say whether it breaks more often, and an agent
         that breaks now and then breaks in any case. Where it never passed they can't, so it must break in the same way.
@@ -266,15 +267,15 @@ def _sort(
     known, there = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
     broke, outcome = bool(_kinds(case)), compared.decision.retrials.get(case.case_id)
     failing = _failing(case)
-    alike = [one for one in failing if not broke and _breaks_alike(one, there)]
+    alike = [metric for metric in failing if not broke and _breaks_alike(metric, there)]
     if alike and len(alike) == len(failing):
         into.broken_alike.append(case)
     elif known is None or word is None:
         into.hold(case, into.not_comparable, outcome)
-    elif any(one.name in known.missing and one not in alike for one in failing):
+    elif any(metric.name in known.missing and metric not in alike for metric in failing):
         into.hold(case, into.new_metrics, outcome)
     elif word.blocking:
-        return  # The decision has its own reason for it.
+        return  # The decision has a reason of its own.
     elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
         into.error_once.append((case, again[case.case_id][1]))
     elif broke and not base_errors.explain(case, known.base_id, passed_there=bool(word.base_mean)):
@@ -282,16 +283,16 @@ def _sort(
     elif not broke and there is not None and there.runs and len(_kinds(there)) == len(there.runs):
         into.otherwise.append(case)
     else:
-        # An agent that breaks now and then on the base too is noise like any other: the statistics have spoken.
+        # An agent that breaks now and then on the base too is noise like any other: the statistics decided.
         into.as_before.append((case, word))
 
 
 def _failing(case: CaseReport) -> list[MetricReport]:
-    return [one for one in case.metrics if one.blocking and one.status in {"failed", "not_evaluated"}]
+    return [metric for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}]
 
 
 def _broken_alike(cases: Sequence[CaseReport], compared: Compared) -> bool:
-    """Whether a case can be compared by nothing but a metric that breaks on both sides."""
+    """Whether a case is comparable only by a metric that breaks on both sides."""
     return any(
         _breaks_alike(metric, there)
         for case in cases
@@ -356,7 +357,7 @@ def _not_held_against(found: _SortedOut, alpha: float) -> list[Reason]:
 
 
 def _why_not(word: CaseDecision, alpha: float) -> str:
-    """Why a failed case doesn't block. A base that never failed is never called flaky, plain evidence never chance."""
+    """Why a failed case doesn't block. A case that never failed on the base is never called flaky."""
     if (word.base_mean == 1.0 and word.head_mean == 0.0) or (word.p_value is not None and word.p_value <= alpha):
         return "likely-regression"
     if word.word == "suspicious" or (word.base_mean == 1.0 and (word.head_mean or 0.0) < 1.0):
@@ -375,7 +376,7 @@ _NOT_HELD_AGAINST = {
 }
 
 
-def _told(reason: DecisionReason) -> Reason:
+def _to_reason(reason: DecisionReason) -> Reason:
     return Reason(code=reason.code, message=reason.message)
 
 
@@ -411,7 +412,7 @@ def _worst(parts: Sequence[Verdict], mode: GateMode) -> Verdict:
 
 
 def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
-    """What would have been decided becomes a note. But a gate that was broken off has nothing to advise."""
+    """Turns the decision into a note. A gate that was stopped early has nothing to advise."""
     if verdict.value == "inconclusive" and any(
         case.status == "not_run" and code_of(case) != WITHOUT_KEY for case in cases
     ):
@@ -419,12 +420,12 @@ def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
     would = {"failed": "Would fail", "inconclusive": "Would be inconclusive"}.get(verdict.value)
     if would is None or not verdict.reasons:
         return replace(verdict, blocking=(), mode="advisory")
-    told = [Reason(code=reason.code, message=f"{would}: {reason.message}") for reason in verdict.reasons]
-    message = f"{told[0].message}; exit 0 because `gate` is `advisory`"
+    advice = [Reason(code=reason.code, message=f"{would}: {reason.message}") for reason in verdict.reasons]
+    message = f"{advice[0].message}; exit 0 because `gate` is `advisory`"
     return replace(
         verdict,
         value="passed",
         reasons=(Reason(code="advisory", message=message),),
         blocking=(),
-        notes=(*told, *verdict.notes),
+        notes=(*advice, *verdict.notes),
     )

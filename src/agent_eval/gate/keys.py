@@ -1,4 +1,4 @@
-"""Whether a run came to no verdict for want of a model key, where GitHub gives it no secrets. Pure."""
+"""Whether a run is inconclusive because GitHub gave it no secrets and so no model key. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WITHOUT_KEY = frozenset({WITHOUT_KEY, "judge-no-credentials", "simulator-no-cre
 
 
 def no_secrets(cases: Sequence[CaseReport], *, is_fork: bool) -> Reason | None:
-    """The reason for a run that got no secrets and came to no verdict; None if it lacks something else too.
+    """The reason of an inconclusive run that got no secrets; None if something else is missing too.
 
     Args:
         cases: The head's.

@@ -32,7 +32,7 @@ def match(head: Sequence[CaseReport], base: Iterable[B], selection: SelectionRep
 
     The same id is the same case, even if its content has changed. A case whose id is gone and a new one with the same
     content are one case that was renamed or whose file was moved, unless there are several of either and their
-    `eval_id`s don't tell them apart.
+    `eval_id`s are ambiguous.
 
     Args:
         head: The head's cases.
@@ -119,7 +119,7 @@ class Pairing:
     not_on_base: tuple[CaseReport, ...]
     """Cases of the head that the base's run was not about."""
     without_fingerprints: int
-    """Pairs that were made by their id alone, since one side doesn't tell what the case was."""
+    """Pairs by id alone, since one side doesn't say what the case was."""
 
 
 def pair_up(

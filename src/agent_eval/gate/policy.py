@@ -21,7 +21,7 @@ AS_HERE = " (as changed here)"
 DEFAULT_ALPHA = 0.05
 DEFAULT_MAX_QUARANTINED = 0.1
 MOST_DAYS = 180
-"""The last day of a quarantine may be so many days away: what nobody looks at for longer is a case to remove."""
+"""Longest quarantine in days: a case that no one fixes for longer should be removed."""
 NOTICE_DAYS = 14
 """How long before a quarantine ends it is announced."""
 
@@ -45,11 +45,11 @@ class PolicyEntry:
     alpha: float | None = None
     """How often it may fail a pull request that changed nothing, above 0 and below 1."""
     blocking: bool | None = None
-    """False: told, never a reason to fail."""
+    """False: reported, never a reason to fail."""
     direction: Direction | None = None
     """Which way is better; for metrics without a threshold of their own."""
     line: int | None = None
-    """Where it stands in agent-eval.toml, 1-based."""
+    """Its line in agent-eval.toml, 1-based."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class QuarantineEntry:
     """A pattern of cases, see `case_matcher`."""
     reason: str
     owner: str
-    """Who sees to it that the case is mended."""
+    """Who is responsible for fixing the case."""
     expires: date
     """The last day on which it holds (UTC)."""
     line: int | None = None
@@ -83,8 +83,8 @@ class Policy:
     def instead_of(self, own: Policy, today: date) -> Policy:
         """This policy of the base branch for a checkout that has another one.
 
-        Whoever wrote the checkout can't mend the base: what of this policy doesn't fit any more (a case is gone, a
-        quarantine is over) must not stop the very pull request that mends it. The checkout's own is held to everything.
+        A pull request can't fix the base branch's policy: an entry that no longer fits (a case is gone, a quarantine is
+        over) must not stop the pull request that fixes it. The checkout's own policy is checked in full.
         """
         over = tuple(entry for entry in self.quarantine if entry.expires < today)
         kept = tuple(entry for entry in self.quarantine if entry.expires >= today)

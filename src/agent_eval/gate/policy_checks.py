@@ -1,4 +1,4 @@
-"""Holds the policy against the cases: entries that mean nothing, ranges, end and number of quarantines. Pure."""
+"""Checks the policy against the cases: entries without effect, ranges, end and number of quarantines. Pure."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class KnownCase:
 
 def known_cases(suite: Suite) -> list[KnownCase]:
     """The cases of a suite."""
-    found = []
+    cases = []
     for file in suite.files:
         metrics = frozenset(criterion.metric for criterion in file.config.criteria)
-        found += [KnownCase(file=file.path, eval_id=one.case.eval_id, metrics=metrics) for one in file.cases]
-    return found
+        cases += [KnownCase(file=file.path, eval_id=selected.case.eval_id, metrics=metrics) for selected in file.cases]
+    return cases
 
 
 def check_policy(
@@ -62,21 +62,21 @@ def check_policy(
         today: In UTC.
         everything: Gives all cases of the repository, if the run has only some. Asked only when an entry means none of
             the run's cases, or too many of those are quarantined.
-        file: Where the policy stands.
+        file: The policy's file.
 
     Returns:
         Errors and warnings, by line.
     """
     own = policy.replaces
-    found = _check(policy, cases, today, everything, file)
+    problems = _check(policy, cases, today, everything, file)
     if own is not None:
-        found = [_of_base(problem) for problem in found]
-        found += _check(own, cases, today, everything, file)
-    return sorted(found, key=lambda problem: problem.line or 0)
+        problems = [_of_base(problem) for problem in problems]
+        problems += _check(own, cases, today, everything, file)
+    return sorted(problems, key=lambda problem: problem.line or 0)
 
 
 def _of_base(problem: Problem) -> Problem:
-    """A mistake in the base branch's file: who changes the checkout can't mend it there, and may have done so here."""
+    """A mistake in the base branch's file becomes a warning: a pull request can't fix it there, and may fix it here."""
     where = f"{problem.file} of the base branch, line {problem.line}"
     return replace(problem, severity=Severity.WARNING, file=None, line=None, message=f"{where}: {problem.message}")
 
@@ -88,17 +88,17 @@ def _check(
     everything: Callable[[], Sequence[KnownCase]] | None,
     file: str,
 ) -> list[Problem]:
-    found, suspects = _Findings(file), _Findings(file)
+    entries, patterns = _Findings(file), _Findings(file)
     for entry in policy.entries:
-        found.ranges(entry, cases)
-    for held in (*policy.quarantine, *policy.ended):
-        found.expiry(held, today)
-    suspects.by_cases(policy, cases)
-    # Of a run of some cases nothing can be said by them alone; all the others are read only if it matters.
-    if suspects.problems and everything is not None and len(whole := everything()) > len(cases):
-        suspects = _Findings(file)
-        suspects.by_cases(policy, whole)
-    return [*found.problems, *suspects.problems]
+        entries.ranges(entry, cases)
+    for quarantine in (*policy.quarantine, *policy.ended):
+        entries.expiry(quarantine, today)
+    patterns.by_cases(policy, cases)
+    # A pattern may match a case that is not part of this run: read the other cases only if it matters.
+    if patterns.problems and everything is not None and len(whole := everything()) > len(cases):
+        patterns = _Findings(file)
+        patterns.by_cases(policy, whole)
+    return [*entries.problems, *patterns.problems]
 
 
 def _allowed(policy: Policy, cases: int) -> int:
@@ -151,14 +151,14 @@ class _Findings:
         self.error("policy-matches-nothing", message, hint, entry.line)
 
     def _share(self, policy: Policy, cases: Sequence[KnownCase]) -> None:
-        held = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
-        if not cases or len(held) <= policy.max_quarantined * len(cases) + _EPSILON:
+        matched = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
+        if not cases or len(matched) <= policy.max_quarantined * len(cases) + _EPSILON:
             return
         message = (
-            f"{len(held):,} of {plural(len(cases), 'case')} {'is' if len(held) == 1 else 'are'} quarantined; "
+            f"{len(matched):,} of {plural(len(cases), 'case')} {'is' if len(matched) == 1 else 'are'} quarantined; "
             f"max-quarantined allows {policy.max_quarantined:.1%}, which is {_allowed(policy, len(cases)):,}."
         )
-        hint = "A gate that looks away from more than that says little. Mend cases, or raise max-quarantined."
+        hint = "A gate that ignores more cases than that says little. Fix cases, or raise max-quarantined."
         self.error("quarantine-too-many", message, hint, policy.quarantine[0].line)
 
     def ranges(self, entry: PolicyEntry, cases: Sequence[KnownCase]) -> None:
@@ -170,8 +170,8 @@ class _Findings:
             if spec is None or not names_metric(entry.metric, name):
                 continue
             if entry.threshold is not None and not spec.low <= entry.threshold <= spec.high:
-                wanted = f"from {spec.low:g} to {spec.high:g}" if spec.high < 1e308 else f"at least {spec.low:g}"
-                message = f"`threshold` of {name} must be {wanted}, not {entry.threshold:g}."
+                bounds = f"from {spec.low:g} to {spec.high:g}" if spec.high < 1e308 else f"at least {spec.low:g}"
+                message = f"`threshold` of {name} must be {bounds}, not {entry.threshold:g}."
                 self.error("policy-invalid", message, "No score would reach it, or every score would.", entry.line)
             if entry.direction == "lower" and name not in INFORMATIONAL_METRICS:
                 message = f"`direction` can't be lower for {name}: its scores are better when they are higher."
@@ -184,7 +184,7 @@ class _Findings:
         what = f"The quarantine of `{entry.case}` ({entry.owner}: {entry.reason})"
         if left < 0:
             message = f"{what} ended on {entry.expires.isoformat()}."
-            hint = "Mend the case and remove the entry, or give it a new end that its owner stands for."
+            hint = "Fix the case and remove the entry, or give it a new end that its owner agrees to."
             self.error("quarantine-expired", message, hint, entry.line)
         elif left > MOST_DAYS:
             until = f"{entry.expires.isoformat()}, {plural(left, 'day')} from today"
@@ -194,7 +194,7 @@ class _Findings:
         elif entry.expires <= today + timedelta(days=NOTICE_DAYS):
             when = f"in {plural(left, 'day')}" if left else "today"
             message = f"{what} ends {when}, on {entry.expires.isoformat()}."
-            hint = "From the next day on it is an error. Mend the case and remove the entry."
+            hint = "From the next day on it is an error. Fix the case and remove the entry."
             self.warning("quarantine-ends-soon", message, hint, entry.line)
 
 

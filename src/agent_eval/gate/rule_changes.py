@@ -1,4 +1,4 @@
-"""What a pull request changes about the gate, and the criteria that hold for it. Pure.
+"""What a pull request changes about the gate, and the criteria that apply to it. Pure.
 
 For a case that the base branch has, each of the base branch's criteria holds as well as the pull request's own: the
 stricter one decides. A lower threshold is replaced, a removed criterion is put back, and one with other options is
@@ -143,20 +143,20 @@ def _by_prompts(head: Iterable[LoadedFile], base: Iterable[LoadedFile], pairing:
     left: dict[tuple[str, ...], list[CaseReport]] = {}
     for old in pairing.removed:
         left.setdefault(words[1][old.case_id], []).append(old)
-    found = {}
+    followed = {}
     for new in pairing.added:
         prompts = words[0][new.case_id]
         if any(prompts) and left.get(prompts):
-            found[new.case_id] = left[prompts].pop(0)
-    return found
+            followed[new.case_id] = left[prompts].pop(0)
+    return followed
 
 
 def _words(case: EvalCase) -> tuple[str, ...]:
     """The prompts of a case without what changes nothing about them: blanks, punctuation, capitals."""
     scenario = case.conversation_scenario
-    said = [text_of(turn.user_content) for turn in case.conversation or ()]
-    said += [scenario.starting_prompt, scenario.conversation_plan] if scenario is not None else []
-    return tuple(" ".join(re.findall(r"\w+", text.casefold())) for text in said)
+    texts = [text_of(turn.user_content) for turn in case.conversation or ()]
+    texts += [scenario.starting_prompt, scenario.conversation_plan] if scenario is not None else []
+    return tuple(" ".join(re.findall(r"\w+", text.casefold())) for text in texts)
 
 
 def _id(file: LoadedFile, eval_id: str) -> str:
@@ -164,7 +164,7 @@ def _id(file: LoadedFile, eval_id: str) -> str:
 
 
 def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
-    """Cases as `pair_up` knows them: it matches results, and these are what the results will be of."""
+    """Cases in the form that `pair_up` matches: reports without results."""
     return [
         CaseReport(
             case_id=_id(file, one.case.eval_id),
@@ -194,7 +194,7 @@ class _Merger:
         self, file: str, config: EvalConfig, base_file: str, base: EvalConfig
     ) -> tuple[EvalConfig, Sequence[Changed]]:
         """The criteria of both sides for a file, and what differs."""
-        own = {one.metric: one for one in config.criteria}
+        own = {criterion.metric: criterion for criterion in config.criteria}
         criteria = dict(own)
         functions = dict(config.custom_metrics)
         changes: list[Changed] = []
@@ -229,7 +229,7 @@ class _Merger:
     def _kind(
         self, rule: CriterionConfig, here: CriterionConfig | None, function: str | None, own_function: str | None
     ) -> str | None:
-        """What has to be done so that a rule of the base branch holds: `replace`, `both`, or None for nothing."""
+        """How to apply a rule of the base branch: `replace`, `both`, or None if it already applies."""
         if here is None:
             return "replace"
         if function != own_function or self._identity(rule) != self._identity(here):
@@ -237,7 +237,7 @@ class _Merger:
         if rule.threshold == here.threshold:
             return None
         if function is not None or rule.metric not in METRICS:
-            return "both"  # Whether a higher threshold is stricter is for the metric to say.
+            return "both"  # For a custom metric a higher threshold need not be stricter.
         return "replace" if rule.threshold > here.threshold else None
 
     def _identity(self, rule: CriterionConfig) -> str:
@@ -245,8 +245,8 @@ class _Merger:
 
 
 def _function(config: EvalConfig, rule: CriterionConfig | None) -> str | None:
-    found = config.custom_metrics.get(rule.metric) if rule is not None else None
-    return None if found is None else found["code_config"]["name"]
+    metric = config.custom_metrics.get(rule.metric) if rule is not None else None
+    return None if metric is None else metric["code_config"]["name"]
 
 
 def _code_here(config: EvalConfig, here: CriterionConfig | None) -> str:
@@ -284,8 +284,8 @@ def _described(rule: CriterionConfig, here: CriterionConfig | None, config: Eval
     if rule.threshold != here.threshold:
         olds["threshold"], news["threshold"] = rule.threshold, here.threshold
         names.insert(0, "threshold")
-    said = [", ".join(f"{name} {_shown(side.get(name))}" for name in names[:_MOST_NAMES]) for side in (olds, news)]
-    return _changed("options", rule, here, config, base=said[0], head=said[1])
+    values = [", ".join(f"{name} {_shown(side.get(name))}" for name in names[:_MOST_NAMES]) for side in (olds, news)]
+    return _changed("options", rule, here, config, base=values[0], head=values[1])
 
 
 def _options(rule: CriterionConfig, config: EvalConfig) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def _shown(value: Any) -> str:
 
 
 def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[CaseReport]) -> list[Reason]:
-    """Why a run must not pass as long as nobody accepts: main's rule can't be applied, and it decides about a case."""
+    """Reasons to fail until a maintainer accepts: the base branch's rule decides about a case and can't be applied."""
     known = {case.case_id: policy.of_case(case.file, case.eval_id) for case in cases}
     reasons = []
     for change in changes.changes:
@@ -391,7 +391,7 @@ def rule_changes_report(
 
 
 def _only_here(change: Changed, metrics: Mapping[str, MetricReport], *, accepted: bool) -> bool | None:
-    """Whether a case fails by the base branch's rule and not by the pull request's; None: nobody can tell."""
+    """Whether a case fails by the base branch's rule and not by the pull request's; None: unknown."""
     metric = metrics.get(change.metric)
     if change.kind == "code" or metric is None or metric.score is None:
         return None

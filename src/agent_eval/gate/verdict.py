@@ -1,4 +1,4 @@
-"""From judged cases to one verdict and its exit code. Pure."""
+"""From scored cases to one verdict and its exit code. Pure."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the gate says."""
+    """The gate's decision."""
 
     value: VerdictValue
     reasons: tuple[Reason, ...]
-    """The weightiest first. A verdict that is `passed` has one only where it doesn't show that the agent works: because
-    nothing is gated, no case passes, or the gate only advises."""
+    """Most important first. A `passed` verdict has a reason only where it doesn't show that the agent works: nothing is
+    gated, no case passes, or the gate only advises."""
     mode: GateMode = "thresholds"
-    """What decided."""
+    """The mode that decided."""
     blocking: tuple[str, ...] = ()
     """Ids of the cases that fail the gate, each by itself, in the order of the report. A verdict can also be `failed`
     because of all cases together."""
     notes: tuple[Reason, ...] = ()
-    """What is wrong and doesn't block, and why not."""
+    """Failures that don't block, and why."""
 
 
 def decide(cases: Sequence[CaseReport]) -> Verdict:
-    """The verdict on cases that were run: a failure weighs more than what could not be judged.
+    """The verdict on the cases of a run: a failed case outweighs one that could not be scored.
 
-    Invalid files and settings never come this far: for them nothing is run.
+    Invalid files and settings end before this: nothing runs.
     """
     counts = Counter(case.status for case in cases)
     reasons = []
@@ -42,7 +42,7 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
     unjudged = [case for case in cases if case.status in {"errored", "not_run"}]
     without_key = [case for case in unjudged if case.status == "not_run" and code_of(case) == WITHOUT_KEY]
     if len(without_key) < len(cases):
-        # The gate was told to do without; but when there is nothing else, nobody has looked at the agent at all.
+        # `without-keys` allows to leave them out, unless every case would be left out.
         unjudged = [case for case in unjudged if case not in without_key]
     causes = Counter((case.status, code_of(case)) for case in unjudged)
     for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
@@ -67,9 +67,9 @@ def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *
     """0 passed, 1 failed, 2 invalid, 3 inconclusive.
 
     Args:
-        verdict: What the gate says.
-        on_inconclusive: `pass` makes it 0 when errors of the world kept cases from being judged.
-        not_run: How many cases were not run. A gate that was broken off never says 0: nobody has looked at them.
+        verdict: The decision.
+        on_inconclusive: `pass` makes it 0 when outages kept cases from being scored.
+        not_run: Number of cases that did not run. A run that was stopped early never exits with 0.
     """
     if verdict == "inconclusive" and on_inconclusive == "pass" and not not_run:
         return 0

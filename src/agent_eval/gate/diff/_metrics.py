@@ -166,5 +166,5 @@ def _left_out(row: _Row) -> str | None:
         return None
     (why, count), *others = row.left_out.most_common()
     more = sum(number for _, number in others)
-    told = "" if not row.cases and not more else f"{plural(count, 'case')}: "
-    return f"{told}{why}" + (f"; and {plural(more, 'more case')}" if more else "")
+    prefix = "" if not row.cases and not more else f"{plural(count, 'case')}: "
+    return f"{prefix}{why}" + (f"; and {plural(more, 'more case')}" if more else "")

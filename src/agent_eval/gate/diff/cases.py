@@ -33,8 +33,8 @@ def compare(head: RunReport, base: RunReport, history: HistoryReport | None = No
     """Compares two runs.
 
     Args:
-        head: The run to tell about.
-        base: What it is compared with.
+        head: The run to report on.
+        base: The run to compare with.
         history: The base's stored runs: its scores and its pass rate are then means over them. What became of each case
             is still said by its last run.
 
@@ -129,7 +129,7 @@ _NO_RESULT: Mapping[str, str] = {
 
 
 def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tuple[Change | None, str | None]:
-    """What became of a case with the same content, and in one sentence why that can't be told.
+    """How a case with the same content changed, or one sentence why that is unknown.
 
     A case that failed and passes now, or the other way round, has only changed if what made it fail is measured alike
     on both sides: a new criterion makes no case newly failing, and one that was removed fixes none.
@@ -239,7 +239,7 @@ def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[str]:
     if pairing.without_fingerprints:
         yield (
             f"{plural(pairing.without_fingerprints, 'case was', 'cases were')} compared by name alone: one of the "
-            "results does not tell what was asked."
+            "results does not say what was asked."
         )
     if head.num_runs != base.num_runs:
         yield f"Each case ran {_times(head.num_runs)} now and {_times(base.num_runs)} on the base."

@@ -177,7 +177,7 @@ def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def drift_notices(found: Drift) -> list[str]:
-    """What to tell a reader who knows no statistics; nothing when there is nothing to tell."""
+    """Notices in plain words, for readers without statistics; empty without drift."""
     notices = []
     if found.worse and found.older is not None and found.newer is not None and found.p_value is not None:
         where = _named(found.since)

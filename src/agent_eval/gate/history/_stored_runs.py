@@ -103,7 +103,7 @@ def _by_rules(scores: Mapping[MetricKey, float], rules: PassRules) -> str:
     return PASSED if len(known) == len(rules) else UNKNOWN
 
 
-def _judged_anew(run: StoredRun, rules: PassRules) -> StoredRun:
+def _rescored(run: StoredRun, rules: PassRules) -> StoredRun:
     """The run under other rules. Its scores are rounded, so what passed by less than a ten-thousandth may now fail."""
     if run.outcome == BROKE:
         return run
@@ -113,7 +113,7 @@ def _judged_anew(run: StoredRun, rules: PassRules) -> StoredRun:
 def judged(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
     """A case's stored runs as these rules judge them, oldest first."""
     runs = stored_runs(history, case)
-    return runs if judged_alike(stored_rules(history, case), rules) else [_judged_anew(run, rules) for run in runs]
+    return runs if judged_alike(stored_rules(history, case), rules) else [_rescored(run, rules) for run in runs]
 
 
 def judged_alike(own: PassRules, rules: PassRules) -> bool:

@@ -138,7 +138,7 @@ def unfit(report: RunReport) -> str | None:
 
 
 def broken_off(case: CaseReport) -> bool:
-    """Whether a case did not run to the end, and not because the gate was told to do without it for want of a key."""
+    """Whether a case did not run to the end, except where `without-keys` leaves it out."""
     if case.status == "not_run":
         return case.reason is None or case.reason.code != WITHOUT_KEY
     return any(run.status == "not_run" and (run.error is None or run.error.kind != WITHOUT_KEY) for run in case.runs)
