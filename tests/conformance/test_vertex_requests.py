@@ -17,8 +17,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.pool import open_models

@@ -18,7 +18,7 @@ from fake_gemini import FakeGemini, GenerateRequest
 from gate_runs import AGENT_EVAL
 from hotel_concierge import roles
 
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.criteria import METRICS
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = "examples/hotel_concierge"

@@ -19,11 +19,10 @@ from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import AppDetails, Invocation, InvocationEvents
 from agent_eval.criteria.base import Conversation, Scored
 from agent_eval.criteria.judged._fence import Data, Draft, Render, fenced
-from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models import JUDGED_METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.pool import open_models
@@ -168,7 +167,7 @@ def server(judge: ObedientJudge) -> Iterator[FakeGemini]:
         yield running
 
 
-@pytest.mark.parametrize("metric", JUDGED)
+@pytest.mark.parametrize("metric", JUDGED_METRICS)
 def test_no_attack_flips_a_verdict(server: FakeGemini, judge: ObedientJudge, metric: str) -> None:
     harmless = _scores(server, metric, {"harmless": "Sure."}, fenced)["harmless"]
     outside = {_skeleton(prompt) for prompt in judge.prompts}
@@ -185,7 +184,7 @@ def _skeleton(prompt: str) -> str:
     return FENCE.sub("[data]", prompt)
 
 
-@pytest.mark.parametrize("metric", JUDGED)
+@pytest.mark.parametrize("metric", JUDGED_METRICS)
 def test_without_the_fence__every_attack_wins(server: FakeGemini, metric: str) -> None:
     harmless = _scores(server, metric, {"harmless": "Sure."}, _bare)["harmless"]
 

@@ -16,8 +16,7 @@ from agent_eval.criteria.judged.judge import CODES
 from agent_eval.criteria.judged.settling import NO_VERDICT
 from agent_eval.criteria.registry import INFORMATIONAL, supported
 from agent_eval.criteria.tokenize import tokenize
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 
 ROOT = Path(__file__).parents[2]
 CRITERIA = (ROOT / "docs" / "criteria.md").read_text(encoding="utf-8")

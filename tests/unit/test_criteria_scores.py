@@ -9,8 +9,8 @@ from agent_eval.core.content import Content, FunctionCall, Part, model_message, 
 from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
-from agent_eval.criteria.registry import INFORMATIONAL, build, supported
-from agent_eval.evalset.models.metrics import INFORMATIONAL_METRICS, METRICS, Family
+from agent_eval.criteria.registry import INFORMATIONAL, build, check_complete, supported
+from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, BaseCriterion, Family, MetricSpec
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.evalset.models.suite import CriterionConfig, MatchType
 
@@ -58,6 +58,20 @@ def test_every_deterministic_metric_has_a_scorer__and_no_other() -> None:
     }
     assert tuple(criterion.name for criterion in INFORMATIONAL) == INFORMATIONAL_METRICS
     assert {criterion.threshold for criterion in INFORMATIONAL} == {None}
+
+
+def test_registry__refuses_a_declaration_without_scorer_and_a_scorer_without_declaration() -> None:
+    """`check_complete` runs at import, so that a missing piece does not wait for a config that names the metric."""
+    declared = {name for name, spec in METRICS.items() if spec.family is Family.DETERMINISTIC}
+
+    with pytest.raises(ImportError, match=r"check response_match_score"):
+        check_complete({Family.DETERMINISTIC: declared - {"response_match_score"}})
+    with pytest.raises(ImportError, match=r"check levenshtein"):
+        check_complete({Family.DETERMINISTIC: declared | {"levenshtein"}})
+    with pytest.raises(ValueError, match="must declare options"):
+        MetricSpec(name="levenshtein", family=Family.DETERMINISTIC)
+    with pytest.raises(ValueError, match="must not declare options"):
+        MetricSpec(name="levenshtein_count", family=Family.INFORMATIONAL, options=BaseCriterion)
 
 
 def test_a_metric_without_a_scorer__is_refused_by_name() -> None:

@@ -11,11 +11,9 @@ from judged_samples import ScriptedModel, conversation, judged, refused, rubric,
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
 from agent_eval.criteria.judged._fence import RULE
-from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES
 from agent_eval.criteria.judged.quality import YARDSTICKS
 from agent_eval.criteria.registry import build, supported
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.metrics import METRICS, Family
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS, Family
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
 from agent_eval.evalset.parse.criteria import criterion
@@ -74,7 +72,9 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
 
     def prompt(answer: str) -> str:
         model = always(None)
-        case: dict[str, Any] = {"rubrics": [rubric("r", type_) for type_ in RUBRIC_TYPES.values()]}
+        case: dict[str, Any] = {
+            "rubrics": [rubric("r", type_) for spec in METRICS.values() if (type_ := spec.rubric_type)]
+        }
         if metric == SIMULATOR:
             case = {
                 "conversation_scenario": ConversationScenario(starting_prompt="hi", conversation_plan="Buy a lamp.")

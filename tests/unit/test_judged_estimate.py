@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from judged_samples import ScriptedModel, conversation, judged, rubric, score, turn, verdict, verdicts
 
-from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.estimate import judge_calls
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models import JUDGED_METRICS
+from agent_eval.evalset.models.criteria import METRICS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import ModelRequest
 
@@ -54,7 +54,7 @@ def asked(metric: str, model: ScriptedModel, samples: int, turns: int) -> int:
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("metric", JUDGED)
+@pytest.mark.parametrize("metric", JUDGED_METRICS)
 def test_the_estimate_brackets_the_calls(metric: str, samples: int) -> None:
     for turns in (1, 3):
         estimate = judge_calls(metric, samples, turns=turns, texts=turns)

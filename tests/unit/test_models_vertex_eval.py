@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.criteria.registry import judge_of, why_not
-from agent_eval.evalset.models.criteria import CRITERION_MODELS
-from agent_eval.evalset.models.metrics import METRICS
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS
 from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models._endpoint import key_owner, resolve
 from agent_eval.models.check import CheckedModels, ModelUse, check_models

@@ -8,8 +8,8 @@ from typing import Any
 
 from judged_samples import ScriptedModel, conversation, failure, judged, rubric, score, turn
 
-from agent_eval.criteria.judged.building import JUDGED
 from agent_eval.criteria.judged.version import QUESTIONS_VERSION
+from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase
 from agent_eval.evalset.parse.criteria import criterion
@@ -92,7 +92,7 @@ ASKED = {
 
 def test_the_version_of_the_questions_rises_with_every_change_of_them() -> None:
     asked = hashlib.sha256()
-    for metric in sorted(JUDGED):
+    for metric in sorted(JUDGED_METRICS):
         model = ScriptedModel(script=lambda _: failure("malformed"))
         options: dict[str, Any] = {"rubrics": [rubric("kind").model_dump()]} if metric.startswith("rubric") else {}
         told = conversation([turn("hello", "We close at six.")], [turn("hello", "Until six.")])

@@ -8,13 +8,13 @@ from pathlib import Path
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import nearby
 from agent_eval.criteria import why_not
-from agent_eval.criteria.judged import JUDGED, verdict_scale
-from agent_eval.evalset.models import CRITERION_MODELS, METRICS, CriterionConfig
+from agent_eval.criteria.judged import verdict_scale
+from agent_eval.evalset.models import CRITERION_MODELS, JUDGED_METRICS, METRICS, CriterionConfig
 from agent_eval.evalset.parse import criterion as criterion_config
 from agent_eval.evalset.parse import read_config
 from agent_eval.evalset.paths import absolute, name_of
 
-CALIBRATED = tuple(metric for metric in JUDGED if not METRICS[metric].needs_scenario)
+CALIBRATED = tuple(metric for metric in JUDGED_METRICS if not METRICS[metric].needs_scenario)
 """Metrics that can be calibrated: those whose judge reads responses, not simulated users."""
 
 
@@ -121,7 +121,7 @@ def _name_problem(metric: str) -> Problem | None:
         return None
     choices = f"Use one of {', '.join(f'`{name}`' for name in CALIBRATED)}, or a config file."
     if metric in METRICS:
-        reason = "judges simulated users, not responses" if metric in JUDGED else "is computed without a judge"
+        reason = "judges simulated users, not responses" if metric in JUDGED_METRICS else "is computed without a judge"
         return _error("criterion-not-judged", f"`{metric}` {reason}; it can't be calibrated.", choices)
     close = nearby(metric, CALIBRATED)
     hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else choices

@@ -1,8 +1,9 @@
-"""Which scorer a configured criterion gets."""
+"""The scorer of each metric. Importing this module fails if a metric of evalset/models/criteria.py has none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from agent_eval.criteria._response_match import ResponseMatch
 from agent_eval.criteria._tool_trajectory import ToolTrajectory
@@ -16,10 +17,23 @@ from agent_eval.criteria.efficiency import (
     inference_call_count,
     tool_call_count,
 )
-from agent_eval.criteria.judged import DEFAULT_JUDGE, JUDGED, Judge, Options, judge_options, refusal
+from agent_eval.criteria.judged import (
+    DEFAULT_JUDGE,
+    YARDSTICKS,
+    FinalResponseMatch,
+    Hallucinations,
+    Judge,
+    Options,
+    Quality,
+    RubricCriterion,
+    SimulatorQuality,
+    VertexQuality,
+    Weights,
+    judge_options,
+)
 from agent_eval.criteria.packages import build_packaged
-from agent_eval.criteria.tokenize import warm_up
-from agent_eval.evalset.models import METRICS, CriterionConfig, MatchType
+from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, CriterionConfig, Family, MatchType
+from agent_eval.models import JUDGED_BY_SERVICE, VERTEX_EVAL
 
 INFORMATIONAL: tuple[Criterion, ...] = (
     Count(name="tool_call_count_v1", count=tool_call_count),
@@ -27,7 +41,7 @@ INFORMATIONAL: tuple[Criterion, ...] = (
     TokenUsage(),
     InvocationDuration(),
 )
-"""Reported after the configured criteria, in this order (ADK's). They have no threshold."""
+"""Reported after the configured criteria, in ADK's order. They have no threshold."""
 
 
 def _tool_trajectory(config: CriterionConfig) -> Criterion:
@@ -42,7 +56,7 @@ def _response_match(config: CriterionConfig) -> Criterion:
     return ResponseMatch(threshold=config.threshold)
 
 
-def _share(config: CriterionConfig) -> Criterion:
+def _trajectory_share(config: CriterionConfig) -> Criterion:
     return TrajectoryShare(
         name=config.metric, threshold=config.threshold, ignore_args=config.options.get("ignore_args", False)
     )
@@ -52,67 +66,147 @@ def _single_tool_use(config: CriterionConfig) -> Criterion:
     return SingleToolUse(threshold=config.threshold, tool_name=config.options["tool_name"])
 
 
-_FACTORIES: dict[str, Callable[[CriterionConfig], Criterion]] = {
+def _final_response(config: CriterionConfig, judge: Judge) -> Criterion:
+    return FinalResponseMatch(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
+    return RubricCriterion(
+        name=config.metric,
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        rubrics=tuple(config.options.get("rubrics", ())),
+        weights=Weights(by_id=config.options.get("rubric_weights", {})),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _hallucinations(config: CriterionConfig, judge: Judge) -> Criterion:
+    return Hallucinations(
+        threshold=config.threshold,
+        judge=judge,
+        options=replace(judge.options(config), samples=1),
+        intermediate=config.options.get("evaluate_intermediate_nl_responses", False),
+    )
+
+
+def _simulator(config: CriterionConfig, judge: Judge) -> Criterion:
+    return SimulatorQuality(
+        threshold=config.threshold,
+        judge=judge,
+        options=judge.options(config),
+        stop_signal=config.options.get("stop_signal", "</finished>"),
+    )
+
+
+def _quality(config: CriterionConfig, judge: Judge) -> Criterion:
+    options = judge.options(config)
+    scorer = VertexQuality if options.model == VERTEX_EVAL else Quality
+    return scorer(name=config.metric, threshold=config.threshold, judge=judge, options=options)
+
+
+_DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "tool_trajectory_avg_score": _tool_trajectory,
     "response_match_score": _response_match,
-    PRECISION: _share,
-    RECALL: _share,
+    PRECISION: _trajectory_share,
+    RECALL: _trajectory_share,
     "trajectory_single_tool_use": _single_tool_use,
+}
+_JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
+    "final_response_match_v2": _final_response,
+    "rubric_based_final_response_quality_v1": _rubrics,
+    "rubric_based_tool_use_quality_v1": _rubrics,
+    "rubric_based_multi_turn_trajectory_quality_v1": _rubrics,
+    "hallucinations_v1": _hallucinations,
+    "per_turn_user_simulator_quality_v1": _simulator,
+    **dict.fromkeys(YARDSTICKS, _quality),
 }
 
 
+def check_complete(scorers: Mapping[Family, set[str]]) -> None:
+    """Checks that the metrics with a scorer are exactly the declared ones.
+
+    Args:
+        scorers: Names by family.
+
+    Raises:
+        ImportError: A metric is declared without a scorer, or a scorer has no declaration in its family.
+    """
+    for family, names in scorers.items():
+        declared = {name for name, spec in METRICS.items() if spec.family is family}
+        if declared != names:
+            differing = ", ".join(sorted(declared ^ names))
+            raise ImportError(
+                f"a {family.value} metric needs a declaration in METRICS (evalset/models/criteria.py) and a scorer in "
+                f"criteria/registry.py; check {differing}"
+            )
+
+
+check_complete(
+    {
+        Family.DETERMINISTIC: set(_DETERMINISTIC),
+        Family.JUDGE: set(_JUDGED),
+        Family.INFORMATIONAL: {criterion.name for criterion in INFORMATIONAL},
+    }
+)
+
+
 def supported(metric: str, *, judged: bool = False) -> bool:
-    """Whether `build` knows a scorer for a metric. The informational ones are not built, see INFORMATIONAL.
+    """Whether `build` can build the scorer of a built-in metric. Informational ones are not built, see INFORMATIONAL.
 
     Args:
         metric: ADK's name.
-        judged: Whether there is a judge; without one, metrics that need it have no scorer.
+        judged: Whether there is a judge.
     """
-    return metric in _FACTORIES or (judged and metric in JUDGED)
+    return metric in _DETERMINISTIC or (judged and metric in _JUDGED)
 
 
 def judge_of(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options | None:
-    """Which model judges a criterion, and with how many votes; None if no model does.
+    """The judge of a criterion and its number of votes; None if the metric is not judged.
 
     Args:
         config: Validated.
-        default_model: For criteria that name none.
+        default_model: For criteria that name no model.
     """
-    return judge_options(config, default_model) if config.metric in JUDGED else None
+    return judge_options(config, default_model) if config.metric in _JUDGED else None
 
 
 def why_not(config: CriterionConfig) -> str | None:
-    """Why a criterion can't be scored with the options it has, in one clause; None: it can."""
-    return refusal(config) if config.metric in JUDGED else None
+    """The reason why a criterion can't be scored with its options, as a clause; None if it can."""
+    judge = judge_of(config)
+    if judge is not None and judge.model == VERTEX_EVAL and config.metric not in JUDGED_BY_SERVICE:
+        return (
+            f"`{config.metric}` names `{VERTEX_EVAL}` as its judge, and Vertex AI's evaluation service can't judge it"
+        )
+    return None
 
 
 def build(config: CriterionConfig, *, judge: Judge | None = None, function: str | None = None) -> Criterion:
-    """Makes the scorer of a configured criterion.
+    """Builds the scorer of a configured criterion.
 
     Args:
         config: Validated; its options are typed.
-        judge: Whom judged criteria ask; the others need none.
+        judge: For judged metrics.
         function: `code_config.name` of a custom metric.
 
     Raises:
-        PackageFault: A package that is to bring the scorer doesn't.
-        ValueError: The metric needs a judge; ask `supported` first.
+        PackageFault: The package with the scorer can't provide it.
+        ValueError: The metric needs a judge, or is informational; ask `supported` first.
     """
     if function is not None:
         return CustomMetric(name=config.metric, threshold=config.threshold, function=function, options=config.options)
-    if config.metric in JUDGED:
+    if config.metric in _JUDGED:
         if judge is None:
             raise ValueError(f"the metric {config.metric!r} needs a judge")
-        return JUDGED[config.metric](config, judge)
-    factory = _FACTORIES.get(config.metric)
-    if factory is not None:
-        return factory(config)
-    if config.metric in METRICS:
+        return _JUDGED[config.metric](config, judge)
+    if config.metric in _DETERMINISTIC:
+        return _DETERMINISTIC[config.metric](config)
+    if config.metric in INFORMATIONAL_METRICS:
         raise ValueError(f"the metric {config.metric!r} is not built from a config")
     return build_packaged(config)
-
-
-def prepare(configs: Iterable[CriterionConfig]) -> None:
-    """Loads what the criteria will need (0.6 s for the stemmer), for a thread to do while agents start."""
-    if any(config.metric == "response_match_score" for config in configs):
-        warm_up()

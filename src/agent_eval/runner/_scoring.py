@@ -20,7 +20,7 @@ from agent_eval.criteria import (
     TurnFinding,
     unlabelled,
 )
-from agent_eval.criteria.judged import JUDGED
+from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.results import (
     CaseReport,
     MetricReport,
@@ -44,7 +44,7 @@ _REASONS, _REASON = 20, 500
 def waits(criterion: Criterion) -> bool:
     """Whether a criterion mostly waits for somebody else: a model, or the process of a custom metric."""
     working = unlabelled(criterion)
-    return working.name in JUDGED or isinstance(working, CustomMetric | Packaged)
+    return working.name in JUDGED_METRICS or isinstance(working, CustomMetric | Packaged)
 
 
 async def report_run(planned: PlannedCase, recording: Recording, metrics: MetricRunner | None = None) -> CaseReport:

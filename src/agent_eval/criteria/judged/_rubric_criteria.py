@@ -27,6 +27,7 @@ from agent_eval.criteria.judged._material import (
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Weights, effective_rubrics, rubric_question
 from agent_eval.criteria.judged.settling import settle, why
+from agent_eval.evalset.models import METRICS
 
 FINAL_RESPONSE = "rubric_based_final_response_quality_v1"
 TOOL_USE = "rubric_based_tool_use_quality_v1"
@@ -101,13 +102,6 @@ def _trajectory_draft(turns: Sequence[Invocation]) -> Draft:
     )
 
 
-RUBRIC_TYPES: Mapping[str, str] = {
-    FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
-    TOOL_USE: "TOOL_USE_QUALITY",
-    TRAJECTORY: "TRAJECTORY_QUALITY",
-}
-"""Rubrics of cases and turns belong to a metric by this `type` (google-adk 2.13.0)."""
-
 _TURN_DRAFTS: Mapping[str, Callable[[Invocation, str], Draft]] = {FINAL_RESPONSE: _answer_draft, TOOL_USE: _tools_draft}
 
 
@@ -140,7 +134,7 @@ class RubricCriterion:
         questions: list[Question] = []
         properties: dict[str, str] = {}
         for turn in judged:
-            rubrics = effective_rubrics(self.rubrics, conversation, turn, RUBRIC_TYPES[self.name])
+            rubrics = effective_rubrics(self.rubrics, conversation, turn, METRICS[self.name].rubric_type or "")
             if isinstance(rubrics, NotEvaluated):
                 return rubrics
             properties |= {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}

@@ -22,6 +22,7 @@ from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, w
 from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjudgeable, together
 from agent_eval.criteria.judged.quality import YARDSTICKS
 from agent_eval.criteria.judged.settling import filled, settle, why
+from agent_eval.evalset.models import METRICS
 from agent_eval.models import RESULT, ModelFailure, metric_spec
 
 _EMPTY = "no vote: the service judges no answer without text"
@@ -44,7 +45,7 @@ class VertexQuality:
         """Scores one run."""
         yardstick, turns = YARDSTICKS[self.name], conversation.actual
         expected: Sequence[Invocation | None] = [None] * len(turns)
-        if yardstick.needs_reference or conversation.expected is not None:
+        if METRICS[self.name].needs_reference or conversation.expected is not None:
             pairs = paired(conversation)
             if isinstance(pairs, NotEvaluated):
                 return pairs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_eval.criteria.judged._ballot import needed
-from agent_eval.criteria.judged._rubric_criteria import RUBRIC_TYPES, TRAJECTORY
-from agent_eval.criteria.judged.building import JUDGED
+from agent_eval.criteria.judged._rubric_criteria import TRAJECTORY
 from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.evalset.models import JUDGED_METRICS, METRICS
 
 _BINARY = (0.0, 1.0)
 
@@ -34,7 +34,7 @@ def judge_calls(metric: str, samples: int, *, turns: int, texts: int) -> CallRan
     Raises:
         ValueError: The metric isn't judged.
     """
-    if metric not in JUDGED:
+    if metric not in JUDGED_METRICS:
         raise ValueError(f"{metric!r} is not judged")
     if metric == "hallucinations_v1":
         return CallRange(least=2 * texts, most=3 * texts)
@@ -43,5 +43,5 @@ def judge_calls(metric: str, samples: int, *, turns: int, texts: int) -> CallRan
     # The simulated user's first turn isn't asked about, and the ending is.
     questions = min(turns, 1) if once else turns
     scale = tuple(yardstick.scale.values()) if yardstick is not None else _BINARY
-    again = 2 if metric in RUBRIC_TYPES else 1
+    again = 2 if METRICS[metric].rubric_type else 1
     return CallRange(least=questions * needed((), samples, scale), most=questions * samples * again)

@@ -20,9 +20,10 @@ from agent_eval.criteria._turns import no_turns, paired, running_sum
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
 from agent_eval.criteria.judged._fence import RULE, Data, Draft
 from agent_eval.criteria.judged._material import NO_TEXT, all_instructions, all_tools, dialogue
-from agent_eval.criteria.judged.final_response import read_verdict
+from agent_eval.criteria.judged.final_response import VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import filled, settle, why
+from agent_eval.evalset.models import METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,6 @@ class Yardstick:
     """Closed words, the best first."""
     conversation: bool = False
     """Judged once, over all turns."""
-    needs_reference: bool = False
-    """As ADK demands, though nothing is compared."""
 
     @property
     def span(self) -> tuple[float, float]:
@@ -73,7 +72,6 @@ contradicts itself, and a reader can follow without effort. Whether it is true i
 - 1: incoherent, or empty.""",
         ),
         scale={"5": 5.0, "4": 4.0, "3": 3.0, "2": 2.0, "1": 1.0},
-        needs_reference=True,
     ),
     "multi_turn_task_success_v1": Yardstick(
         task=_task(
@@ -120,6 +118,14 @@ faithfully? If no tool was needed and none was called, that is excellent.
 """By metric."""
 
 
+def verdict_scale(metric: str) -> Mapping[str, float]:
+    """The words of a judge's verdict on a whole response, with their scores; empty if the judge has no such words."""
+    if metric == "final_response_match_v2":
+        return VALIDITY_SCALE
+    yardstick = YARDSTICKS.get(metric)
+    return {} if yardstick is None else yardstick.scale
+
+
 def _schema(words: Sequence[str]) -> dict[str, Any]:
     return {
         "type": "object",
@@ -144,7 +150,7 @@ class Quality:
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run."""
         yardstick, turns = YARDSTICKS[self.name], conversation.actual
-        if yardstick.needs_reference or conversation.expected is not None:
+        if METRICS[self.name].needs_reference or conversation.expected is not None:
             pairs = paired(conversation)
             if isinstance(pairs, NotEvaluated):
                 return pairs

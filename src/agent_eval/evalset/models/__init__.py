@@ -2,14 +2,18 @@
 
 from agent_eval.evalset.models.criteria import (
     CRITERION_MODELS,
+    INFORMATIONAL_METRICS,
+    JUDGED_METRICS,
+    METRICS,
     BaseCriterion,
     ConfigFile,
+    Family,
     JudgeModelOptions,
     LlmAudioUserSimulatorConfig,
     LlmBackedUserSimulatorConfig,
+    MetricSpec,
     RubricsBasedCriterion,
 )
-from agent_eval.evalset.models.metrics import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
 from agent_eval.evalset.models.packaged import GROUP, is_packaged
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import (
@@ -26,6 +30,7 @@ __all__ = [
     "CRITERION_MODELS",
     "GROUP",
     "INFORMATIONAL_METRICS",
+    "JUDGED_METRICS",
     "METRICS",
     "PERSONAS",
     "PERSONA_IDS",

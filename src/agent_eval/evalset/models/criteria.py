@@ -5,6 +5,9 @@ A criterion keeps keys that it does not know, as ADK's does; validation says whi
 
 from __future__ import annotations
 
+import enum
+import math
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
@@ -136,25 +139,139 @@ class ServiceBackedCriterion(LlmAsAJudgeCriterion):
     """Who judges. Not in ADK, which always asks Vertex AI."""
 
 
-CRITERION_MODELS: dict[str, type[BaseCriterion]] = {
-    "tool_trajectory_avg_score": ToolTrajectoryCriterion,
-    "response_match_score": BaseCriterion,
-    "trajectory_precision": TrajectoryShareCriterion,
-    "trajectory_recall": TrajectoryShareCriterion,
-    "trajectory_single_tool_use": SingleToolUseCriterion,
-    "response_evaluation_score": ServiceBackedCriterion,
-    "safety_v1": ServiceBackedCriterion,
-    "final_response_match_v2": LlmAsAJudgeCriterion,
-    "rubric_based_final_response_quality_v1": RubricsBasedCriterion,
-    "rubric_based_tool_use_quality_v1": RubricsBasedCriterion,
-    "rubric_based_multi_turn_trajectory_quality_v1": RubricsBasedCriterion,
-    "hallucinations_v1": HallucinationsCriterion,
-    "per_turn_user_simulator_quality_v1": LlmBackedUserSimulatorCriterion,
-    "multi_turn_task_success_v1": ServiceBackedCriterion,
-    "multi_turn_trajectory_quality_v1": ServiceBackedCriterion,
-    "multi_turn_tool_use_quality_v1": ServiceBackedCriterion,
+class Family(enum.Enum):
+    """Kind of scorer."""
+
+    DETERMINISTIC = "deterministic"
+    JUDGE = "judge"
+    INFORMATIONAL = "informational"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """The declaration of a metric. Its scorer is in criteria/registry.py, which checks that none is missing.
+
+    Raises:
+        ValueError: An informational metric has options, or another one has none.
+    """
+
+    name: str
+    family: Family
+    options: type[BaseCriterion] | None = None
+    """The object form in a config; None for informational metrics, which can't be configured."""
+    low: float = 0.0
+    high: float = 1.0
+    """The closed range of scores and thresholds."""
+    needs_reference: bool = False
+    """Whether it compares with expected turns, which a scenario lacks."""
+    needs_final_response: bool = False
+    """Whether it compares with the text of expected final responses. A case without any can't pass. (This is not true
+    of trajectories: without `intermediate_data` no calls are expected.)"""
+    needs_scenario: bool = False
+    rubric_type: str | None = None
+    """The `type` of the rubrics of cases and turns that apply to this metric; None: it has no rubrics."""
+    source: str = "adk"
+    """`adk`: registered by google-adk 2.13.0; `vertex`: named by Vertex AI, not part of ADK."""
+
+    def __post_init__(self) -> None:
+        """Checks that exactly the metrics that can be configured have options."""
+        if (self.options is None) is not (self.family is Family.INFORMATIONAL):
+            raise ValueError(f"the metric {self.name!r} must {'not ' if self.options else ''}declare options")
+
+
+METRICS: dict[str, MetricSpec] = {
+    spec.name: spec
+    for spec in (
+        MetricSpec(
+            name="tool_trajectory_avg_score",
+            family=Family.DETERMINISTIC,
+            options=ToolTrajectoryCriterion,
+            needs_reference=True,
+        ),
+        MetricSpec(
+            name="response_match_score",
+            family=Family.DETERMINISTIC,
+            options=BaseCriterion,
+            needs_reference=True,
+            needs_final_response=True,
+        ),
+        MetricSpec(
+            name="trajectory_precision",
+            family=Family.DETERMINISTIC,
+            options=TrajectoryShareCriterion,
+            needs_reference=True,
+            source="vertex",
+        ),
+        MetricSpec(
+            name="trajectory_recall",
+            family=Family.DETERMINISTIC,
+            options=TrajectoryShareCriterion,
+            needs_reference=True,
+            source="vertex",
+        ),
+        MetricSpec(
+            name="trajectory_single_tool_use",
+            family=Family.DETERMINISTIC,
+            options=SingleToolUseCriterion,
+            source="vertex",
+        ),
+        MetricSpec(
+            name="response_evaluation_score",
+            family=Family.JUDGE,
+            options=ServiceBackedCriterion,
+            low=1.0,
+            high=5.0,
+            needs_reference=True,
+        ),
+        MetricSpec(name="safety_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
+        MetricSpec(
+            name="final_response_match_v2",
+            family=Family.JUDGE,
+            options=LlmAsAJudgeCriterion,
+            needs_reference=True,
+            needs_final_response=True,
+        ),
+        MetricSpec(
+            name="rubric_based_final_response_quality_v1",
+            family=Family.JUDGE,
+            options=RubricsBasedCriterion,
+            rubric_type="FINAL_RESPONSE_QUALITY",
+        ),
+        MetricSpec(
+            name="rubric_based_tool_use_quality_v1",
+            family=Family.JUDGE,
+            options=RubricsBasedCriterion,
+            rubric_type="TOOL_USE_QUALITY",
+        ),
+        MetricSpec(
+            name="rubric_based_multi_turn_trajectory_quality_v1",
+            family=Family.JUDGE,
+            options=RubricsBasedCriterion,
+            rubric_type="TRAJECTORY_QUALITY",
+        ),
+        MetricSpec(name="hallucinations_v1", family=Family.JUDGE, options=HallucinationsCriterion),
+        MetricSpec(
+            name="per_turn_user_simulator_quality_v1",
+            family=Family.JUDGE,
+            options=LlmBackedUserSimulatorCriterion,
+            needs_scenario=True,
+        ),
+        MetricSpec(name="multi_turn_task_success_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
+        MetricSpec(name="multi_turn_trajectory_quality_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
+        MetricSpec(name="multi_turn_tool_use_quality_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
+        MetricSpec(name="tool_call_count_v1", family=Family.INFORMATIONAL, high=math.inf),
+        MetricSpec(name="inference_call_count_v1", family=Family.INFORMATIONAL, high=math.inf),
+        MetricSpec(name="token_usage_v1", family=Family.INFORMATIONAL, high=math.inf),
+        MetricSpec(name="invocation_duration_v1", family=Family.INFORMATIONAL, high=math.inf),
+    )
 }
+"""All built-in metrics by name. Ranges and needs are those of google-adk 2.13.0 (docs/adk-compatibility.md)."""
+
+CRITERION_MODELS = {name: spec.options for name, spec in METRICS.items() if spec.options is not None}
 """The object form of each metric that can be configured."""
+JUDGED_METRICS = tuple(name for name, spec in METRICS.items() if spec.family is Family.JUDGE)
+INFORMATIONAL_METRICS = tuple(name for name, spec in METRICS.items() if spec.family is Family.INFORMATIONAL)
+"""Reported after the configured ones, in this order. They can't be configured and don't affect the gate."""
 
 
 class CodeConfig(BaseModel):
