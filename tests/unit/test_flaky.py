@@ -111,7 +111,7 @@ def test_the_toml_is_a_policy_once_somebody_signs(tmp_path: Path) -> None:
     told = found(*write(tmp_path, days()[-1]))
 
     assert [problem.message for problem in policy_of(render_toml(told, today=TODAY))[1]] == [
-        '`owner` must be a text that says something, not "".'
+        '`owner` must be a non-empty text, not "".'
     ]
     policy, problems = policy_of(render_toml(told, today=TODAY, owner="@alice", days=3))
     assert problems == []

@@ -24,7 +24,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals" / "home.test.json").write_text(json.dumps(SUITE), encoding="utf-8")
     (tmp_path / "agent").mkdir()
-    # Whoever imports it would know.
+    # Importing it leaves a file.
     (tmp_path / "agent" / "agent.py").write_text("root_agent = open('started', 'w')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for name in ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
@@ -33,7 +33,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "where", "told"),
+    ("text", "line", "message"),
     [
         ('[[policy]]\nmetric = "safety_v1"\ntreshold = 1', 3, "[policy-unknown-key] There is no `treshold`"),
         ('[[policy]]\nmetric = "response_match_score"\nthreshold = true', 3, "must be a number, not true"),
@@ -47,22 +47,24 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ('gate = "regression"', 1, "[setting-invalid]"),
     ],
 )
-def test_a_mistake(repository: Path, capsys: pytest.CaptureFixture[str], text: str, where: int, told: str) -> None:
+def test_run__mistake_in_the_policy_ends_with_exit_code_2(
+    repository: Path, capsys: pytest.CaptureFixture[str], text: str, line: int, message: str
+) -> None:
     (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
 
     assert main(["run", "--output-dir", "out"]) == 2
 
     out = " ".join(capsys.readouterr().out.split())
-    assert f"agent-eval.toml:{where}" in out
-    assert told in out
+    assert f"agent-eval.toml:{line}" in out
+    assert message in out
     report = json.loads((repository / "out" / "results.json").read_text("utf-8"))
-    assert [(one["file"], one["line"]) for one in report["problems"] if one["severity"] == "error"] == [
-        ("agent-eval.toml", where)
+    assert [(problem["file"], problem["line"]) for problem in report["problems"] if problem["severity"] == "error"] == [
+        ("agent-eval.toml", line)
     ]
     assert not list(repository.rglob("started"))
 
 
-def test_validate_finds_them_too(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate__mistake_in_the_policy(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (repository / "agent-eval.toml").write_text(f"max-quarantined = 0.5\n{HELD}expires = 2020-01-31", encoding="utf-8")
     assert main(["validate"]) == 2
     assert "[quarantine-expired]" in capsys.readouterr().out

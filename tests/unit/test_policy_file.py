@@ -42,7 +42,7 @@ expires = 2027-01-31
 """
 
 
-def test_everything_that_can_be_said() -> None:
+def test_read_policy__all_keys() -> None:
     policy, problems = policy_of(FULL)
 
     assert problems == []
@@ -73,12 +73,12 @@ def test_everything_that_can_be_said() -> None:
     assert policy.alpha == 0.01
 
 
-def test_a_file_without_policy_has_the_default() -> None:
+def test_read_policy__defaults() -> None:
     assert policy_of("num-runs = 2") == (Policy(), [])
     assert Policy().alpha == 0.05
 
 
-def test_it_stands_beside_the_settings(tmp_path: Path) -> None:
+def test_read_settings__policy_next_to_settings(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").write_text(FULL, encoding="utf-8")
 
     settings, problems = read_settings(tmp_path)
@@ -95,7 +95,7 @@ TODAY = "expires = 2027-01-31\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "code", "told"),
+    ("text", "line", "code", "message"),
     [
         (f"{ENTRY}treshold = 1", 4, "policy-unknown-key", "Did you mean `threshold`?"),
         (f"{ENTRY}zzz = 1", 4, "policy-unknown-key", "Known keys: metric, cases"),
@@ -113,46 +113,46 @@ TODAY = "expires = 2027-01-31\n"
         (f'{ENTRY}direction = "down"', 4, "policy-invalid", '"higher" or "lower", not "down"'),
         (f"{ENTRY}cases = []\nalpha = 0.1", 4, "policy-invalid", "at least one pattern"),
         (f'{ENTRY}cases = ["a", 1]\nalpha = 0.1', 4, "policy-invalid", "not 1"),
-        (f'{ENTRY}cases = "!"\nalpha = 0.1', 4, "policy-invalid", "can't be read"),
-        ('[[policy]]\nmetric = " "\nalpha = 0.1', 2, "policy-invalid", "says something"),
-        (ENTRY, 2, "policy-invalid", "and not what"),
+        (f'{ENTRY}cases = "!"\nalpha = 0.1', 4, "policy-invalid", "invalid pattern"),
+        ('[[policy]]\nmetric = " "\nalpha = 0.1', 2, "policy-invalid", "non-empty text"),
+        (ENTRY, 2, "policy-invalid", "sets no rule"),
         ("[[policy]]\nthreshold = 0.5", 2, "policy-invalid", "names none"),
         ('[[policy]]\nmetric = "pass"\ndirection = "lower"', 3, "policy-invalid", "names none"),
         ("# x\n[policy]\nalpha = 0.1", 2, "policy-invalid", "each below a line `[[policy]]`"),
         ("\npolicy = 0.1", 2, "policy-invalid", "each below a line `[[policy]]`"),
         ('\npolicy = [{metric = "m", alpha = 2}]', 2, "policy-invalid", "not 2"),
-        (f"{ENTRY}alpha = 0.1{ENTRY}\n\nalpha = 0.2", 9, "policy-duplicate", "first time in line 2"),
+        (f"{ENTRY}alpha = 0.1{ENTRY}\n\nalpha = 0.2", 9, "policy-duplicate", "already set in line 2"),
         ("max-quarantined = 2", 1, "policy-invalid", "from 0 to 1, not 2"),
         ("\nmax-quarantined = false", 2, "policy-invalid", "from 0 to 1, not false"),
         (HELD, 1, "policy-invalid", "no `expires`"),
         ('[[quarantine]]\ncase = "x"', 1, "policy-invalid", "no `reason`, `owner`, `expires`"),
         (f'{HELD}expires = "2027-01-31"', 5, "policy-invalid", "without quotation marks"),
-        (f"{HELD}expires = 2027-01-31T00:00:00Z", 5, "policy-invalid", "without quotation marks and time"),
+        (f"{HELD}expires = 2027-01-31T00:00:00Z", 5, "policy-invalid", "without quotation marks or a time"),
         (f"{HELD}{TODAY}until = 1", 6, "policy-unknown-key", "Known keys"),
         (
             '[[quarantine]]\nowner = ""\ncase = "x"\nreason = "x"\nexpires = 2027-01-01',
             2,
             "policy-invalid",
-            "says somet",
+            "non-empty",
         ),
-        (f"{HELD}{TODAY}{HELD}{TODAY}", 6, "policy-duplicate", "first time in line 1"),
+        (f"{HELD}{TODAY}{HELD}{TODAY}", 6, "policy-duplicate", "already quarantined in line 1"),
     ],
 )
-def test_a_mistake_is_an_error_with_its_line(text: str, line: int, code: str, told: str) -> None:
+def test_read_policy__mistake_is_an_error_with_its_line(text: str, line: int, code: str, message: str) -> None:
     _, [problem] = policy_of(text)
 
     assert (problem.severity, problem.code) == (Severity.ERROR, code)
     assert (problem.file, problem.line) == ("agent-eval.toml", line)
-    assert told in f"{problem.message} {problem.hint}"
+    assert message in f"{problem.message} {problem.hint}"
 
 
-def test_all_mistakes_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_read_policy__mistakes_in_file_order(tmp_path: Path) -> None:
     text = f"num-run = 1\nmax-quarantined = 3\n{HELD}{ENTRY}alpha = 2\nblockin = true\n"
     (tmp_path / "agent-eval.toml").write_text(text, encoding="utf-8")
 
     problems: list[Problem] = read_settings(tmp_path)[1]
 
-    assert sorted((one.line or 0, one.code) for one in problems) == [
+    assert sorted((problem.line or 0, problem.code) for problem in problems) == [
         (1, "setting-unknown"),
         (2, "policy-invalid"),
         (3, "policy-invalid"),
@@ -161,7 +161,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     ]
 
 
-def test_one_entry_may_speak_of_what_another_left_open() -> None:
+def test_read_policy__entries_complement_each_other() -> None:
     _, problems = policy_of(f'{ENTRY}alpha = 0.1{ENTRY}max-drop = 0.1{ENTRY}cases = "x"\nalpha = 0.2')
 
     assert problems == []

@@ -1,4 +1,4 @@
-"""Flags, inputs and agent-eval.toml become Settings; all mistakes are told at once."""
+"""Reading Settings from flags, inputs and agent-eval.toml."""
 
 from __future__ import annotations
 
@@ -31,27 +31,25 @@ def good(root: Path, **sources: object) -> Settings:
     return settings
 
 
-def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+def test_read_settings__defaults(tmp_path: Path) -> None:
     assert good(tmp_path) == Settings(root=tmp_path)
 
 
-def test_every_row_of_the_table_is_a_field_with_the_same_default(tmp_path: Path) -> None:
-    fields = {field.name: field for field in dataclasses.fields(Settings)}
-    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy", "sources"} == set(fields)
-    for setting in SETTINGS:
-        assert setting.parse(setting.default) == fields[setting.field].default, setting.input
+def test_settings__every_row_has_a_field() -> None:
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy", "sources"} == fields
 
 
-def test_the_nearest_source_wins(tmp_path: Path) -> None:
+def test_read_settings__precedence_of_sources(tmp_path: Path) -> None:
     toml = 'num-runs = 2\nconcurrency = 2\nworkers = 2\nagent = "from_toml"'
     environ = {"INPUT_NUM-RUNS": "3", "INPUT_CONCURRENCY": "3", "INPUT_AGENT": "", "INPUT_FAIL-FAST": " TRUE "}
     settings = good(tmp_path, toml=toml, environ=environ, flags={"num-runs": "4"})
     assert (settings.num_runs, settings.concurrency, settings.workers) == (4, 3, 2)
-    assert settings.agent == "from_toml", "an input that was left out arrives as an empty text"
+    assert settings.agent == "from_toml", "the runner passes an omitted input as an empty text"
     assert settings.fail_fast is True
 
 
-def test_inputs_count_inside_the_action_only(tmp_path: Path) -> None:
+def test_read_settings__no_environment_outside_the_action(tmp_path: Path) -> None:
     assert good(tmp_path, environ=None).num_runs == 1
 
 
@@ -64,39 +62,39 @@ def test_inputs_count_inside_the_action_only(tmp_path: Path) -> None:
         ("paths = []", ()),
     ],
 )
-def test_lists(tmp_path: Path, toml: str, paths: tuple[str, ...]) -> None:
+def test_read_settings__lists_in_toml(tmp_path: Path, toml: str, paths: tuple[str, ...]) -> None:
     assert good(tmp_path, toml=toml).paths == paths
 
 
-def test_flags_are_split_already(tmp_path: Path) -> None:
+def test_read_settings__flags_are_not_split(tmp_path: Path) -> None:
     assert good(tmp_path, flags={"paths": ["a b", "c"]}).paths == ("a b", "c")
 
 
-def test_lines_of_an_input(tmp_path: Path) -> None:
+def test_read_settings__input_with_several_lines(tmp_path: Path) -> None:
     assert good(tmp_path, environ={"INPUT_PATHS": "evals\nmore/*.test.json\n"}).paths == ("evals", "more/*.test.json")
 
 
-def test_types_of_toml(tmp_path: Path) -> None:
+def test_read_settings__toml_types(tmp_path: Path) -> None:
     settings = good(tmp_path, toml='num-runs = 1_0\nmin-pass-rate = 0.5\nresume = true\nturn-timeout = "1.5"')
     assert (settings.num_runs, settings.min_pass_rate, settings.resume, settings.turn_timeout) == (10, 0.5, True, 1.5)
 
 
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+def test_read_settings__byte_order_mark(tmp_path: Path) -> None:
     assert good(tmp_path, toml="\ufeffnum-runs = 3\n").num_runs == 3
 
 
-def test_agents(tmp_path: Path) -> None:
+def test_read_settings__agents_table(tmp_path: Path) -> None:
     settings = good(tmp_path, toml='[agents]\n"evals/**" = "my_agent"\nlast = "other"')
     assert list(settings.agents.items()) == [("evals/**", "my_agent"), ("last", "other")]
 
 
-def test_the_output_directory(tmp_path: Path) -> None:
+def test_settings_output__relative_and_absolute(tmp_path: Path) -> None:
     assert good(tmp_path, flags={"output-dir": "out"}).output == tmp_path / "out"
     assert good(tmp_path, flags={"output-dir": "/elsewhere"}).output == Path("/elsewhere")
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "message"),
     [
         ("num-runs", "0", "whole number, at least 1"),
         ("num-runs", "3.0", "whole number"),
@@ -117,16 +115,18 @@ def test_the_output_directory(tmp_path: Path) -> None:
         ("paths", "'open", "quotation mark is not closed"),
     ],
 )
-def test_a_value_that_cannot_be(tmp_path: Path, name: str, value: str, wanted: str) -> None:
+def test_read_settings__invalid_value_is_an_error_and_keeps_the_default(
+    tmp_path: Path, name: str, value: str, message: str
+) -> None:
     settings, (problem,) = read(tmp_path, flags={name: value})
     assert problem.code == "setting-invalid"
     assert f"--{name}" in problem.message
-    assert wanted in problem.message
+    assert message in problem.message
     assert problem.hint
-    assert settings == Settings(root=tmp_path), "what is wrong has its default"
+    assert settings == Settings(root=tmp_path), "an invalid setting has its default"
 
 
-def test_all_mistakes_at_once_and_the_rest_still_holds(tmp_path: Path) -> None:
+def test_read_settings__all_mistakes_at_once(tmp_path: Path) -> None:
     toml = '# ours\nworkers = 2\nnum-runs = 0\nconcurency = 4\nconfig = ["a"]\n\n[agents]\n"a/**" = 1\n'
     settings, problems = read(
         tmp_path,
@@ -134,8 +134,11 @@ def test_all_mistakes_at_once_and_the_rest_still_holds(tmp_path: Path) -> None:
         flags={"turn-timeout": "soon", "output-dir": "out"},
         environ={"INPUT_FAIL-FAST": "maybe", "INPUT_NUMRUNS": "2"},
     )
-    found = {(one.code, one.file, one.line, one.message.split(":")[0].split(" for ")[-1]) for one in problems}
-    assert found == {
+    summaries = {
+        (problem.code, problem.file, problem.line, problem.message.split(":")[0].split(" for ")[-1])
+        for problem in problems
+    }
+    assert summaries == {
         ("setting-invalid", "agent-eval.toml", 3, "num-runs in agent-eval.toml"),
         ("setting-unknown", "agent-eval.toml", 4, "`concurency`."),
         ("setting-invalid", "agent-eval.toml", 5, "`config` has a value of the wrong type."),
@@ -149,28 +152,28 @@ def test_all_mistakes_at_once_and_the_rest_still_holds(tmp_path: Path) -> None:
         ("setting-invalid", None, None, "input fail-fast"),
         ("setting-unknown", None, None, "the input `numruns`."),
     }
-    hints = {one.message: one.hint for one in problems if one.code == "setting-unknown"}
+    hints = {problem.message: problem.hint for problem in problems if problem.code == "setting-unknown"}
     assert hints == {
         "There is no setting for `concurency`.": "Did you mean `concurrency`?",
         "There is no setting for the input `numruns`.": "Did you mean `num-runs`?",
     }
-    assert settings.output_dir == Path("out"), "so the files are where they are looked for"
+    assert settings.output_dir == Path("out"), "later steps look for the files there"
 
 
-def test_a_key_that_resembles_nothing_lists_what_there_is(tmp_path: Path) -> None:
+def test_read_settings__unknown_key_lists_the_settings(tmp_path: Path) -> None:
     _, (problem,) = read(tmp_path, toml="\n[tool.agent]\nx = 1\n")
     assert problem.code == "setting-unknown"
     assert "num-runs" in (problem.hint or "")
 
 
-def test_variables_of_other_actions_are_none_of_our_business(tmp_path: Path) -> None:
+def test_read_settings__ignores_other_actions_inputs(tmp_path: Path) -> None:
     good(tmp_path, environ={"INPUT_TOKEN": "x", "PATH": "/bin", "NUM-RUNS": "9", "INPUT_": ""})
 
 
-def test_a_setting_below_the_table_of_agents_is_told(tmp_path: Path) -> None:
+def test_read_settings__setting_below_the_agents_table(tmp_path: Path) -> None:
     settings, (problem,) = read(tmp_path, toml='[agents]\n"evals/**" = "a"\nagent-python = "python3"\n')
     assert (problem.code, problem.line) == ("setting-invalid", 3)
-    assert "`agent-python` stands below [agents]" in problem.message
+    assert "`agent-python` is below [agents]" in problem.message
     assert settings.agents == {"evals/**": "a"}
 
 
@@ -178,33 +181,33 @@ def test_a_setting_below_the_table_of_agents_is_told(tmp_path: Path) -> None:
     ("content", "line"),
     [(b"num-runs = \n", 1), (b'a = 1\nb = "open\n', 2), (b"\xff\xfe", None), (b"a = 1\na = 2\n", 2)],
 )
-def test_a_file_that_is_no_toml(tmp_path: Path, content: bytes, line: int | None) -> None:
+def test_read_settings__invalid_toml(tmp_path: Path, content: bytes, line: int | None) -> None:
     (tmp_path / "agent-eval.toml").write_bytes(content)
     _, (problem,) = read(tmp_path)
     assert (problem.code, problem.file, problem.line) == ("settings-file-unreadable", "agent-eval.toml", line)
 
 
-def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+def test_read_settings__broken_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").symlink_to("missing.toml")
     _, (problem,) = read(tmp_path)
-    assert problem.message == "agent-eval.toml can't be read: it is a link that leads nowhere"
+    assert problem.message == "agent-eval.toml can't be read: it is a broken symbolic link"
 
 
-def test_a_directory_of_that_name(tmp_path: Path) -> None:
+def test_read_settings__directory_instead_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "agent-eval.toml").mkdir()
     _, (problem,) = read(tmp_path)
     assert problem.code == "settings-file-unreadable"
 
 
 @pytest.mark.parametrize("name", [setting.input for setting in SETTINGS if not setting.in_file])
-def test_what_a_pull_request_must_not_set_is_refused_in_the_file(tmp_path: Path, name: str) -> None:
+def test_read_settings__refuses_workflow_settings_in_toml(tmp_path: Path, name: str) -> None:
     settings, (problem,) = read(tmp_path, toml=f'num-runs = 2\n{name} = "x"\n')
     assert (problem.code, problem.file, problem.line) == ("setting-not-in-file", "agent-eval.toml", 2)
     assert problem.severity is Severity.ERROR
     assert getattr(settings, name.replace("-", "_")) == getattr(Settings(root=tmp_path), name.replace("-", "_"))
 
 
-def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_file() -> None:
+def test_settings_table__commands_variables_directories_and_addresses_are_workflow_settings() -> None:
     assert {setting.input for setting in SETTINGS if not setting.in_file} == {
         "agent-setup", "agent-env", "output-dir", "cache-dir", "judge", "judge-cache", "judge-api-key", "judge-base-url",  # noqa: E501
         "mode", "github-token", "allow-pull-request-target", "base-ref", "base-branches",
@@ -212,7 +215,7 @@ def test_what_names_commands_variables_directories_or_addresses_is_not_in_the_fi
     }  # fmt: skip
 
 
-def test_a_secret_comes_from_its_input_or_its_variable_and_is_not_shown(tmp_path: Path) -> None:
+def test_read_settings__secret_from_input_or_variable_is_not_in_repr(tmp_path: Path) -> None:
     variables = {"AGENT_EVAL_JUDGE_API_KEY": "of-the-shell"}
     settings, problems = read_settings(tmp_path, secrets=variables)
     assert (settings.judge_api_key, problems) == ("of-the-shell", [])
@@ -221,7 +224,7 @@ def test_a_secret_comes_from_its_input_or_its_variable_and_is_not_shown(tmp_path
     assert "of-the-workflow" not in repr(settings)
 
 
-def test_prices_are_read_and_checked(tmp_path: Path) -> None:
+def test_read_settings__prices(tmp_path: Path) -> None:
     prices = '[prices]\n"my-model" = { input = 1, output = 2.5 }\n'
     assert good(tmp_path, toml=prices).prices == {"my-model": {"input": 1, "output": 2.5}}
     _, (problem,) = read(tmp_path, toml='\n[prices]\n"my-model" = { input = 1 }\n')
@@ -229,9 +232,9 @@ def test_prices_are_read_and_checked(tmp_path: Path) -> None:
     assert "my-model" in problem.message
 
 
-@pytest.mark.parametrize("given", ["file:../secret.json", "file:/etc/passwd", "artifact,artifact", "art", ""])
-def test_a_baseline_that_can_not_be_is_a_mistake_of_the_settings(tmp_path: Path, given: str) -> None:
-    _, problems = read(tmp_path, flags={"baseline": given})
+@pytest.mark.parametrize("baseline", ["file:../secret.json", "file:/etc/passwd", "artifact,artifact", "art", ""])
+def test_read_settings__invalid_baseline(tmp_path: Path, baseline: str) -> None:
+    _, problems = read(tmp_path, flags={"baseline": baseline})
 
     [problem] = problems
     assert (problem.code, "must" in problem.message) == ("setting-invalid", True)

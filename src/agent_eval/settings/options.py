@@ -49,9 +49,13 @@ class Setting:
         """Name of the field in Settings."""
         return self.input.replace("-", "_")
 
+    def parsed_default(self) -> Any:
+        """The value if no source sets it."""
+        return self.parse(self.default)
+
     @property
     def variable(self) -> str:
-        """The variable in which GitHub's runner passes the input: upper case, with the dashes."""
+        """The variable in which GitHub's runner passes the input: upper case, dashes kept."""
         return f"INPUT_{self.input.upper()}"
 
     @property
@@ -575,8 +579,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="cache-dir",
         group=RESULTS,
-        help="Directory for the agents' environments. Default: the user's cache directory; /var/lib/agent- "
-        "eval/cache in the image.",
+        help="Directory for the agents' environments. Default: the user's cache directory; "
+        "/var/lib/agent-eval/cache in the image.",
         parse=_path,
         in_file=False,
         metavar="DIR",

@@ -1,7 +1,6 @@
-"""What holds for one run, read from flags, action inputs and agent-eval.toml.
+"""The settings of one run, read from flags, action inputs and agent-eval.toml.
 
-The nearest wins: a flag, then an action input (`INPUT_*`), then agent-eval.toml, then the default. All mistakes are
-told at once.
+Precedence: a flag, an action input (`INPUT_*`), agent-eval.toml, the default. All mistakes are reported at once.
 """
 
 from __future__ import annotations
@@ -16,74 +15,79 @@ from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
 from agent_eval.settings.options import BY_INPUT, SETTINGS, Setting
-from agent_eval.settings.toml_file import CONFIG_FILE as CONFIG_FILE
-from agent_eval.settings.toml_file import FileSettings, nearest, read_settings_file, unknown, unreadable
+from agent_eval.settings.toml_file import CONFIG_FILE, FileSettings, nearest, read_settings_file, unknown, unreadable
+
+
+def _option(name: str) -> Any:
+    """The field of a row of SETTINGS. It takes the row's default."""
+    setting = BY_INPUT[name]
+    return field(default_factory=setting.parsed_default, repr=setting.secret is None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What holds for one run; the fields are those of SETTINGS, parsed."""
+    """The settings of one run. Each row of SETTINGS has a field, which adds the type of the parsed value."""
 
     root: Path
-    """The repository: the current directory. Relative paths start here."""
-    paths: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    config: Path | None = None
-    initial_session: Path | None = None
-    agent: str | None = None
+    """The repository: the current directory. Paths are relative to it."""
+    paths: tuple[str, ...] = _option("paths")
+    include: tuple[str, ...] = _option("include")
+    exclude: tuple[str, ...] = _option("exclude")
+    config: Path | None = _option("config")
+    initial_session: Path | None = _option("initial-session")
+    agent: str | None = _option("agent")
     agents: Mapping[str, str] = field(default_factory=dict)
     """`[agents]` of agent-eval.toml: patterns of eval files to agents."""
-    agent_python: str | None = None
-    agent_requirements: Path | None = None
-    agent_cwd: str = "project"
-    agent_setup: str | None = None
-    agent_env: str | None = None
-    workers: int = 1
-    num_runs: int = 1
-    min_pass_rate: float = 1.0
-    concurrency: int = 8
-    turn_timeout: float = 180.0
-    case_timeout: float = 900.0
-    run_timeout: float = 3600.0
-    fail_fast: bool = False
-    on_inconclusive: Literal["fail", "pass"] = "fail"
-    judge_model: str | None = None
-    judge_api_key: str | None = field(default=None, repr=False)
-    judge_base_url: str | None = None
-    judge: str = "live"
-    judge_cache: str = "off"
-    max_judge_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
+    agent_python: str | None = _option("agent-python")
+    agent_requirements: Path | None = _option("agent-requirements")
+    agent_cwd: str = _option("agent-cwd")
+    agent_setup: str | None = _option("agent-setup")
+    agent_env: str | None = _option("agent-env")
+    workers: int = _option("workers")
+    num_runs: int = _option("num-runs")
+    min_pass_rate: float = _option("min-pass-rate")
+    concurrency: int = _option("concurrency")
+    turn_timeout: float = _option("turn-timeout")
+    case_timeout: float = _option("case-timeout")
+    run_timeout: float = _option("run-timeout")
+    fail_fast: bool = _option("fail-fast")
+    on_inconclusive: Literal["fail", "pass"] = _option("on-inconclusive")
+    judge_model: str | None = _option("judge-model")
+    judge_api_key: str | None = _option("judge-api-key")
+    judge_base_url: str | None = _option("judge-base-url")
+    judge: str = _option("judge")
+    judge_cache: str = _option("judge-cache")
+    max_judge_calls: int | None = _option("max-judge-calls")
+    max_tokens: int | None = _option("max-tokens")
+    max_cost: float | None = _option("max-cost")
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
     policy: Policy = field(default_factory=Policy)
     """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
-    gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = "auto"
-    baseline: str = "auto"
-    rule_changes: Literal["block", "report"] = "block"
-    removed_cases: Literal["report", "block"] = "report"
-    base_ref: str | None = None
-    base_branches: tuple[str, ...] = ()
-    baseline_evals: Literal["head", "base"] = "head"
-    artifact_name: str = "agent-eval-results"
-    max_extra_runs: int | None = None
-    confirm_on_base: Literal["auto", "always", "never"] = "auto"
-    history: int = 20
-    comment: Literal["always", "on-change", "on-failure", "never"] = "always"
-    comment_key: str = ""
-    comment_author: str | None = None
-    mode: Literal["auto", "gate", "publish"] = "auto"
-    github_token: str | None = field(default=None, repr=False)
-    without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = "auto"
-    allow_pull_request_target: bool = False
-    details: Literal["failed", "all"] = "failed"
-    output_dir: Path = Path("agent-eval-results")
-    cache_dir: Path | None = None
-    resume: bool = False
+    gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = _option("gate")
+    baseline: str = _option("baseline")
+    rule_changes: Literal["block", "report"] = _option("rule-changes")
+    removed_cases: Literal["report", "block"] = _option("removed-cases")
+    base_ref: str | None = _option("base-ref")
+    base_branches: tuple[str, ...] = _option("base-branches")
+    baseline_evals: Literal["head", "base"] = _option("baseline-evals")
+    artifact_name: str = _option("artifact-name")
+    max_extra_runs: int | None = _option("max-extra-runs")
+    confirm_on_base: Literal["auto", "always", "never"] = _option("confirm-on-base")
+    history: int = _option("history")
+    comment: Literal["always", "on-change", "on-failure", "never"] = _option("comment")
+    comment_key: str = _option("comment-key")
+    comment_author: str | None = _option("comment-author")
+    mode: Literal["auto", "gate", "publish"] = _option("mode")
+    github_token: str | None = _option("github-token")
+    without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = _option("without-keys")
+    allow_pull_request_target: bool = _option("allow-pull-request-target")
+    details: Literal["failed", "all"] = _option("details")
+    output_dir: Path = _option("output-dir")
+    cache_dir: Path | None = _option("cache-dir")
+    resume: bool = _option("resume")
     sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """By input name where a setting was given, in words; without those that have their default."""
+    """Where each setting was given, in words, by input name. Defaults are not listed."""
 
     @property
     def output(self) -> Path:
@@ -95,8 +99,8 @@ class Settings:
 
         Args:
             root: The directory of that checkout that corresponds to `root`.
-            move: Maps an absolute path inside this checkout into the other one, and leaves other texts alone. Without
-                it the other checkout would be run with files of this one.
+            move: Maps an absolute path inside this checkout into the other one and returns other texts unchanged, so
+                that the other checkout never runs with files of this one.
         """
 
         def moved(path: Path | None) -> Path | None:
@@ -126,23 +130,23 @@ def read_settings(
     """Reads all sources.
 
     Args:
-        root: The repository, where agent-eval.toml may lie.
-        flags: Given on the command line, by input name; lists are already split.
-        environ: Where to look for `INPUT_*`; None outside of the action.
-        secrets: Where to look for secrets by the variables of their own.
-        text: What agent-eval.toml says, None if there is none; `...` reads the root's. On a pull request the base's
-            counts.
+        root: The repository, which may contain agent-eval.toml.
+        flags: Values from the command line, by input name. Lists are split already.
+        environ: The environment with the `INPUT_*` variables; None outside the action.
+        secrets: The environment with the variables of the secrets.
+        text: The content of agent-eval.toml, None if there is no such file, or `...` to read the file in `root`. On a
+            pull request, the base branch's file applies.
 
     Returns:
-        The settings and all problems. If one of those is an error nothing must be run: what is wrong has its default,
-        so that the rest (the output directory above all) still says where to tell it.
+        The settings and all problems. Nothing must be run after an error. Invalid settings have their default, so that
+        the error can be reported to the configured output directory.
     """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    in_file = _read_own(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
+    in_file = _read_file(root / CONFIG_FILE) if isinstance(text, EllipsisType) else read_settings_file(text or "")
     problems = list(in_file.problems)
     for setting in SETTINGS:
-        raw, source = _given(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
+        raw, source = _raw_value(setting, flags or {}, environ or {}, secrets or {}, in_file.values)
         if source != setting.input:
             sources[setting.input] = source
         if not isinstance(raw, str):
@@ -151,35 +155,35 @@ def read_settings(
         try:
             values[setting.field] = setting.parse(raw)
         except ValueError as error:
-            values[setting.field] = setting.parse(setting.default)
-            told_there = source.endswith(CONFIG_FILE)
+            values[setting.field] = setting.parsed_default()
+            from_file = source.endswith(CONFIG_FILE)
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
                     code="setting-invalid",
                     message=f"{source}: {raw!r} {error}." if str(error).startswith("must") else f"{source}: {error}.",
                     hint=setting.help,
-                    file=CONFIG_FILE if told_there else None,
-                    line=in_file.lines.get((setting.input,)) if told_there else None,
+                    file=CONFIG_FILE if from_file else None,
+                    line=in_file.lines.get((setting.input,)) if from_file else None,
                 )
             )
     for name in environ or {}:
-        # GitHub warns about unknown inputs itself, but only in the log; a misspelt one would gate with a default.
-        known = name.removeprefix("INPUT_").lower()
-        if name.startswith("INPUT_") and known not in BY_INPUT and (near := nearest(known)):
-            problems.append(unknown(f"the input `{known}`", near, None, None))
+        # GitHub warns about unknown inputs only in the log, and the run would use the default of a misspelt one.
+        input = name.removeprefix("INPUT_").lower()
+        if name.startswith("INPUT_") and input not in BY_INPUT and (near := nearest(input)):
+            problems.append(unknown(f"the input `{input}`", near, None, None))
     settings = Settings(
         root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, sources=sources, **values
     )
     return settings, problems
 
 
-def _read_own(path: Path) -> FileSettings:
+def _read_file(path: Path) -> FileSettings:
     try:
         return read_settings_file(read_regular(path, MAX_SETTINGS).decode("utf-8"))
     except FileNotFoundError:
         if path.is_symlink():
-            return FileSettings(problems=(unreadable("it is a link that leads nowhere"),))
+            return FileSettings(problems=(unreadable("it is a broken symbolic link"),))
         return FileSettings()
     except OSError as error:
         return FileSettings(problems=(unreadable(error.strerror or str(error)),))
@@ -187,17 +191,17 @@ def _read_own(path: Path) -> FileSettings:
         return FileSettings(problems=(unreadable(str(error)),))
 
 
-def _given(
+def _raw_value(
     setting: Setting,
     flags: Mapping[str, str | Sequence[str]],
     environ: Mapping[str, str],
     secrets: Mapping[str, str],
     table: Mapping[str, str | list[str]],
 ) -> tuple[str | Sequence[str], str]:
-    """What was given for a setting, by the nearest source, and that source's name."""
+    """The text for a setting from the source with the highest precedence, and the name of that source."""
     if setting.input in flags:
         return flags[setting.input], f"--{setting.input}"
-    # An input that was left out arrives as an empty text (actions/runner).
+    # The runner passes an omitted input as an empty text (actions/runner).
     if (text := environ.get(setting.variable, "")).strip():
         return text, f"input {setting.input}"
     if setting.secret is not None and (text := secrets.get(setting.secret, "")):

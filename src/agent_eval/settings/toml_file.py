@@ -1,4 +1,4 @@
-"""agent-eval.toml, read strictly: settings, agents, prices and policy, and everything that is wrong with them."""
+"""Reads agent-eval.toml strictly: settings, agents, prices and policy, and all problems."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CONFIG_FILE = "agent-eval.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """What the file says."""
+    """The content of the file."""
 
     values: Mapping[str, str | list[str]] = field(default_factory=dict)
-    """Settings by name, as text or lists of texts."""
+    """Settings by name, as texts or lists of texts."""
     agents: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
-    """Where its keys and tables stand, from 1."""
+    """The lines of keys and tables, from 1."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -35,12 +35,12 @@ def read_settings_file(text: str) -> FileSettings:
     """Reads the file.
 
     Args:
-        text: What is in it.
+        text: The content of the file.
 
     Returns:
-        What it says, and all that is wrong; what is wrong is left out.
+        The valid part of the file, and all problems.
     """
-    text = text.removeprefix("\ufeff")  # Editors write one, and TOML 1.1 passes over it.
+    text = text.removeprefix("\ufeff")  # Some editors write a byte order mark. TOML 1.1 ignores it.
     try:
         table = read_toml(text)
     except TomlError as error:
@@ -52,40 +52,40 @@ def read_settings_file(text: str) -> FileSettings:
     try:
         _check_prices(prices)
     except ValueError as error:
-        problems.append(_wrong(str(error).rstrip("."), "", lines.get(("prices",))))
+        problems.append(_invalid(str(error).rstrip("."), "", lines.get(("prices",))))
         prices = {}
-    policy, mistakes = read_policy(table, lines, CONFIG_FILE)
-    problems += mistakes
+    policy, policy_problems = read_policy(table, lines, CONFIG_FILE)
+    problems += policy_problems
     values: dict[str, str | list[str]] = {}
     for name, value in table.items():
         line = lines.get((name,))
         if name in POLICY_KEYS:
             continue
         if name not in BY_INPUT:
-            near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # It costs a millisecond.
+            near = nearest(name) if len(problems) < MAX_PROBLEMS else None  # The search takes a millisecond.
             problems.append(unknown(f"`{name}`", near, CONFIG_FILE, line))
         elif not BY_INPUT[name].in_file:
             problems.append(_not_in_file(name, line))
-        elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(one, str) for one in value):
+        elif isinstance(value, list) and BY_INPUT[name].parse is words and all(isinstance(item, str) for item in value):
             values[name] = value
         elif isinstance(value, bool):
             values[name] = str(value).lower()
         elif isinstance(value, str | int | float):
             values[name] = str(value)
         else:
-            problems.append(_wrong(f"`{name}`", "has a value of the wrong type", line, name))
+            problems.append(_invalid(f"`{name}`", "has a value of the wrong type", line, name))
     return FileSettings(
         values=values, agents=agents, prices=prices, policy=policy, lines=lines, problems=tuple(capped(problems))
     )
 
 
 def unreadable(why: str, line: int | None = None, column: int | None = None) -> Problem:
-    """The file can't be read at all."""
+    """The problem of a file that can't be read."""
     return Problem(
         severity=Severity.ERROR,
         code="settings-file-unreadable",
         message=f"{CONFIG_FILE} can't be read: {why}",
-        hint="It is TOML, e.g. `num-runs = 3`.",
+        hint="The file must be TOML, e.g. `num-runs = 3`.",
         file=CONFIG_FILE,
         line=line,
         column=column,
@@ -93,33 +93,33 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
 
 
 def nearest(name: str) -> str | None:
-    """The setting that somebody may have meant."""
-    known = [*BY_INPUT, "agents", "prices", *POLICY_KEYS]
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), None)
+    """The most similar name of a setting or table, or None."""
+    names = [*BY_INPUT, "agents", "prices", *POLICY_KEYS]
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
 def unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
-    """There is no such setting."""
-    known = f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents], [prices], [[policy]] and [[quarantine]]."
+    """The problem of a setting that doesn't exist."""
+    names = f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents], [prices], [[policy]] and [[quarantine]]."
     return Problem(
         severity=Severity.ERROR,
         code="setting-unknown",
         message=f"There is no setting for {what}.",
-        hint=f"Did you mean `{near}`?" if near else known,
+        hint=f"Did you mean `{near}`?" if near else names,
         file=file,
         line=line,
     )
 
 
 def _agents(agents: Any, lines: Mapping[KeyPath, int], problems: list[Problem]) -> dict[str, str]:
-    if isinstance(agents, dict) and (strayed := [name for name in agents if name in BY_INPUT]):
-        # In TOML a table goes on to the end of the file; as a pattern the setting would do nothing.
-        below = "stands below [agents], so it is taken for a pattern; move it up"
-        problems += [_wrong(f"`{name}`", below, lines.get(("agents", name)), name) for name in strayed]
+    if isinstance(agents, dict) and (misplaced := [name for name in agents if name in BY_INPUT]):
+        # A TOML table extends to the next one. As a pattern, the setting would have no effect.
+        message = "is below [agents], so it is read as a pattern; move it above"
+        problems += [_invalid(f"`{name}`", message, lines.get(("agents", name)), name) for name in misplaced]
         agents = {name: agent for name, agent in agents.items() if name not in BY_INPUT}
     if not isinstance(agents, dict) or not all(isinstance(agent, str) for agent in agents.values()):
-        demand = 'must map patterns to agents, e.g. "evals/**" = "my_agent"'
-        problems.append(_wrong("[agents]", demand, lines.get(("agents",))))
+        message = 'must map patterns to agents, e.g. "evals/**" = "my_agent"'
+        problems.append(_invalid("[agents]", message, lines.get(("agents",))))
         return {}
     return agents
 
@@ -130,14 +130,14 @@ def _not_in_file(name: str, line: int | None) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="setting-not-in-file",
-        message=f"`{name}` can't be set in {CONFIG_FILE}: a pull request could change it.",
-        hint=f"Give it in the workflow, as the input `{name}`, or as {elsewhere}.",
+        message=f"`{name}` can't be set in {CONFIG_FILE}, because a pull request could change it.",
+        hint=f"Set it in the workflow as the input `{name}`, or with {elsewhere}.",
         file=CONFIG_FILE,
         line=line,
     )
 
 
-def _wrong(what: str, message: str, line: int | None, name: str = "") -> Problem:
+def _invalid(what: str, message: str, line: int | None, name: str = "") -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="setting-invalid",
@@ -150,6 +150,6 @@ def _wrong(what: str, message: str, line: int | None, name: str = "") -> Problem
 
 def _check_prices(prices: Mapping[str, Any]) -> None:
     if prices:
-        from agent_eval.models import read_prices  # They bring the providers along, which `--help` does not need.
+        from agent_eval.models import read_prices  # Imports the providers, which `--help` does not need.
 
         read_prices(prices)
