@@ -189,7 +189,7 @@ def test_nothing_is_looked_up_for_metrics_that_are_known(tmp_path: Path) -> None
     code = textwrap.dedent(
         """
         from agent_eval.criteria.registry import build
-        from agent_eval.evalset.suite import CriterionConfig
+        from agent_eval.evalset.models import CriterionConfig
         import sys
         print(type(build(CriterionConfig(metric="response_match_score", threshold=1.0))).__name__)
         print("asks_back" in sys.modules)

@@ -34,7 +34,7 @@ def first_codes(heading: str) -> set[str]:
 
 
 def kinds_of_the_runner() -> set[str]:
-    """The first arguments of `_break_off` and the constants that stand for them."""
+    """The first arguments of `_halt_runs` and the constants that stand for them."""
     tree = ast.parse((ROOT / "src/agent_eval/runner/execution.py").read_text(encoding="utf-8"))
     constants = {
         node.targets[0].id: node.value.value
@@ -46,7 +46,7 @@ def kinds_of_the_runner() -> set[str]:
     }
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "_break_off":
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "_halt_runs":
             kind = node.args[0]
             found.add(str(kind.value) if isinstance(kind, ast.Constant) else constants[getattr(kind, "id", "")])
     return found

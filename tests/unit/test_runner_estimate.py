@@ -83,7 +83,7 @@ def test_who_judges() -> None:
 
     assert [row.model for row in found.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
     assert found.models == ["gemini-2.5-pro", "openai/judge"]
-    assert [row.tokens for row in found.asking()] == [None, None], "nothing was weighed without prices"
+    assert [row.tokens for row in found.with_model()] == [None, None], "nothing was weighed without prices"
 
 
 def test_sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
@@ -216,6 +216,6 @@ def test_the_whole_run_is_the_sum_of_its_files() -> None:
     found = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
 
     assert (found.cases, found.turns, found.calls) == (2, span(4, 4), span(4, 4))
-    assert [row.metric for row in found.asking()] == ["safety_v1", "safety_v1"]
+    assert [row.metric for row in found.with_model()] == ["safety_v1", "safety_v1"]
     assert found.tokens == found.files[0].criteria[0].tokens + found.files[1].criteria[0].tokens  # type: ignore[operator]
     assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])

@@ -12,7 +12,7 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.pipeline import default_model, model_settings, model_uses
-from agent_eval.runner import FileEstimate, Range, Scales, estimate
+from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -73,7 +73,7 @@ def make_report(
     problems = [*suite.problems, *choices.problems]
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     without_code = {choice.path for choice in choices.by_file.values() if not choice.runs_here}
-    judge = Judge(model=Scales())
+    judge = Judge(model=PromptMeter())
     problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, without_code=without_code).problems
     if any(problem.severity is Severity.ERROR for problem in problems):
         return PlanReport(), problems

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_eval.core.masking import Masker
     from agent_eval.evalset.models import LoadedFile
     from agent_eval.models import ModelPool, ModelSettings, ModelUse
-    from agent_eval.runner import Progress, Without
+    from agent_eval.runner import MissingModels, Progress
     from agent_eval.settings import Settings
 
 
@@ -271,14 +271,14 @@ def misnamed_models(files: Sequence[LoadedFile], settings: Settings, environ: Ma
 
 async def open_models(
     settings: Settings, context: RunContext, uses: Sequence[ModelUse], stack: contextlib.AsyncExitStack
-) -> tuple[ModelPool | None, Sequence[Problem], Without | None]:
+) -> tuple[ModelPool | None, Sequence[Problem], MissingModels | None]:
     """Opens the models that will be called: the pool (None if none will be), problems, and models without a key."""
     if not uses:
         return None, (), None
     from agent_eval.models import NO_KEY, check_models, opening_problems
     from agent_eval.models import open_models as open_pool
     from agent_eval.results import WITHOUT_KEY
-    from agent_eval.runner import Without
+    from agent_eval.runner import MissingModels
 
     configured = model_settings(settings)
     checked = check_models(uses, configured, context.environ)
@@ -290,7 +290,7 @@ async def open_models(
         keyless = [problem for problem in problems if problem.code == NO_KEY]
         if keyless and len(keyless) == sum(problem.severity is Severity.ERROR for problem in problems):
             code = WITHOUT_KEY if settings.without_keys == "deterministic-only" else "judge-no-credentials"
-            without = Without(models=frozenset(missing), code=code)
+            without = MissingModels(models=frozenset(missing), code=code)
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
             names = {name: None for name in names if name in checked.endpoints}
     until = time.monotonic() + settings.run_timeout

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.results import FileReport, Reason, RunReport, SelectionReport
-    from agent_eval.runner import Plan, Without
+    from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
 
 
@@ -168,7 +168,7 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
 
 
 def _plan(
-    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: Without | None
+    settings: Settings, suite: Suite, choices: AgentChoices, models: ModelPool | None, without: MissingModels | None
 ) -> Plan:
     from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge
     from agent_eval.runner import function_source, make_plan, source_fingerprint

@@ -1,22 +1,22 @@
-"""Runs the plan: conversations, scoring, journal, estimate of cost."""
+"""Plans and runs: plan, execution, scoring, journal, conversations for reports, cost estimate."""
 
 from agent_eval.runner.conversations import attach_conversations, conversation_of
-from agent_eval.runner.cost_estimate import FileEstimate, Range, Scales, estimate, estimate_line, times
+from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate, estimate_line, times
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity
 from agent_eval.runner.journal import Journal, write_recordings
-from agent_eval.runner.plan import Plan, Without, make_plan, source_fingerprint
+from agent_eval.runner.plan import MissingModels, Plan, make_plan, source_fingerprint
 
 __all__ = [
     "Execution",
     "FileEstimate",
     "Journal",
     "Limits",
+    "MissingModels",
     "Plan",
     "Progress",
+    "PromptMeter",
     "Range",
-    "Scales",
-    "Without",
     "attach_conversations",
     "case_fingerprint",
     "conversation_of",

@@ -1,4 +1,4 @@
-"""A recorded run becomes scores on the wire."""
+"""Scores a recorded run for the report."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from agent_eval.results import (
 from agent_eval.runner.plan import PlannedCase
 
 _USER, _SIDE, _TURNS = 300, 1500, 10
-"""Characters of a user's message and of each side of a finding, and turns, that results.json keeps: the whole is in
-the recordings."""
+"""Limits of results.json: characters of a user's message, characters of each side of a finding, and turns. The
+recordings have the full text."""
 _REASONS, _REASON = 20, 500
-"""Reasons of a finding, and characters of each."""
+"""Reasons per finding, and characters per reason."""
 
 
 def waits(criterion: Criterion) -> bool:
-    """Whether a criterion mostly waits for somebody else: a model, or the process of a custom metric."""
-    working = unlabelled(criterion)
-    return working.name in JUDGED_METRICS or isinstance(working, CustomMetric | Packaged)
+    """Whether a criterion waits for a model or for the process of a custom metric."""
+    base = unlabelled(criterion)
+    return base.name in JUDGED_METRICS or isinstance(base, CustomMetric | Packaged)
 
 
 async def report_run(planned: PlannedCase, recording: Recording, metrics: MetricRunner | None = None) -> CaseReport:
-    """Scores one run. A run that failed has no scores: an error is not a 0.
+    """Scores one run. A failed run has no scores, because an error is not a score of 0.
 
     Args:
         planned: The case.
-        recording: What the agent did.
-        metrics: Runs custom metrics; None where there is no agent's environment.
+        recording: The recorded run.
+        metrics: Runs custom metrics; None if the agent's code does not run here.
     """
     scores: list[tuple[Criterion, RunScore]] = []
     if recording.error is None:
@@ -65,17 +65,17 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
             case_id=planned.case_id,
             metrics=metrics,
         )
-        # Those that mostly wait at once; the others cost less than a task would.
-        judged = [criterion for criterion in planned.criteria if waits(criterion)]
-        verdicts = dict(
+        # Criteria that wait run concurrently. The others are cheaper than a task.
+        waiting = [criterion for criterion in planned.criteria if waits(criterion)]
+        results = dict(
             zip(
-                (criterion.name for criterion in judged),
-                await asyncio.gather(*(criterion.score(conversation) for criterion in judged)),
+                (criterion.name for criterion in waiting),
+                await asyncio.gather(*(criterion.score(conversation) for criterion in waiting)),
                 strict=True,
             )
         )
         for criterion in planned.criteria:
-            outcome = verdicts[criterion.name] if criterion in judged else await criterion.score(conversation)
+            outcome = results[criterion.name] if criterion in waiting else await criterion.score(conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
     result = RunResult(
         run_id=recording.run_id,
@@ -94,19 +94,19 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
-    known = planned.identities.get(criterion.name)
+    identity = planned.identities.get(criterion.name)
     return MetricReport(
         name=criterion.name,
         threshold=criterion.threshold,
         status=score.status,
-        judge=known.judge if known else None,
-        fingerprint=known.fingerprint if known else "",
+        judge=identity.judge if identity else None,
+        fingerprint=identity.fingerprint if identity else "",
         runs=[score],
     )
 
 
 def report_not_run(planned: PlannedCase, run: int, error: RunError) -> CaseReport:
-    """A run that did not take place, or was broken off by us."""
+    """A run that did not take place, or that the gate cancelled."""
     return _case(planned, RunResult(run_id=planned.run_id(run), run=run, status="not_run", error=error), [])
 
 
@@ -132,9 +132,9 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
     if criterion.threshold is None:
         return RunScore(run=recording.run, score=result.score, status="informational", details=result.details)
     if result.score is None:
-        reason = Reason(code="no-score", message="The criterion gave no score")
+        reason = Reason(code="no-score", message="The criterion returned no score")
         return RunScore(run=recording.run, status="not_evaluated", reason=reason)
-    # A plain comparison without tolerance, as in ADK; custom metrics compare themselves.
+    # Compared without tolerance, as in ADK. Custom metrics decide for themselves.
     passed = result.score >= criterion.threshold if result.passed is None else result.passed
     return RunScore(
         run=recording.run,
@@ -146,10 +146,10 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
 
 
 def _evidence(result: Scored, turns: Sequence[Invocation]) -> list[TurnEvidence]:
-    return [_turn(finding, turns) for finding in _weightiest(result.findings)]
+    return [_turn(finding, turns) for finding in _lowest(result.findings)]
 
 
-def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
+def _lowest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
     """The turns with the lowest scores, in the order of the conversation."""
     worst = sorted(findings, key=lambda finding: (finding.score if finding.score is not None else -1.0, finding.turn))
     return sorted(worst[:_TURNS], key=lambda finding: finding.turn)
@@ -157,8 +157,8 @@ def _weightiest(findings: Sequence[TurnFinding]) -> list[TurnFinding]:
 
 def _turn(finding: TurnFinding, turns: Sequence[Invocation]) -> TurnEvidence:
     user = text_of(turns[finding.turn].user_content) if finding.turn < len(turns) else ""
-    left = len(finding.why) - _REASONS
-    more = [f"and {left:,} more"] if left > 0 else []
+    omitted = len(finding.why) - _REASONS
+    more = [f"and {omitted:,} more"] if omitted > 0 else []
     return TurnEvidence(
         turn=finding.turn,
         score=finding.score,

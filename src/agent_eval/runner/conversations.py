@@ -1,4 +1,4 @@
-"""A recorded run becomes a conversation that people can read: calls with their responses, expected beside actual."""
+"""Converts a recorded run to a readable conversation: calls with their responses, expected next to actual."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent_eval.evalset.models import EvalCase
 from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, StepReport, TurnReport
 
 MOST_CHARACTERS = 10_000_000
-"""Of all conversations in one results.json together."""
+"""Characters of all conversations in one results.json."""
 MOST_OF_A_CASE = 12_000
 """Characters of one case's conversation."""
 _LEAST_OF_A_CASE = 1_200
-"""With less nothing could be seen in it: beyond 8,333 cases the rest have none."""
+"""A shorter conversation is useless, so with more than 8,333 cases the rest have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class Bounds:
 
     turns: int
     steps: int
-    """Calls, or texts on the way, of a turn; the same number of expected calls."""
+    """Calls or intermediate texts of a turn, and as many expected calls."""
     text: int
     """A user's message, an answer, an expected answer."""
     call: int
-    """A call, and a response."""
+    """A call; also a response."""
 
 
 _BOUNDS = (
@@ -43,8 +43,8 @@ _BOUNDS = (
     Bounds(turns=2, steps=5, text=250, call=120),
     Bounds(turns=1, steps=3, text=120, call=80),
 )
-"""From a generous excerpt to one that fits the least room. The last has at most 3 * 120 + 9 * 80
-characters and the names of agents, unless a tool returns more than once."""
+"""From the longest excerpt to the shortest. The last one has at most 3 * 120 + 9 * 80 characters and the names of
+agents, unless a tool returns more than once."""
 
 
 def attach_conversations(
@@ -54,41 +54,40 @@ def attach_conversations(
     *,
     most: int = MOST_CHARACTERS,
 ) -> None:
-    """Gives each case that did not pass the conversation of a run that shows why, in bounded size.
+    """Adds to each case that did not pass the conversation of a run that shows why, in bounded size.
 
-    The cases that block come first, then those that failed, then the rest: where there is no room for all, the last
-    have none.
+    Blocking cases come first, then failed cases, then the rest. If the space is not enough, the last cases get none.
 
     Args:
-        report: Whose cases get their `conversation`.
+        report: The report; its cases get their `conversation`.
         cases: The eval cases by case id.
-        recording_of: What was recorded of a run, by its run id; None if nothing was.
+        recording_of: Returns the recording of a run id; None if there is none.
         most: Characters of all conversations together.
     """
     blocking = set(report.blocking)
     shown = {"failed", "errored", "quarantined"}
-    unhappy = [case for case in report.cases if case.status in shown or case.case_id in blocking]
-    unhappy.sort(key=lambda case: (case.case_id not in blocking, case.status != "failed"))
-    room = min(MOST_OF_A_CASE, max(most // max(len(unhappy), 1), _LEAST_OF_A_CASE))
+    not_passed = [case for case in report.cases if case.status in shown or case.case_id in blocking]
+    not_passed.sort(key=lambda case: (case.case_id not in blocking, case.status != "failed"))
+    limit = min(MOST_OF_A_CASE, max(most // max(len(not_passed), 1), _LEAST_OF_A_CASE))
     added: dict[str, list[CaseReport]] = {}
     for part in report.confirmations:
         added.setdefault(part.case_id, []).append(part)
-    for case in unhappy[: most // room]:
-        for chosen in _telling_runs([case, *added.get(case.case_id, ())]):
-            if (recording := recording_of(chosen)) is not None:
-                case.conversation = _within(recording, cases.get(case.case_id), _turns_to_show(case, recording), room)
+    for case in not_passed[: most // limit]:
+        for run_id in _run_ids([case, *added.get(case.case_id, ())]):
+            if (recording := recording_of(run_id)) is not None:
+                case.conversation = _within(recording, cases.get(case.case_id), _turns_to_show(case, recording), limit)
                 break
 
 
-def _telling_runs(parts: Sequence[CaseReport]) -> Iterator[str]:
-    """The runs of a case, failed ones first. Where only the mean of a score is too low, all of them passed."""
+def _run_ids(parts: Sequence[CaseReport]) -> Iterator[str]:
+    """The runs of a case, failed runs first. If only the mean of a score is too low, all runs passed."""
     runs = [run for part in parts for run in part.runs]
     for status in ("failed", "errored", "not_run", "passed"):
         yield from (run.run_id for run in runs if run.status == status)
 
 
 def _turns_to_show(case: CaseReport, recording: Recording) -> set[int]:
-    """The turns that lowered a score of the run, or in which it broke."""
+    """The turns that lowered a score of the run, or in which the run failed."""
     turns = {
         evidence.turn
         for metric in case.metrics
@@ -101,12 +100,12 @@ def _turns_to_show(case: CaseReport, recording: Recording) -> set[int]:
     return turns
 
 
-def _within(recording: Recording, case: EvalCase | None, first: Collection[int], room: int) -> ConversationReport:
+def _within(recording: Recording, case: EvalCase | None, first: Collection[int], limit: int) -> ConversationReport:
     for bounds in _BOUNDS:
-        made = conversation_of(recording, case, bounds, first=first)
-        if sum(map(_size, made.turns)) <= room:
+        conversation = conversation_of(recording, case, bounds, first=first)
+        if sum(map(_size, conversation.turns)) <= limit:
             break
-    return made
+    return conversation
 
 
 def _size(turn: TurnReport) -> int:
@@ -123,9 +122,9 @@ def conversation_of(
 
     Args:
         recording: The run.
-        case: What was asked and expected; None if that is unknown.
+        case: The eval case; None if it is unknown.
         bounds: How much to keep; None for everything.
-        first: Turns (0-based) to keep before others where there is no room for all.
+        first: Turns (0-based) to keep first if there are too many.
     """
     expected = (case.conversation if case is not None else None) or []
     turns: list[tuple[Invocation | None, Invocation | None]] = [
@@ -134,7 +133,7 @@ def conversation_of(
     ]
     error = recording.error
     if error is not None and error.turn == len(turns) < len(expected):
-        turns.append((None, expected[error.turn]))  # What was asked when it broke.
+        turns.append((None, expected[error.turn]))  # The message to which the run failed.
     numbers = list(range(len(turns)))
     if bounds is not None:
         numbers = sorted(sorted(numbers, key=lambda number: number not in first)[: bounds.turns])
@@ -166,14 +165,14 @@ def _cut(text: str, bounds: Bounds | None) -> str:
 
 
 def _words(content: Content | None) -> str:
-    """A message as text; what is no text is named."""
+    """A message as text, with placeholders for other content."""
     if content is None:
         return ""
-    parts = [part.text or _named(part) for part in content.iter_parts()]
+    parts = [part.text or _placeholder(part) for part in content.iter_parts()]
     return "\n".join(text for text in parts if text)
 
 
-def _named(part: Part) -> str:
+def _placeholder(part: Part) -> str:
     if part.inline_data is not None:
         return f"[{part.inline_data.mime_type or 'data'}, {len(part.inline_data.data or '') * 3 // 4:,} bytes]"
     if part.file_data is not None:
@@ -189,12 +188,12 @@ def _expected_calls(actual: Invocation | None, expected: Invocation | None, boun
     if expected is None or expected.intermediate_data is None:
         return None
     calls = tool_calls(expected.intermediate_data)
-    made = tool_calls(actual.intermediate_data) if actual is not None else []
+    actual_calls = tool_calls(actual.intermediate_data) if actual is not None else []
     try:
-        if match_calls(calls, made):
+        if match_calls(calls, actual_calls):
             return None
     except RecursionError:
-        return None  # Too deep to be compared; the criteria say so.
+        return None  # Nested too deeply to compare; the criteria report it.
     return [_call(call, bounds) for call in calls[: None if bounds is None else bounds.steps]]
 
 
@@ -222,7 +221,7 @@ def _response(response: FunctionResponse, bounds: Bounds | None) -> str:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
-    except (RecursionError, TypeError, ValueError):  # Too deep, or a number of over 4,300 digits.
+    except (RecursionError, TypeError, ValueError):  # Nested too deeply, or a number with more than 4,300 digits.
         return literal(value, 10_000)
 
 
@@ -235,7 +234,7 @@ class _Step:
 
 
 def _steps(actual: Invocation) -> list[_Step]:
-    """What happened before the answer, in order; a response belongs to the call of its id, else of its name."""
+    """The steps before the answer, in order. A response belongs to the call with its id, else to one with its name."""
     steps: list[_Step] = []
     by_id: dict[str, _Step] = {}
     waiting: dict[str | None, deque[_Step]] = {}
@@ -256,7 +255,7 @@ def _steps(actual: Invocation) -> list[_Step]:
                 owner = _Step(agent=agent, text=f"{name_of(response.name)} returned:")
                 steps.append(owner)
             owner.responses.append(response)
-        elif (text := part.text or _named(part)) and text != answer:
+        elif (text := part.text or _placeholder(part)) and text != answer:
             steps.append(_Step(agent=agent, text=f"[thought] {text}" if part.thought else text))
     return steps
 

@@ -1,4 +1,4 @@
-"""What a run will ask of agents and models, before anything is asked: calls, tokens, and what they may cost."""
+"""Estimates the calls, tokens and cost of a run before it starts."""
 
 from __future__ import annotations
 
@@ -18,70 +18,70 @@ from agent_eval.simulation import PURPOSE, simulator_options
 
 _CHARACTERS_PER_TOKEN = 4
 _OUTPUT_TOKENS = 500
-"""Of an answer with its thoughts: what a budget reserves too before any answer is known."""
+"""Of a reply including its thoughts; a budget reserves the same before the reply is known."""
 _SAMPLED = 20
-"""Cases of a file whose prompts are measured; the others are taken to be alike."""
+"""Cases per file whose prompts are measured; the others are assumed to be similar."""
 
 
 class Range(WireModel):
-    """From the least to the most."""
+    """A lower and an upper bound."""
 
     least: int = 0
     most: int | None = 0
-    """None: nothing bounds it."""
+    """None: unbounded."""
 
     def __add__(self, other: Range) -> Range:
-        """Both together."""
+        """The sum of both."""
         most = None if self.most is None or other.most is None else self.most + other.most
         return Range(least=self.least + other.least, most=most)
 
     def times(self, factor: int) -> Range:
-        """So often."""
+        """The range multiplied by a factor."""
         return Range(least=self.least * factor, most=None if self.most is None else self.most * factor)
 
 
 class CriterionEstimate(WireModel):
-    """What one criterion, or the simulated user, asks in all runs of a file."""
+    """Calls of one criterion, or of the simulated user, in all runs of a file."""
 
     metric: str
     """ADK's name, or `user-simulator`."""
     cases: int
     model: str | None = None
-    """Whom it asks; None: nobody."""
+    """The model that it calls; None if it calls none."""
     samples: int | None = None
-    """Votes on each question at most."""
+    """Maximum votes per question."""
     calls: Range = Field(default_factory=Range)
-    """Questions, if every run answers and nothing has to be repeated."""
+    """Calls, if every run gets an answer and no call is retried."""
     tokens: Range | None = None
-    """Input and output of those calls, estimated; None: nothing is asked, or what will be said is not known."""
+    """Estimated input and output tokens of those calls; None if there are no calls or no estimate is possible."""
     cost: tuple[float, float | None] | None = None
-    """US dollars for these tokens; None: no tokens, or no price."""
+    """US dollars for these tokens; None if tokens or price are unknown."""
 
 
 class FileEstimate(WireModel):
-    """One eval file."""
+    """The estimate of one eval file."""
 
     file: str
     cases: int
     runs: int
-    """Of each case."""
+    """Runs per case."""
     turns: Range
-    """Of all runs together: so often the agent is addressed."""
+    """Turns of all runs: messages to the agent."""
     criteria: list[CriterionEstimate]
 
 
 class Estimate(WireModel):
-    """The whole run."""
+    """The estimate of the whole run."""
 
     files: list[FileEstimate]
 
-    def asking(self) -> list[CriterionEstimate]:
-        """What asks a model."""
-        return [one for file in self.files for one in file.criteria if one.model is not None]
+    def with_model(self) -> list[CriterionEstimate]:
+        """The criteria that call a model."""
+        return [criterion for file in self.files for criterion in file.criteria if criterion.model is not None]
 
     @property
     def cases(self) -> int:
-        """Cases of all files."""
+        """Number of cases in all files."""
         return sum(file.cases for file in self.files)
 
     @property
@@ -92,26 +92,27 @@ class Estimate(WireModel):
     @property
     def calls(self) -> Range:
         """Calls to judges and simulated users."""
-        return sum((one.calls for one in self.asking()), Range())
+        return sum((criterion.calls for criterion in self.with_model()), Range())
 
     @property
     def tokens(self) -> Range:
-        """Tokens of those calls; without bound if some of them have no estimate."""
-        return sum((one.tokens or Range(most=None) for one in self.asking()), Range())
+        """Tokens of those calls; unbounded if some have no estimate."""
+        return sum((criterion.tokens or Range(most=None) for criterion in self.with_model()), Range())
 
     @property
     def cost(self) -> tuple[float, float | None] | None:
-        """US dollars for these tokens, without bound if some have no estimate; None: none of them has one."""
-        known = [one.cost for one in self.asking() if one.cost is not None]
-        most = [one.cost and one.cost[1] for one in self.asking()]
-        if not known and most:
+        """US dollars for these tokens, unbounded if some have no estimate; None if none has one."""
+        costs = [criterion.cost for criterion in self.with_model()]
+        estimated = [cost for cost in costs if cost is not None]
+        if costs and not estimated:
             return None
-        return sum(cost[0] for cost in known), None if None in most else sum(one or 0.0 for one in most)
+        most = [None if cost is None else cost[1] for cost in costs]
+        return sum(cost[0] for cost in estimated), None if None in most else sum(cost or 0.0 for cost in most)
 
     @property
     def models(self) -> list[str]:
-        """Whom they go to, sorted."""
-        return sorted({one.model for one in self.asking() if one.model is not None})
+        """The models that are called, sorted."""
+        return sorted({criterion.model for criterion in self.with_model() if criterion.model is not None})
 
 
 def estimate(
@@ -121,13 +122,13 @@ def estimate(
     default_model: str,
     prices: Mapping[str, Price] | None = None,
 ) -> Estimate:
-    """Estimates a run. Sends nothing.
+    """Estimates a run. Calls no model.
 
     Args:
-        files: Without an error, and with criteria that this version can score.
-        num_runs: How often each case runs.
-        default_model: Judges where a criterion names no model.
-        prices: By price key; None leaves tokens and cost out, which need the prompts to be put together.
+        files: Files without errors whose criteria this version can score.
+        num_runs: Runs per case.
+        default_model: The judge of criteria that name no model.
+        prices: Prices by price key. None omits tokens and cost, for which the prompts must be built.
     """
     return Estimate(files=[_file(file, num_runs, default_model, prices) for file in files])
 
@@ -142,10 +143,10 @@ def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, 
         if options is None:
             rows.append(CriterionEstimate(metric=config.metric, cases=len(cases)))
             continue
-        asked = [_calls(config, options, one) for one in turns]
-        tokens = None if prices is None else _tokens(config, cases, asked)
+        calls_per_case = [_calls(config, options, count) for count in turns]
+        tokens = None if prices is None else _tokens(config, cases, calls_per_case)
         tokens = None if tokens is None else tokens.times(runs)
-        calls = sum(asked, Range()).times(runs)
+        calls = sum(calls_per_case, Range()).times(runs)
         rows.append(
             CriterionEstimate(
                 metric=config.metric,
@@ -157,12 +158,12 @@ def _file(file: LoadedFile, runs: int, default_model: str, prices: Mapping[str, 
                 cost=None if tokens is None else _cost(options.model, calls, tokens, prices or {}),
             )
         )
-    led = [case for case in cases if case.conversation_scenario is not None]
-    if led:
+    scenarios = [case for case in cases if case.conversation_scenario is not None]
+    if scenarios:
         most = None if user.max_turns is None else max(user.max_turns - 1, 0)
         each = Range(least=1 if most is None else min(1, most), most=most)
-        calls = each.times(len(led) * runs)
-        rows.append(CriterionEstimate(metric=PURPOSE, cases=len(led), model=user.model, calls=calls))
+        calls = each.times(len(scenarios) * runs)
+        rows.append(CriterionEstimate(metric=PURPOSE, cases=len(scenarios), model=user.model, calls=calls))
     return FileEstimate(
         file=file.path, cases=len(cases), runs=runs, turns=sum(turns, Range()).times(runs), criteria=rows
     )
@@ -176,9 +177,9 @@ def _turns(case: EvalCase, most: int | None) -> Range:
 
 
 def _calls(config: CriterionConfig, options: Options, turns: Range) -> Range:
-    """Of one run of a case."""
+    """Calls of one run of a case."""
     least = judge_calls(config.metric, options.samples, turns=turns.least, texts=turns.least).least
-    # How much an agent says on the way to its answer nobody knows before.
+    # The number of intermediate texts is not known in advance.
     open_ended = config.options.get("evaluate_intermediate_nl_responses", False)
     if turns.most is None:
         once = [judge_calls(config.metric, options.samples, turns=count, texts=count).most for count in (1, 2)]
@@ -188,39 +189,39 @@ def _calls(config: CriterionConfig, options: Options, turns: Range) -> Range:
 
 
 @dataclass(kw_only=True)
-class Scales:
-    """A model that weighs what it is asked. It votes on nothing."""
+class PromptMeter:
+    """A model that measures prompts and never replies."""
 
     characters: list[int] = field(default_factory=list)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Notes the size of a question."""
+        """Records the length of a prompt."""
         self.characters.append(len(request.prompt))
         if request.purpose == "hallucinations_v1" and request.schema == CUTTING_SCHEMA:
-            # Else the second question, whose prompt holds the context, would not be put.
+            # Without a reply the second prompt, which contains the context, would not be built.
             value: dict[str, list[str]] = {"sentences": []}
             return ModelReply(text="", value=value, usage=ModelUsage(), model_version="", calls=0, cached=True)
-        raise ModelFailure("unavailable", "nobody is asked for an estimate")
+        raise ModelFailure("unavailable", "no model is called for an estimate")
 
     async def close(self) -> None:
-        """Has nothing to give up."""
+        """Does nothing."""
 
 
-def _tokens(config: CriterionConfig, cases: Sequence[EvalCase], asked: Sequence[Range]) -> Range | None:
-    """Of one run of all cases: the prompts as if the agent had answered what is expected."""
+def _tokens(config: CriterionConfig, cases: Sequence[EvalCase], calls: Sequence[Range]) -> Range | None:
+    """Tokens of one run of all cases, measured with the expected answers as the agent's answers."""
     fixed = [case for case in cases if case.conversation]
     if len(fixed) < len(cases) or not cases:
         return None
-    scales = Scales()
-    criterion = build(config, judge=Judge(model=scales))
-    asyncio.run(_weigh(criterion, fixed[:: max(1, len(fixed) // _SAMPLED)]))
-    if not scales.characters:
+    meter = PromptMeter()
+    criterion = build(config, judge=Judge(model=meter))
+    asyncio.run(_measure(criterion, fixed[:: max(1, len(fixed) // _SAMPLED)]))
+    if not meter.characters:
         return None
-    each = sum(scales.characters) // len(scales.characters) // _CHARACTERS_PER_TOKEN + _OUTPUT_TOKENS
-    return sum(asked, Range()).times(each)
+    each = sum(meter.characters) // len(meter.characters) // _CHARACTERS_PER_TOKEN + _OUTPUT_TOKENS
+    return sum(calls, Range()).times(each)
 
 
-async def _weigh(criterion: Criterion, cases: Sequence[EvalCase]) -> None:
+async def _measure(criterion: Criterion, cases: Sequence[EvalCase]) -> None:
     for case in cases:
         turns = case.conversation or []
         await criterion.score(Conversation(case=case, actual=turns, expected=turns))
@@ -244,12 +245,12 @@ def _cost(model: str, calls: Range, tokens: Range, prices: Mapping[str, Price]) 
 
 
 def estimate_line(estimate: Estimate) -> str:
-    """`Judges and simulated users will be asked 102 to 170 times (gemini-2.5-flash).`"""
+    """For example `Judges and simulated users will be asked 102 to 170 times (gemini-2.5-flash).`"""
     return f"Judges and simulated users will be asked {times(estimate.calls)} ({', '.join(estimate.models)})."
 
 
 def times(calls: Range) -> str:
-    """`6 times`, `6 to 10 times`, `6 times or more`."""
+    """For example `once`, `6 times`, `6 to 10 times`, `6 times or more`."""
     if calls.most is None:
         return f"{calls.least:,} times or more"
     if calls.least == calls.most:

@@ -1,4 +1,4 @@
-"""Runs a plan: every case as often as asked, some at once, each within its time, whatever the agents do."""
+"""Runs a plan: each case the requested number of times, concurrently and within its time limits."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
 _STOPPED = "stopped"
 _WAITING_PER_RUNNING = 4
-"""Runs that may wait for their judges, or to ask their model again, for each that may be with its agent."""
+"""Runs that may wait for judges or for retries of model calls, per concurrency slot."""
 _MESSAGE = 2_000
-"""Characters of an error's message; an exception may quote a whole document."""
+"""Characters of an error's message: an exception may quote a whole document."""
 _LOG = 4_000
-"""Characters of a traceback and of a log's end that a report keeps."""
+"""Characters of a traceback, and of the end of a log, that a report keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much at once, and how long."""
+    """Limits on concurrency and time."""
 
     concurrency: int = 8
     turn_timeout: float = 180.0
-    """Seconds, as the next two."""
+    """Seconds; also the next two."""
     case_timeout: float = 900.0
     run_timeout: float = 3600.0
     fail_fast: bool = False
@@ -45,15 +45,15 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far it has come."""
+    """The progress of an execution."""
 
     total: int
-    """Runs in all."""
+    """All runs."""
     done: int
     counts: Mapping[CaseStatus, int]
-    """Runs that ended, by status."""
+    """Completed runs by status."""
     reused: int
-    """Of those, taken from the journal."""
+    """Completed runs that came from the journal."""
 
 
 @dataclass(kw_only=True)
@@ -62,17 +62,17 @@ class Execution:
 
     plan: Plan
     agents: Mapping[str, Agent]
-    """By the plan's keys. Started here, closed by the caller."""
+    """By the plan's agent keys. Started here, closed by the caller."""
     journal: Journal
     limits: Limits
     limiter: Limiter
     model: Model | None = None
-    """Plays the users of scenarios; None where no case has one."""
+    """Simulates the users of scenarios; None if no case has one."""
     on_progress: Callable[[Progress], None] = lambda _: None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set it to end early: what runs is broken off, the rest not run."""
+    """Set it to stop early: active runs are cancelled, and the rest do not run."""
     reused: int = 0
-    """Runs that the journal had."""
+    """Runs that came from the journal."""
 
     _parts: dict[str, list[CaseReport]] = field(default_factory=dict)
     _failures: dict[str, AgentFailure] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class Execution:
         """Runs everything.
 
         Returns:
-            A report for every case of the plan, in its order. What did not run says why. Nothing that an agent does
-            makes it raise.
+            A report for every case of the plan, in the plan's order. A run that did not take place has a reason. The
+            failure of an agent never raises an exception here.
         """
         watch = asyncio.create_task(self._watch())
         work = asyncio.create_task(self._work())
@@ -96,23 +96,23 @@ class Execution:
             )
             if not done:
                 message = f"The run took longer than run-timeout ({self.limits.run_timeout:g} s)"
-                self._break_off("run-timeout", message, "Raise --run-timeout, or run fewer cases.")
+                self._halt_runs("run-timeout", message, "Raise --run-timeout, or run fewer cases.")
             if work in done:
                 await work
         finally:
             for task in (work, watch, halted):
                 task.cancel()
             results = await asyncio.gather(work, watch, halted, return_exceptions=True)
-        # A bug of ours must not look like a run that was stopped.
+        # A bug in agent-eval must not look like a stopped run.
         if isinstance(results[0], Exception):
             raise results[0]
         return self._reports()
 
     async def _watch(self) -> None:
         await self.stop.wait()
-        self._break_off(_STOPPED, "The gate was stopped before this had ended", "Run it again with --resume.")
+        self._halt_runs(_STOPPED, "The gate was stopped before this run ended", "Run it again with --resume.")
 
-    def _break_off(self, kind: str, message: str, hint: str) -> None:
+    def _halt_runs(self, kind: str, message: str, hint: str) -> None:
         if self._halt is None:
             self._halt = RunError(kind=kind, owner="gate", message=message, hint=hint)
         self._halted.set()
@@ -120,7 +120,7 @@ class Execution:
     async def _work(self) -> None:
         waiting = []
         for planned, run in self.plan.runs():
-            if planned.left_out is not None:
+            if planned.skip_reason is not None:
                 continue
             recording = self.journal.reuse(planned.run_id(run), planned.fingerprint)
             if recording is None:
@@ -131,12 +131,12 @@ class Execution:
         if self._halt is not None:
             return
         starting = {
-            key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(one.agent for one, _ in waiting)
+            key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(case.agent for case, _ in waiting)
         }
         queue = iter(waiting)
-        # A task for each of 10,000 runs would cost more than the runs. Some more than can run at once: a run that waits
-        # for its judge, or to ask its model again, keeps no agent waiting. With fail-fast each run is judged before the
-        # next one begins.
+        # A task for each of 10,000 runs would cost more than the runs. There are more workers than concurrency slots: a
+        # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is
+        # scored before the next one begins.
         many = self.limits.concurrency * (1 if self.limits.fail_fast else _WAITING_PER_RUNNING + 1)
         workers = [asyncio.create_task(self._worker(queue, starting)) for _ in range(min(many, len(waiting)))]
         tasks = [*starting.values(), *workers]
@@ -165,12 +165,12 @@ class Execution:
                 async with self.limiter.slot() as place:
                     recording = await self._record(planned, run, place)
                 self.journal.add(recording)
-            else:  # The agent was not asked: there is nothing that a resumed run could go on from.
+            else:  # The agent was not called, so there is nothing to resume from.
                 recording = await self._record(planned, run, error=unready)
             await self._note(planned, await report_run(planned, recording, self.agents[planned.agent].metrics))
 
     async def _unready(self, planned: PlannedCase) -> RunError | None:
-        """Why the custom metrics of a case can't be called at all: better known before the agent is paid for."""
+        """Why the custom metrics of a case can't be called. Checked before the agent makes paid model calls."""
         runner = self.agents[planned.agent].metrics
         if runner is None or planned.agent in self._failures:
             return None
@@ -190,21 +190,21 @@ class Execution:
             Progress(total=total, done=sum(self._counts.values()), counts=dict(self._counts), reused=self.reused)
         )
         if self.limits.fail_fast:
-            # The last run decides too, even one that passed: the mean of all may be too low.
-            kept = self._pad(planned, self._parts[planned.case_id])
-            if merge(kept, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
-                self._break_off("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Mend that case first.")
+            # Also after a run that passed: the mean over all runs may still be too low.
+            parts = self._pad(planned, self._parts[planned.case_id])
+            if merge(parts, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
+                self._halt_runs("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Fix that case first.")
 
     async def _record(
         self, planned: PlannedCase, run: int, place: Place | None = None, *, error: RunError | None = None
     ) -> Recording:
-        """One run, and once more in a process of its own if another run may have taken its process down.
+        """Makes one run. Repeats it once in its own process if another run may have ended the shared process.
 
         Args:
             planned: The case.
             run: 0-based.
-            place: What it holds of the concurrency; None if the agent is not asked.
-            error: Why the agent is not asked at all.
+            place: The run's concurrency slot; None if the agent is not called.
+            error: Why the agent is not called.
         """
         started_at, begun = time.time(), time.perf_counter()
         turns: list[Invocation] = []
@@ -223,7 +223,7 @@ class Execution:
                 error = None
                 break
             except SimulatorFailure as caught:
-                # It says nothing about the agent, and the gate's own model is no reason to start it again.
+                # The agent is not at fault, so there is no reason to repeat the run.
                 error = RunError(
                     kind=caught.code,
                     owner="agent" if caught.by_file else "provider",
@@ -259,7 +259,7 @@ class Execution:
     ) -> Stop:
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
-        given = planned.case.session_input
+        session_input = planned.case.session_input
         user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=run)
         session = await self.agents[planned.agent].open(
             SessionRequest(
@@ -267,16 +267,16 @@ class Execution:
                 eval_set_id=planned.eval_set_id,
                 eval_id=planned.case.eval_id,
                 run=run,
-                app_name=given.app_name if given else DEFAULT_APP_NAME,
-                user_id=given.user_id if given else DEFAULT_USER_ID,
-                session_id=given.session_id if given else None,
-                state=given.state if given else {},
+                app_name=session_input.app_name if session_input else DEFAULT_APP_NAME,
+                user_id=session_input.user_id if session_input else DEFAULT_USER_ID,
+                session_id=session_input.session_id if session_input else None,
+                state=session_input.state if session_input else {},
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,
             )
         )
-        waited = 0.0  # seconds, for the user
+        waited = 0.0  # seconds for the simulated user
         try:
             while True:
                 asked = now()
@@ -288,13 +288,13 @@ class Execution:
                 waited += now() - asked
                 if isinstance(message, Stop):
                     return message
-                left = case_end - now()
-                if left <= 0:
+                remaining = case_end - now()
+                if remaining <= 0:
                     raise self._case_too_late(planned, turns, waited)
                 try:
-                    turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, left)))
+                    turns.append(await session.send(message, timeout=min(self.limits.turn_timeout, remaining)))
                 except AgentFailure as failure:
-                    cut_short = failure.kind is FailureKind.DEADLINE and left < self.limits.turn_timeout
+                    cut_short = failure.kind is FailureKind.DEADLINE and remaining < self.limits.turn_timeout
                     if not cut_short or failure.collateral:
                         raise
                     raise self._case_too_late(planned, turns, waited, failure) from failure
@@ -304,13 +304,13 @@ class Execution:
     def _case_too_late(
         self, planned: PlannedCase, turns: list[Invocation], waited: float, failure: AgentFailure | None = None
     ) -> AgentFailure | SimulatorFailure:
-        """The failure of a case whose time is up, blamed on who took most of it.
+        """The failure of a case that timed out, attributed to whatever took most of the time.
 
         Args:
             planned: The case.
-            turns: Those that ended.
-            waited: Seconds for the simulated user.
-            failure: Of the turn that was broken off, if one was.
+            turns: The turns that ended.
+            waited: Seconds spent waiting for the simulated user.
+            failure: The failure of the turn that was cancelled, if any.
         """
         limit = self.limits.case_timeout
         simulated = planned.case.conversation_scenario is not None
@@ -320,8 +320,8 @@ class Execution:
             "in its tools": sum(turn.tool_duration or 0.0 for turn in turns),
         }
         shares = ", ".join(f"{seconds:.1f} s {where}" for where, seconds in spent.items() if seconds >= 0.05)
-        talk = f"{plural(len(turns), 'turn')} ended{f' ({shares})' if shares else ''}"
-        message = f"The case did not end within case-timeout ({limit:g} s): {talk}"
+        ended = f"{plural(len(turns), 'turn')} ended{f' ({shares})' if shares else ''}"
+        message = f"The case did not end within case-timeout ({limit:g} s): {ended}"
         if simulated and waited > limit / 2:
             return SimulatorFailure(
                 f"{message}; most of the time was spent waiting for the simulated user",
@@ -342,25 +342,29 @@ class Execution:
         )
 
     def _pad(self, planned: PlannedCase, parts: list[CaseReport]) -> list[CaseReport]:
-        """The parts, with every run that is missing as not run."""
-        there = {part.runs[0].run for part in parts}
-        error = planned.left_out or self._halt or RunError(kind=_STOPPED, owner="gate", message="It was not run")
-        missing = (run for run in self.plan.numbers() if run not in there)
+        """The parts, with missing runs added as not run."""
+        numbers = {part.runs[0].run for part in parts}
+        error = (
+            planned.skip_reason
+            or self._halt
+            or RunError(kind=_STOPPED, owner="gate", message="The run did not take place")
+        )
+        missing = (run for run in self.plan.numbers() if run not in numbers)
         return [*parts, *(report_not_run(planned, run, error) for run in missing)]
 
     def _reports(self) -> list[CaseReport]:
-        # Case by case, giving up the parts: both at once would double the memory of a big run.
+        # Case by case, releasing the parts: keeping both would double the memory of a big run.
         return [
             merged
-            for one in self.plan.cases
+            for case in self.plan.cases
             for merged in merge(
-                self._pad(one, self._parts.pop(one.case_id, [])), min_pass_rate=self.limits.min_pass_rate
+                self._pad(case, self._parts.pop(case.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:
-    """A failure as it stands in recordings and reports."""
+    """A failure in the form of recordings and reports."""
     return RunError(
         kind=str(failure.kind),
         owner="agent" if failure.owner is Owner.AGENT else "provider",
@@ -373,7 +377,7 @@ def run_error(failure: AgentFailure, turn: int | None) -> RunError:
 
 
 def usage_of(turns: Iterable[Invocation]) -> Usage:
-    """What the model calls of some turns amounted to, counted as token_usage_v1 counts (docs/criteria.md)."""
+    """Model calls and tokens of some turns, counted as by token_usage_v1 (docs/criteria.md)."""
     calls, tokens = 0, Counter[str]()
     for turn in turns:
         calls += int(inference_call_count(turn) or 0)

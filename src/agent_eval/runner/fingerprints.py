@@ -1,4 +1,4 @@
-"""Whether two scores measure the same thing: hashes of what a case asks and of how a metric is computed."""
+"""Hashes of a case's content and of how a metric is computed: equal hashes make two scores comparable."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from agent_eval.evalset.models import CriterionConfig, EvalCase
 
 _LENGTH = 16
 _MOST_IMPORTS = 5
-"""How many modules a function is followed through to the one that defines it."""
-_OF_NO_INTEREST = {"eval_id", "creation_timestamp", "invocation_id", "duration", "model_duration", "tool_duration"}
-"""What a case says that no agent and no criterion gets to see. Without its id a renamed case is found again."""
+"""Maximum number of re-exporting modules to follow to a function's definition."""
+_IGNORED = {"eval_id", "creation_timestamp", "invocation_id", "duration", "model_duration", "tool_duration"}
+"""Fields of a case that no agent and no criterion reads. The id is ignored so that a renamed case is recognized."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricIdentity:
-    """By what a metric's scores are known."""
+    """How a metric is measured. Scores with equal identities are comparable."""
 
     judge: str | None
-    """The model that judges; None for a metric that is computed."""
+    """The judge model; None for a metric without a judge."""
     fingerprint: str
 
 
 def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> str:
-    """Hash of what is asked and expected.
+    """Hash of a case's messages and expectations.
 
     Args:
         case: The case.
-        user_config: `user_simulator_config`, which decides how the user of a scenario speaks.
+        user_config: `user_simulator_config`, on which the simulated user of a scenario depends.
     """
     content = _without(case.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
     simulated = dict(user_config or {}) if case.conversation_scenario is not None else None
@@ -50,35 +50,35 @@ def case_fingerprint(case: EvalCase, user_config: Mapping[str, Any] | None) -> s
 def metric_identity(
     config: CriterionConfig, default_model: str = DEFAULT_JUDGE, source: str | None = None
 ) -> MetricIdentity:
-    """By what the scores of a configured criterion are known.
+    """The identity of a configured criterion.
 
     Args:
-        config: Validated. Its threshold plays no part: the same score is measured, only judged otherwise.
+        config: A validated criterion. Its threshold does not count, because it does not change the score.
         default_model: The judge of criteria that name none.
-        source: Of a custom metric: which code it is.
+        source: A hash of the code of a custom metric.
     """
     judge = judge_of(config, default_model) if source is None else None
     options = {name: value for name, value in config.options.items() if name != "judge_model_options"}
-    asked = None
+    questions = None
     if judge is not None:
-        asked = [QUESTIONS_VERSION, judge.model, judge.samples, dict(judge.config)]
+        questions = [QUESTIONS_VERSION, judge.model, judge.samples, dict(judge.config)]
     return MetricIdentity(
         judge=judge.model if judge is not None else None,
-        fingerprint=_hash([config.metric, options, asked if source is None else source]),
+        fingerprint=_hash([config.metric, options, questions if source is None else source]),
     )
 
 
 def function_source(function: str, root: Path, package: Path | None) -> str:
-    """Hash of the code of a custom metric: of the file that its name leads to, and of those that this one imports the
-    function from. What they import besides is not looked at: it may be the agent itself.
+    """Hash of the code of a custom metric: of its module's file, and of the files from which the function is imported.
+    Other imports do not count, because they may be the agent itself.
 
     Args:
         function: `package.module.function`.
-        root: The repository's.
-        package: The agent's directory, which is known as `agent` too; None for a module.
+        root: The repository's root.
+        package: The agent's directory, which can be imported as `agent`; None for a module.
 
     Returns:
-        "" where the file can't be found without importing anything.
+        "" if the file can't be found without importing anything.
     """
     *module, name = function.split(".")
     digest = hashlib.sha256()
@@ -91,11 +91,11 @@ def function_source(function: str, root: Path, package: Path | None) -> str:
 def _defining_files(
     module: tuple[str, ...], name: str, root: Path, package: Path | None, depth: int = _MOST_IMPORTS
 ) -> Iterator[tuple[Path, bytes]]:
-    """The files that a name of a module leads to, with their content; it may come from another module."""
-    found = _module_file(module, root, package)
-    if found is None:
+    """The files that define or re-export a name, with their content."""
+    module_file = _module_file(module, root, package)
+    if module_file is None:
         return
-    path, data = found
+    path, data = module_file
     yield path, data
     parent = module if path.name == "__init__.py" else module[:-1]
     for source, imported in _imports_of(data, name, parent) if depth else ():
@@ -116,11 +116,11 @@ def _module_file(module: tuple[str, ...], root: Path, package: Path | None) -> t
 
 
 def _imports_of(data: bytes, name: str, parent: tuple[str, ...]) -> list[tuple[tuple[str, ...], str]]:
-    """The modules of which a module imports a name, each with the name that it has there."""
+    """The modules from which a module imports a name, each with the name's original."""
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []  # Nobody can import it, or it says nothing that we understand.
+        return []  # It can't be imported, or is written for another Python.
     return [
         (source, name if alias.name == "*" else alias.name)
         for node in tree.body
@@ -138,7 +138,7 @@ def _absolute(node: ast.ImportFrom, parent: tuple[str, ...]) -> tuple[str, ...]:
 
 def _without(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without(item) for key, item in value.items() if key not in _OF_NO_INTEREST}
+        return {key: _without(item) for key, item in value.items() if key not in _IGNORED}
     return [_without(item) for item in value] if isinstance(value, list) else value
 
 

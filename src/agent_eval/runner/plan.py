@@ -1,4 +1,4 @@
-"""What will run: every selected case with its criteria and its agent, and what this version can't run."""
+"""The plan: every selected case with its criteria and its agent, and what this version can't run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agent_eval.simulation import simulator_options
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
 DEFAULT_USER_ID = "test_user_id"
-"""The names of a session that a case says nothing about (google-adk 2.13.0, measured)."""
+"""The names of a session for a case without `session_input` (google-adk 2.13.0, measured)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,25 +40,25 @@ class PlannedCase:
     """One case to run."""
 
     case_id: str
-    """`file:eval_id`, as one would select it on the command line."""
+    """`file:eval_id`, as on the command line."""
     file: str
     line: int | None
     eval_set_id: str
     case: EvalCase
     user_config: Mapping[str, Any] | None = None
-    """`user_simulator_config`: how the user of a scenario is simulated."""
+    """`user_simulator_config`: options of the simulated user of a scenario."""
     criteria: tuple[Criterion, ...]
-    """Those that gate, in the config's order, then the informational ones."""
+    """The gating criteria in the config's order, then the informational ones."""
     agent: str
-    """Key of the agent among those that are started."""
+    """Key of the case's agent."""
     fingerprint: str
-    """Changes with whatever decides what the agent will do: the case's inputs and the agent's source."""
+    """Hash of everything that the agent's answers depend on: the case's inputs and the agent's source."""
     content: str = ""
-    """Hash of what is asked and expected, see fingerprints.case_fingerprint."""
+    """Hash of the case's content, see `fingerprints.case_fingerprint`."""
     identities: Mapping[str, MetricIdentity] = field(default_factory=dict)
-    """By what the scores of each metric are known."""
-    left_out: RunError | None = None
-    """Why it is not run at all."""
+    """How each metric is measured, by metric."""
+    skip_reason: RunError | None = None
+    """Why the case is not run."""
 
     def run_id(self, run: int) -> str:
         """Names one run, 0-based."""
@@ -66,23 +66,23 @@ class PlannedCase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Without:
-    """Models that have no key, and what that means."""
+class MissingModels:
+    """Models without an API key, and the consequence for their criteria."""
 
     models: Collection[str]
     code: str
-    """`results.merge.WITHOUT_KEY`: the gate does without them. Any other: what they would have judged is missing."""
+    """`results.WITHOUT_KEY`: their criteria do not gate. Any other code: their criteria are not evaluated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything to run, in the order of the report."""
+    """All runs, in the order of the report."""
 
     cases: tuple[PlannedCase, ...]
     num_runs: int
     problems: tuple[Problem, ...] = ()
     first_run: int = 0
-    """The number of each case's first run; more than 0 when the ones before have been made."""
+    """The number of each case's first run; greater than 0 in a plan for more runs."""
 
     def numbers(self) -> range:
         """The numbers of each case's runs."""
@@ -104,7 +104,7 @@ def make_plan(
     fingerprints: Mapping[str, str],
     num_runs: int,
     judge: Judge | None = None,
-    without: Without | None = None,
+    missing: MissingModels | None = None,
     *,
     without_code: Collection[str] = (),
     sources: Callable[[str, str], str] = lambda agent, function: "",
@@ -112,28 +112,28 @@ def make_plan(
     """Plans a validated suite.
 
     Args:
-        files: What was loaded without an error.
-        agents: The agent of each file by the file's path.
-        fingerprints: A hash of each agent's source by agent.
-        num_runs: How often each case runs.
-        judge: Whom judged criteria ask; without one they can't be planned.
-        without: Models that can't be asked. Their criteria say so instead of a score, and a case that has no other,
-            or whose simulated user is one of them, is not run.
+        files: Files that were loaded without an error.
+        agents: The agent of each file, by the file's path.
+        fingerprints: A hash of each agent's source, by agent.
+        num_runs: Runs per case.
+        judge: The judge of LLM-judged criteria. Without it they can't be planned.
+        missing: Models that can't be called. Their criteria report that instead of a score. A case is not run if all
+            of its criteria, or its simulated user, need such a model.
         without_code: Agents whose code does not run here, so that their custom metrics can't be called.
-        sources: A hash of the source of an agent's custom metric, by agent and function.
+        sources: Returns a hash of the source of an agent's custom metric: agent, function.
 
     Returns:
-        The plan; it must not be run if its problems hold an error.
+        The plan. It must not be run if its problems include an error.
     """
     problems: list[Problem] = []
     cases: list[PlannedCase] = []
     for file in files:
-        wrong = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
-        problems += wrong
-        if has_error(wrong) or file.path not in agents:
+        file_problems = _cannot_run(file, judge, has_code=agents.get(file.path) not in without_code)
+        problems += file_problems
+        if has_error(file_problems) or file.path not in agents:
             continue
         functions = {name: metric["code_config"]["name"] for name, metric in file.config.custom_metrics.items()}
-        made = {config.name: _criterion(config, judge, without, functions) for config in file.config.criteria}
+        criteria = {config.name: _criterion(config, judge, missing, functions) for config in file.config.criteria}
         agent = agents[file.path]
         default = judge.default_model if judge is not None else DEFAULT_JUDGE
         identities = {
@@ -141,7 +141,9 @@ def make_plan(
             for config in file.config.criteria
         }
         for selected in file.cases:
-            gating = [made[config.name] for config in file.config.criteria if not lacks_rubrics(config, selected.case)]
+            gating = [
+                criteria[config.name] for config in file.config.criteria if not lacks_rubrics(config, selected.case)
+            ]
             cases.append(
                 PlannedCase(
                     case_id=f"{file.path}:{selected.case.eval_id}",
@@ -155,29 +157,29 @@ def make_plan(
                     fingerprint=_fingerprint(selected, file.config, agent, fingerprints.get(agent, "")),
                     content=case_fingerprint(selected.case, file.config.user_simulator_config),
                     identities=identities,
-                    left_out=_left_out(selected, file.config, gating, without),
+                    skip_reason=_skip_reason(selected, file.config, gating, missing),
                 )
             )
     return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
 
 
 def _criterion(
-    config: CriterionConfig, judge: Judge | None, without: Without | None, functions: Mapping[str, str]
+    config: CriterionConfig, judge: Judge | None, missing: MissingModels | None, functions: Mapping[str, str]
 ) -> Criterion:
-    made = _unlabelled_criterion(config, judge, without, functions)
-    return Relabelled(name=config.label, criterion=made) if config.label else made
+    criterion = _unlabelled_criterion(config, judge, missing, functions)
+    return Relabelled(name=config.label, criterion=criterion) if config.label else criterion
 
 
 def _unlabelled_criterion(
-    config: CriterionConfig, judge: Judge | None, without: Without | None, functions: Mapping[str, str]
+    config: CriterionConfig, judge: Judge | None, missing: MissingModels | None, functions: Mapping[str, str]
 ) -> Criterion:
     if config.name in functions:
         return build(config, function=functions[config.name])
     options = judge.options(config) if judge is not None and judge_of(config) is not None else None
-    if options is None or without is None or options.model not in without.models:
+    if options is None or missing is None or options.model not in missing.models:
         return build(config, judge=judge)
     message = f"There is no key for its judge, {options.model}"
-    return Withheld(name=config.metric, threshold=config.threshold, code=without.code, message=message)
+    return Withheld(name=config.metric, threshold=config.threshold, code=missing.code, message=message)
 
 
 def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Callable[[str, str], str]) -> str | None:
@@ -185,43 +187,42 @@ def _source(functions: Mapping[str, str], metric: str, agent: str, sources: Call
     return None if function is None else f"{function} {sources(agent, function)}"
 
 
-def _left_out(
-    selected: SelectedCase, config: EvalConfig, gating: Sequence[Criterion], without: Without | None
+def _skip_reason(
+    selected: SelectedCase, config: EvalConfig, gating: Sequence[Criterion], missing: MissingModels | None
 ) -> RunError | None:
-    if without is None:
+    if missing is None:
         return None
     user = simulator_options(config.user_simulator_config).model
-    if selected.case.conversation_scenario is not None and user in without.models:
+    if selected.case.conversation_scenario is not None and user in missing.models:
         message = f"There is no key for the model of its simulated user, {user}"
     elif gating and all(isinstance(unlabelled(criterion), Withheld) for criterion in gating):
         message = "There is no key for any judge of its criteria"
     else:
         return None
-    return RunError(kind=without.code, owner="gate", message=message)
+    return RunError(kind=missing.code, owner="gate", message=message)
 
 
 def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> list[Problem]:
-    """What is right by ADK's rules and not yet to be had from this version. Refused, since it would gate nothing."""
+    """What ADK accepts and this version does not support. It is refused, because it would gate nothing."""
     problems = []
     config = file.config.source or file.path
     for criterion in file.config.criteria:
         if criterion.name in file.config.custom_metrics:
             if not has_code:
-                problems.append(_without_code(criterion.metric, config))
+                problems.append(_recorded_metric(criterion.metric, config))
             continue
         if criterion.metric not in METRICS:
             problems += _package_problem(criterion, config)
             continue
-        refused = why_not(criterion)
-        if refused or not supported(criterion.metric, judged=judge is not None):
-            named = f"`{criterion.metric}`"
+        reason = why_not(criterion)
+        if reason or not supported(criterion.metric, judged=judge is not None):
             problems.append(
                 Problem(
                     severity=Severity.ERROR,
                     code="metric-unsupported",
-                    message=f"{refused or f'This version has no scorer for {named}'}.",
-                    hint="Take it out of `criteria`, or put these cases into a directory of their own and exclude it "
-                    "(docs/criteria.md lists what can be scored).",
+                    message=f"{reason or f'This version has no scorer for `{criterion.metric}`'}.",
+                    hint="Remove it from `criteria`, or move these cases to their own directory and exclude it "
+                    "(docs/criteria.md lists the supported metrics).",
                     file=config,
                 )
             )
@@ -235,28 +236,28 @@ def _cannot_run(file: LoadedFile, judge: Judge | None, *, has_code: bool) -> lis
                 file=config,
             )
         )
-    spoken = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
+    is_audio = (file.config.user_simulator_config or {}).get("type") == "llm_audio"
     problems += [
         Problem(
             severity=Severity.ERROR,
             code="scenario-unsupported",
-            message=f"The case `{selected.case.eval_id}` wants a simulated user that speaks (`llm_audio`).",
-            hint="Here they write: leave `type` out of `user_simulator_config`, or select other cases.",
+            message=f"The case `{selected.case.eval_id}` needs a simulated user that speaks (`llm_audio`).",
+            hint="Only text is supported: remove `type` from `user_simulator_config`, or select other cases.",
             file=file.path,
             line=selected.line,
         )
         for selected in file.cases
-        if spoken and selected.case.conversation_scenario is not None
+        if is_audio and selected.case.conversation_scenario is not None
     ]
     return problems
 
 
-def _without_code(metric: str, config: str) -> Problem:
+def _recorded_metric(metric: str, config: str) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="custom-metric-without-agent",
         message=f"The custom metric `{metric}` runs in the agent's environment, and a recording has none.",
-        hint="Run the agent, or take the metric out of `criteria`.",
+        hint="Run the agent, or remove the metric from `criteria`.",
         file=config,
     )
 
@@ -271,7 +272,7 @@ def _package_problem(criterion: CriterionConfig, config: str) -> list[Problem]:
                 severity=Severity.ERROR,
                 code="criterion-package-broken",
                 message=f"{message[:1].upper()}{message[1:]}.",
-                hint="The package is installed beside agent-eval: mend, update or remove it there.",
+                hint="The package is installed in agent-eval's environment: update or remove it there.",
                 file=config,
             )
         ]
@@ -297,27 +298,27 @@ _NOT_SEARCHED = {"__pycache__", "node_modules"}
 
 
 def source_fingerprint(directory: Path | None, *, skip: Collection[Path] = ()) -> str:
-    """A hash of an agent's source files, so that a resumed run doesn't reuse what another agent did.
+    """A hash of an agent's source files, so that a resumed run doesn't reuse answers of a different agent.
 
     Args:
-        directory: The agent's; None for one that has no source here.
-        skip: Directories to leave out, e.g. the one that results are written to.
+        directory: The agent's directory; None if it has no source here.
+        skip: Directories to leave out, e.g. the output directory.
     """
     digest = hashlib.sha256()
-    for path in _sources(directory, {one.resolve() for one in skip}) if directory is not None else ():
-        with contextlib.suppress(OSError):  # A dangling link; or the agent could not read it either.
+    for path in _sources(directory, {path.resolve() for path in skip}) if directory is not None else ():
+        with contextlib.suppress(OSError):  # A dangling link, or a file that the agent can't read either.
             content = path.read_bytes()
             digest.update(path.relative_to(directory or path).as_posix().encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
 
 
 def _sources(directory: Path, skip: Collection[Path]) -> Iterator[Path]:
-    """What an agent may read, by its name; virtual environments and what is hidden hold no source of it."""
-    for folder, inside, names in os.walk(directory):
+    """Files that an agent may read, judged by name. Virtual environments and hidden directories are not searched."""
+    for folder, subfolders, names in os.walk(directory):
         if "pyvenv.cfg" in names or Path(folder).resolve() in skip:
-            inside.clear()
+            subfolders.clear()
             continue
-        inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _NOT_SEARCHED)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith(".") and name not in _NOT_SEARCHED)
         for name in sorted(names):
             path = Path(folder, name)
             is_source = name == ".env" or (path.suffix in _SOURCES and not name.startswith("."))
