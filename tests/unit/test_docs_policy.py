@@ -65,7 +65,7 @@ def test_every_code_of_a_reason_has_a_row() -> None:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WEIGHT"
         for key in getattr(node.value, "keys", [])
     }
-    section = PAGE.split("### What `regressions` holds")[1].split("\n## ")[0]
+    section = PAGE.split("### What blocks with `regressions`")[1].split("\n## ")[0]
     told = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE))))
 
     assert "agent-error" in made
