@@ -24,7 +24,7 @@ from report_samples import (
 )
 
 from agent_eval.gate.diff.cases import compare
-from agent_eval.report.renderers.sections import Links
+from agent_eval.report.views import Links
 from agent_eval.results.comparison import BaselineReport, BaselineStep
 from agent_eval.results.decision import (
     CaseDecisionReport,

@@ -14,13 +14,13 @@ from agent_eval.core.text import harmless, shorten
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ("::error::no", ": :error::no"),
-        ("fine\n  ::add-mask::x", "fine\n  : :add-mask::x"),
-        ("a ##[error] b", "a ## [error] b"),
-        ("a::b", "a::b"),
+        ("::error::no", ":\u200b:error:\u200b:no"),
+        ("fine\n  ::add-mask::x", "fine\n  :\u200b:add-mask:\u200b:x"),
+        ("a ##[error] b", "a #\u200b#[error] b"),
+        ("a::b", "a:\u200b:b"),
         ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),
         ("one\r\ntwo\tthree", "one\ntwo\tthree"),
-        ("100%\r::error::", "100%\ufffd::error::"),
+        ("100%\r::error::", "100%\ufffd:\u200b:error::"),
         ("\ud83d", "\ufffd"),
     ],
 )
@@ -31,13 +31,13 @@ def test_what_becomes_of_it(value: str, shown: str) -> None:
 @given(st.text(alphabet=":#[ \n\r\ta\u2028\x85\x0b"))
 def test_no_line_is_a_command(value: str) -> None:
     for line in harmless(value).splitlines():
-        assert not line.lstrip().startswith("::")
+        assert not re.match(r"\s*::[a-z]", line)
         assert "##[" not in line
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"])))
 def test_ordinary_text_stays(value: str) -> None:
-    if "##[" not in value and not value.lstrip().startswith("::"):
+    if "##[" not in value and "::" not in value:
         assert harmless(value) == value
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.commands.problems_text import render_github, render_json, render_text, summary_line, workflow_command
+from agent_eval.commands.problems_text import render_github, render_json, render_text, summary_line
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import workflow_command
 from agent_eval.evalset.loading import load_suite
 
 PROBLEMS = [
@@ -54,7 +55,7 @@ def test_text__a_hint_to_copy_keeps_its_lines() -> None:
         "      hint: Write into agent-eval.toml:",
         "          [agents]",
         '          "evals/**" = "a"',
-        "      ./::error::mine",
+        "      :\u200b:error:\u200b:mine",
     ]
 
 
@@ -102,7 +103,7 @@ def test_no_text_becomes_a_command(message: str, hint: str, file: str, path: str
     text = render_text([problem])
     # .NET, which the runner is written in, ends lines at \r, \n and \r\n.
     for line in re.split("\r\n|\r|\n", text):
-        assert not line.strip().startswith("::")
+        assert not re.match("::[a-z]", line.strip(), re.IGNORECASE)
         assert "##[" not in line
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
     commands = re.split("\r\n|\r|\n", render_github([problem]))
@@ -114,7 +115,7 @@ def test_no_text_becomes_a_command(message: str, hint: str, file: str, path: str
 
 @given(message=st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: "##[" not in text))
 def test_data_is_unescaped_to_what_it_was(message: str) -> None:
-    data = workflow_command("error", message, {}).removeprefix("::error::").removesuffix("\n")
+    data = workflow_command("error", message, {}).removeprefix("::error::")
     restored = data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
     assert restored.replace("\N{REPLACEMENT CHARACTER}", "") == "".join(
         char for char in message if char not in "\ufffe\uffff\N{REPLACEMENT CHARACTER}"

@@ -14,7 +14,7 @@ from agent_eval.gate.regression.rejudging import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.pipeline._regression import decision_report
-from agent_eval.report.views._words import suite_lines
+from agent_eval.report.views._significance import suite_lines
 from agent_eval.results._merge import merge
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport

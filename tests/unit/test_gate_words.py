@@ -16,7 +16,7 @@ from agent_eval.pipeline._regression import decision_report
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.comment import comment_markdown
 from agent_eval.report.renderers.summary import summary_markdown
-from agent_eval.report.views._words import case_words
+from agent_eval.report.views._significance import case_significance
 from agent_eval.results.comparison import BaselineReport
 from agent_eval.results.report import RunReport
 
@@ -136,7 +136,7 @@ def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
 
     assert re.search(r"\bp\b.* [=<] \d", rendered(source).open) is None, "p-values are behind a click"
     assert played.decision is not None
-    words = case_words(made.decision, "main")
+    words = case_significance(made.decision, "main")
     for decided in played.decision.cases:
         word = words.get(decided.case_id)
         if word is not None and word.kind in {"regression", "suspected regression", "better"}:

@@ -21,9 +21,8 @@ from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, report, wrong_
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands
 from agent_eval.report.renderers.comment import DETAILS, LIMIT, SMALLEST_LIMIT, comment_markdown, utf16_length
-from agent_eval.report.renderers.sections import Links
 from agent_eval.report.renderers.summary import summary_markdown
-from agent_eval.report.views import standing
+from agent_eval.report.views import Links, grouping
 from agent_eval.report.views._headline import headline
 from agent_eval.report.views._visible import one_line
 from agent_eval.results.comparison import BaselineReport, BaselineStatus
@@ -108,7 +107,10 @@ def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main()
     cases[0].fingerprint = cases[1].fingerprint = "asks something else"
     made = pull_request("passed", cases, fine_cases())
 
-    assert headline(made, standing.against(made)) == "Nothing got worse: 8 of 8 cases pass; 2 cases were changed here"
+    assert (
+        headline(made, grouping.base_comparison(made))
+        == "Nothing got worse: 8 of 8 cases pass; 2 cases were changed here"
+    )
 
 
 def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> None:
@@ -116,7 +118,7 @@ def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> Non
     broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
     made = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
 
-    assert headline(made, standing.against(made)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
+    assert headline(made, grouping.base_comparison(made)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
 
 
 def test_headline__a_reason_behind_a_colon_begins_small() -> None:
@@ -124,14 +126,14 @@ def test_headline__a_reason_behind_a_colon_begins_small() -> None:
     made = pull_request("inconclusive", fine_cases(), fine_cases())
     made.reasons = reasons
 
-    said = headline(made, standing.against(made))
+    said = headline(made, grouping.base_comparison(made))
 
     assert said.startswith("Can't tell: nothing was evaluated: none of 8 cases was scored")
 
 
 def test_headline__is_the_same_in_every_text() -> None:
     for name in SITUATIONS:
-        said = headline(situation(name).report, standing.against(situation(name).report))
+        said = headline(situation(name).report, grouping.base_comparison(situation(name).report))
         lines = [TEXTS[text](situation(name)).splitlines()[0] for text in ("comment.md", "summary.md")]
         assert lines[0] == lines[1]
         assert rendered(lines[0]).text.strip().endswith(one_line(said))
@@ -229,7 +231,7 @@ def test_comment_markdown__statistics_are_behind_a_click_and_in_sentences() -> N
 
 def test_comment_markdown__lists_apart_what_is_not_the_same_case() -> None:
     page = rendered(comment("mixed"))
-    assert "Other cases than on main: 1 new, 1 changed, 1 removed, 1 renamed" in page.text
+    assert "Cases that differ from main: 1 new, 1 changed, 1 removed, 1 renamed" in page.text
     assert "lights.test.json:lamp_on → tests/home_automation/lights.test.json:lamp_is_on" in page.folded
     assert "thermostat_up: response_match_score 0.83 (on main 0.91)" in page.folded
     assert "Fixed: good_morning" in page.open

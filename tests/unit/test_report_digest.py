@@ -3,7 +3,7 @@ from __future__ import annotations
 from report_samples import RESPONSE, TRAJECTORY, case, crash, good, metric, outage, report, rubrics, wrong_room
 
 from agent_eval.report.views._findings import findings
-from agent_eval.report.views.digest import close_votes, has_crashed, metric_rows, not_run_groups
+from agent_eval.report.views.digest import close_vote_notes, has_crashed, metric_rows, not_run_groups
 from agent_eval.results.report import Reason
 
 
@@ -34,14 +34,14 @@ def test_not_run_groups__by_reason() -> None:
 
 
 def test_close_votes__are_counted_and_their_cases_named() -> None:
-    assert close_votes([case("a", "failed", rubrics()), good("b")]) == []
+    assert close_vote_notes([case("a", "failed", rubrics()), good("b")]) == []
     cases = [case(name, "failed", rubrics(close=close)) for name, close in [("a", 1), ("b", 0), ("c", 2)]]
-    assert close_votes(cases) == [
+    assert close_vote_notes(cases) == [
         "rubric_based_tool_use_quality_v1: 3 of 6 verdicts were close, where one vote more could change them (a, c)"
     ]
     many = [case(f"c{number}", "failed", rubrics(close=1, listed=1)) for number in range(5)]
-    assert close_votes(many)[0].endswith("(c0, c1, c2 and 2 more)")
-    assert "5 of 5 verdicts were close" in close_votes(many)[0]
+    assert close_vote_notes(many)[0].endswith("(c0, c1, c2 and 2 more)")
+    assert "5 of 5 verdicts were close" in close_vote_notes(many)[0]
 
 
 def test_what_the_policy_changed_is_told() -> None:

@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from agent_eval.core.text import without_commands
 from agent_eval.report.markup import escape
 from agent_eval.report.views._visible import one_line, visible
 
@@ -288,8 +289,8 @@ def test_text__keeps_ordinary_prose_readable() -> None:
 
 
 def test_without_commands__breaks_both_forms() -> None:
-    shown = escape.without_commands("a ##[error]b ###[x] ::error::y ::stop-commands::t")
+    shown = without_commands("a ##[error]b ###[x] ::error::y ::stop-commands::t")
     assert "##[" not in shown
     assert not re.search("::[a-z]", shown)
     assert shown.replace(ZWSP, "") == "a ##[error]b ###[x] ::error::y ::stop-commands::t"
-    assert escape.without_commands("## [ok] #[ok] a[::2] ::") == "## [ok] #[ok] a[::2] ::"
+    assert without_commands("## [ok] #[ok] a[::2] ::") == "## [ok] #[ok] a[::2] ::"

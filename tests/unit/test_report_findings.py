@@ -4,7 +4,7 @@ import pytest
 from report_samples import RESPONSE, TRAJECTORY, case, good, metric, report, rubrics, wrong_room
 
 from agent_eval.report.renderers import summary_markdown
-from agent_eval.report.views._findings import findings, why
+from agent_eval.report.views._findings import findings, reason_lines
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Reason, TurnEvidence
 
@@ -14,7 +14,7 @@ def error(owner: str = "agent", *, message: str = "boom", turn: int | None = 0) 
 
 
 def test_why__gives_each_finding_a_line_and_fills_up_with_differences() -> None:
-    assert why(wrong_room()) == [
+    assert reason_lines(wrong_room()) == [
         f"{TRAJECTORY} 0.50, needs 1.00",
         'turn 2: set_temperature: room is "kitchen", expected "bedroom" (call 2)',
         f"{RESPONSE} 0.7996, needs 0.80",
@@ -23,21 +23,21 @@ def test_why__gives_each_finding_a_line_and_fills_up_with_differences() -> None:
 
 def test_why__counts_findings_beyond_the_limit() -> None:
     many = case("x", "failed", *[metric(f"m{n}", 0.0, threshold=1.0) for n in range(5)])
-    assert why(many) == ["m0 0.00, needs 1.00", "m1 0.00, needs 1.00", "and 3 more findings: m2, m3, m4"]
-    assert why(many, 2) == ["m0 0.00, needs 1.00", "and 4 more findings: m1, m2, m3, m4"]
+    assert reason_lines(many) == ["m0 0.00, needs 1.00", "m1 0.00, needs 1.00", "and 3 more findings: m2, m3, m4"]
+    assert reason_lines(many, 2) == ["m0 0.00, needs 1.00", "and 4 more findings: m1, m2, m3, m4"]
 
 
 @pytest.mark.parametrize("others", [2, 4])
 def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
     names = [f"m{n}" for n in range(others)]
     one = case("x", "failed", rubrics(), *[metric(name, 0.0, threshold=1.0) for name in names])
-    assert why(one) == [
+    assert reason_lines(one) == [
         "rubric_based_tool_use_quality_v1 0.00, needs 0.50",
         "turn 1: polite: no (3:0): rude",
         f"and {others} more findings: {', '.join(names)}",
     ]
-    assert len(why(one, 2)) == 2
-    [only] = why(one, 1)
+    assert len(reason_lines(one, 2)) == 2
+    [only] = reason_lines(one, 1)
     assert only == f"rubric_based_tool_use_quality_v1 0.00, needs 0.50; and {others} more findings"
 
 
@@ -79,7 +79,7 @@ def test_findings__a_missing_measurement_is_not_hidden_by_the_others() -> None:
 
 
 def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
-    [summary, *details] = why(case("x", "failed", rubrics()))
+    [summary, *details] = reason_lines(case("x", "failed", rubrics()))
     assert "rubric_based_tool_use_quality_v1" in summary
     assert details == ["turn 1: polite: no (3:0): rude", "turn 1: brief: no (3:2, close): long"]
 

@@ -10,10 +10,11 @@ from markdown_pages import nothing_of_theirs, rendered
 from report_samples import case, metric, report
 
 from agent_eval.report.markup import escape
-from agent_eval.report.markup.markdown import LONGEST_PATH, reproduce
 from agent_eval.report.renderers.comment import comment_markdown
-from agent_eval.report.renderers.sections import Links
 from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.views import Links
+from agent_eval.report.views.links import LONGEST_PATH
+from agent_eval.report.views.reproduction import reproduce
 from agent_eval.results.conversation import ConversationReport, StepReport, TurnReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport

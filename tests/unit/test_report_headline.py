@@ -7,15 +7,15 @@ from comparison_samples import SITUATIONS, but, fine_cases, pull_request
 from report_samples import case, crash, good, outage, report, wrong_room
 
 from agent_eval.report.renderers import annotation_commands, console, summary_markdown
-from agent_eval.report.views import standing
-from agent_eval.report.views._headline import emblem, headline, other_reasons
+from agent_eval.report.views import grouping
+from agent_eval.report.views._headline import headline, headline_status, other_reasons
 from agent_eval.results.decision import DecisionReasonReport, DecisionReport
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import Origin, Reason, RunReport
 
 
 def said(one: RunReport) -> str:
-    return headline(one, standing.against(one))
+    return headline(one, grouping.base_comparison(one))
 
 
 def test_headline__one_case() -> None:
@@ -83,7 +83,7 @@ def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:
     one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
     one.gate = "advisory"
     assert said(one) == "Would block the merge: 1 of 8 cases broke; exit 0 because `gate` is `advisory`"
-    assert emblem(one) == "warning"
+    assert headline_status(one) == "warning"
 
 
 def test_headline__green_by_a_setting_says_so() -> None:
@@ -101,7 +101,7 @@ def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
         Reason(code="x", message="min-pass-rate is 0.9"),
     ]
     one = report("failed", [wrong_room(), crash()], reasons=reasons)
-    assert other_reasons(one, standing.against(one)) == ["min-pass-rate is 0.9"]
+    assert other_reasons(one, grouping.base_comparison(one)) == ["min-pass-rate is 0.9"]
 
 
 def test_headline__a_recording_without_the_cases_has_no_answer_and_does_not_crash() -> None:
@@ -121,4 +121,4 @@ def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
     reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because `gate` is `advisory`")
     one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
     one.gate = "advisory"
-    assert other_reasons(one, standing.against(one)) == []
+    assert other_reasons(one, grouping.base_comparison(one)) == []

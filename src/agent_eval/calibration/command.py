@@ -22,7 +22,7 @@ from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge, Options, judge_calls
 from agent_eval.models import ModelUse, check_models, open_models, opening_problems
 from agent_eval.pipeline import model_settings
-from agent_eval.report.views import bill
+from agent_eval.report.views import usage_report
 from agent_eval.runner import Range, times
 from agent_eval.settings import Settings
 
@@ -110,7 +110,7 @@ async def _calibrate(
             options = replace(options, samples=1)  # It labels sentences once, whatever `num_samples` says.
         log(f"agent-eval: {_announcement(labels, target, options)}")
         opinions = await ask(labels, target, Judge(model=pool, default_model=default_model))
-        usage = [bill(entry) for entry in pool.ledger.by_model()]
+        usage = [usage_report(entry) for entry in pool.ledger.by_model()]
     report = make_report(
         labels, target, options, opinions, weights=arguments.weights, min_kappa=arguments.min_kappa, usage=usage
     )

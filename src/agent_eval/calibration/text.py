@@ -8,7 +8,7 @@ from agent_eval.calibration.agreement import Interval, Table
 from agent_eval.calibration.judging import Opinion
 from agent_eval.calibration.report import CalibrationReport, RubricReport, ShareReport
 from agent_eval.core.text import harmless, plural, shorten
-from agent_eval.report.views import bill_line, folded, percent_text
+from agent_eval.report.views import folded, percent_text, usage_line
 
 _WIDEST_TABLE = 7
 """Maximum number of categories in a table. With a different score for almost every response it would be useless."""
@@ -34,7 +34,7 @@ def render_text(report: CalibrationReport, *, show: int = 10) -> str:
     if report.unjudged:
         lines += ["", "Not judged:"]
         lines += [f"  {plural(each.count, 'label')}: [{each.code}] {_cut(each.message)}" for each in report.unjudged]
-    lines += ["", *report.notices, *(bill_line(bill) for bill in report.usage), report.reason]
+    lines += ["", *report.notices, *(usage_line(bill) for bill in report.usage), report.reason]
     return harmless("\n".join(lines)) + "\n"
 
 

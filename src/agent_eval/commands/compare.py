@@ -8,7 +8,7 @@ from typing import Literal
 from agent_eval.baseline import read_file
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
-from agent_eval.report.renderers import Links
+from agent_eval.report.views import Links
 from agent_eval.results import BaselineReport, RunReport
 
 Format = Literal["text", "markdown", "json"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import carriable, plural
+from agent_eval.core.text import carriable, plural, without_commands, workflow_command
 from agent_eval.evalset.models import Suite
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -32,14 +32,14 @@ def render_text(problems: Sequence[Problem]) -> str:
     """Findings grouped by file, each with what to do; "" for none. Safe to print into a CI log."""
     blocks = []
     for file, group in groupby(_sorted(problems), key=lambda problem: problem.file or ""):
-        lines = [_unstarted(_plain(file))] if file else []
+        lines = [_plain(file)] if file else []
         for problem in group:
             numbers = [str(number) for number in (problem.line, problem.column) if number is not None]
             where = f"{':'.join(numbers)}: " if numbers else ""
             inside = f" ({_plain(problem.path)})" if problem.path else ""
             lines.append(f"  {where}{problem.severity} [{problem.code}] {_plain(problem.message)}{inside}")
             for number, line in enumerate((problem.hint or "").splitlines()):
-                lines.append(f"      {_unstarted(_plain(line))}" if number else f"      hint: {_plain(line)}")
+                lines.append(f"      {_plain(line)}" if number else f"      hint: {_plain(line)}")
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
@@ -69,20 +69,9 @@ def render_github(problems: Sequence[Problem]) -> str:
                 "title": problem.code,
             },
         )
+        + "\n"
         for problem in ordered
     )
-
-
-def workflow_command(name: str, message: str, properties: dict[str, str | int | None]) -> str:
-    """A line that GitHub's runner obeys.
-
-    Args:
-        name: The command, e.g. `error`.
-        message: Its data; any text.
-        properties: Its properties; those that are None are left out.
-    """
-    given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None)
-    return f"::{name}{' ' if given else ''}{given}::{_data(message)}\n"
 
 
 def _inside(problem: Problem) -> str:
@@ -95,25 +84,6 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
     )
 
 
-def _data(value: str) -> str:
-    escaped = carriable(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return _harmless(escaped)
-
-
-def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
-
-
-def _harmless(value: str) -> str:
-    """The runner looks for its older commands, `##[name]`, anywhere in a line."""
-    return value.replace("##[", "## [")
-
-
 def _plain(value: str) -> str:
     """On one line, without terminal escapes and commands to the runner."""
-    return _harmless(_CONTROL.sub(" ", carriable(value)))
-
-
-def _unstarted(value: str) -> str:
-    """Not the start of a workflow command, should a file be called like one."""
-    return f"./{value}" if value.lstrip().startswith("::") else value
+    return without_commands(_CONTROL.sub(" ", carriable(value)))

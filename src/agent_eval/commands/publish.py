@@ -144,7 +144,8 @@ def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
 
 
 def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, found: Bound) -> Posted:
-    from agent_eval.report.renderers import Links, comment_markdown
+    from agent_eval.report.renderers import comment_markdown
+    from agent_eval.report.views import Links
 
     event, run, pull_request = ci.event, found.run, found.pull_request
     # What was tested is GitHub's word, not the artifact's.

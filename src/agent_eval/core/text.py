@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _ILLEGAL_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 can't carry: C0 controls, surrogates, U+FFFE and U+FFFF (https://www.w3.org/TR/xml/#charsets)."""
@@ -15,18 +16,43 @@ def carriable(value: str) -> str:
     return _ILLEGAL_XML.sub(REPLACEMENT, value)
 
 
-_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
+_COMMAND = re.compile(r"##(?=\[)|::(?=[a-z])", re.IGNORECASE)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def harmless(value: str) -> str:
-    """Text for a log, on as many lines, in which nothing acts: no terminal sequence, no command to GitHub's runner.
+    """Text for a log, on as many lines, in which nothing acts: no terminal sequence, no command to GitHub's runner."""
+    return without_commands(_CONTROL.sub(REPLACEMENT, carriable(value.replace("\r\n", "\n"))))
 
-    The runner obeys `::name ...::` at the beginning of a line and the older `##[name]` anywhere
-    (actions/runner, ActionCommand.cs).
+
+def without_commands(value: str) -> str:
+    """The text with a zero-width space in everything that GitHub's runner could take for a command.
+
+    The runner obeys `##[name]` anywhere in a line, and `::name ...::` where a line begins, which a line break in any
+    wrapped text can bring about (actions/runner, ActionCommand.cs).
     """
-    value = _CONTROL.sub(REPLACEMENT, carriable(value.replace("\r\n", "\n")))
-    return _COMMAND.sub(r"\1: :", value).replace("##[", "## [")
+    return _COMMAND.sub(lambda match: f"{match.group()[0]}\N{ZERO WIDTH SPACE}{match.group()[1]}", value)
+
+
+def workflow_command(name: str, message: str, properties: Mapping[str, str | int | None]) -> str:
+    """A line that GitHub's runner obeys, without a line break.
+
+    Args:
+        name: The command, e.g. `error`.
+        message: Its data; any text.
+        properties: Its properties; those that are None are left out.
+    """
+    listed = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value is not None)
+    return f"::{name}{' ' if listed else ''}{listed}::{_data(message)}"
+
+
+def _data(value: str) -> str:
+    value = without_commands(carriable(value))
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
 def shorten(value: str, limit: int) -> str:

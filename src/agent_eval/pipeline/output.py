@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.pipeline.context import RunContext
-    from agent_eval.report.renderers import Links
+    from agent_eval.report.views import Links
     from agent_eval.results import RunReport
     from agent_eval.settings import Settings
 
@@ -68,7 +68,7 @@ def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links
         settings: The run's settings.
         source_url: Where the tested files can be browsed.
     """
-    from agent_eval.report.renderers import Links
+    from agent_eval.report.views import Links
 
     event = ci.event
     if not event.name:

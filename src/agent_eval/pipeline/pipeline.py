@@ -318,7 +318,7 @@ def decide_on(
     from agent_eval.gate.base_name import named_decision, named_verdict
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.keys import no_secrets
-    from agent_eval.report.views import standing
+    from agent_eval.report.views import grouping
 
     settings, ci = checkout.settings, checkout.context.ci
     verdict = evaluate(
@@ -335,7 +335,7 @@ def decide_on(
         is_fork = about.pull_request is not None and about.pull_request.is_fork
         if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
             verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
-    if (branch := standing.branch_name(report)) != standing.NO_NAME:
+    if (branch := grouping.branch_name(report)) != grouping.NO_NAME:
         verdict = named_verdict(verdict, branch)
         report.decision = None if report.decision is None else named_decision(report.decision, branch)
     report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
@@ -345,23 +345,23 @@ def decide_on(
 
 def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
     from agent_eval.report.views import (
-        backends,
-        bill,
-        bill_line,
-        case_bill,
-        close_votes,
-        cut_off,
-        open_verdicts,
+        backend_notes,
+        case_usage_report,
+        close_vote_notes,
+        missing_verdict_notes,
         saved_votes,
+        truncation_notes,
+        usage_line,
+        usage_report,
     )
 
     if models is None:
         return []
     saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
-    report.model_usage = [bill(entry, saved[entry.model]) for entry in models.ledger.by_model()]
-    report.case_usage = [case_bill(entry) for entry in models.ledger.entries()]
-    remarks = [backends, close_votes, open_verdicts, cut_off]
-    return [*map(bill_line, report.model_usage), *(line for remark in remarks for line in remark(report.cases))]
+    report.model_usage = [usage_report(entry, saved[entry.model]) for entry in models.ledger.by_model()]
+    report.case_usage = [case_usage_report(entry) for entry in models.ledger.entries()]
+    remarks = [backend_notes, close_vote_notes, missing_verdict_notes, truncation_notes]
+    return [*map(usage_line, report.model_usage), *(line for remark in remarks for line in remark(report.cases))]
 
 
 def _load_scorers(plan: Plan) -> None:

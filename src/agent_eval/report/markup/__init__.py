@@ -1,34 +1,6 @@
-"""What makes text safe where it is shown, and pieces of Markdown."""
+"""Escaping for each place of a text, and the environment of the Markdown templates."""
 
-from agent_eval.report.markup.escape import EMPTY, without_commands
-from agent_eval.report.markup.markdown import (
-    MARKS,
-    Detail,
-    Reproduction,
-    Told,
-    case_view,
-    environment,
-    fitting,
-    linked_name,
-    log_text,
-    place,
-    problem_views,
-    reproduce,
-)
+from agent_eval.report.markup.escape import EMPTY, html_prose, prose
+from agent_eval.report.markup.markdown import MARKS, environment
 
-__all__ = [
-    "EMPTY",
-    "MARKS",
-    "Detail",
-    "Reproduction",
-    "Told",
-    "case_view",
-    "environment",
-    "fitting",
-    "linked_name",
-    "log_text",
-    "place",
-    "problem_views",
-    "reproduce",
-    "without_commands",
-]
+__all__ = ["EMPTY", "MARKS", "environment", "html_prose", "prose"]

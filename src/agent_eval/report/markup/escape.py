@@ -217,15 +217,3 @@ def link(label: Markup, url: str) -> Markup:
         raise ValueError(f"{url!r} is not a web address")
     target = quote(carriable(url), safe=":/?#@!&=+,;%~")
     return Markup(f"[{label}]({target.replace('&', '&amp;')})")  # noqa: S704 - both sides escaped
-
-
-_COMMAND = re.compile(r"##(?=\[)|::(?=[a-z])", re.IGNORECASE)
-
-
-def without_commands(value: str) -> str:
-    """Text for a log of GitHub Actions in which nothing is a workflow command.
-
-    `##[error]` is one anywhere in a line, `::error::` where a line begins, which any wrapping can bring about: both
-    get a zero-width space.
-    """
-    return _COMMAND.sub(lambda match: f"{match.group()[0]}\N{ZERO WIDTH SPACE}{match.group()[1]}", value)

@@ -9,11 +9,9 @@ from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.progress import live_progress, plain_progress
 from agent_eval.report.renderers.results_json import results_pieces
-from agent_eval.report.renderers.sections import Links
 from agent_eval.report.renderers.summary import summary_markdown
 
 __all__ = [
-    "Links",
     "RunView",
     "annotation_commands",
     "case_text",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.core.text import plural
 from agent_eval.report.renderers._console import run_error_log, turn_table
 from agent_eval.report.renderers._styling import MARKS, mark, plain, printed, styled
-from agent_eval.report.views import case_view, duration_text, measurement_text, place, score_text, threshold_text
+from agent_eval.report.views import case_view, duration_text, location, measurement_text, score_text, threshold_text
 from agent_eval.results import CaseReport, ConversationReport, MetricReport, RunError, RunResult, RunScore
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _blocks(view: RunView) -> Iterator[RenderableType]:
     sign, style = mark(case)
     title = styled((f"{sign}{case.status.replace('_', ' ')} ", style), (case.eval_id, "bold"))
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
-    yield styled("  ", (place(case.file, case.line), "cyan"))
+    yield styled("  ", (location(case.file, case.line), "cyan"))
     if case.reason is not None:
         yield styled("  ", (case.reason.message, ""))
     yield ""

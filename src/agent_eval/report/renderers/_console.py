@@ -12,29 +12,29 @@ from agent_eval.report.renderers._overview import overview
 from agent_eval.report.renderers._styling import mark, plain, printed, styled
 from agent_eval.report.views import (
     LABELS,
-    Against,
+    BaseComparison,
     CaseView,
     Cause,
     Finding,
-    Kind,
+    RowKind,
     TurnView,
     case_name,
     case_view,
     causes,
-    deltas,
+    diff,
     findings,
+    grouping,
     has_crashed,
     headline,
     is_unanswered,
+    location,
     metric_rows,
     not_run_groups,
     other_reasons,
-    place,
+    reason_lines,
     rows,
     run_note,
-    standing,
     visible,
-    why,
 )
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
@@ -55,7 +55,7 @@ _MOST_LINES = 14
 _LONGEST_LOG = 20
 _ALL = 1_000_000_000
 
-_ROW_STYLE: Mapping[Kind, str] = {
+_ROW_STYLE: Mapping[RowKind, str] = {
     "user": "italic",
     "expected call": "green",
     "expected answer": "green",
@@ -89,8 +89,8 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield ""
     yield from overview(report)
     yield ""
-    known = standing.against(report)
-    groups = standing.groups(report, known)
+    known = grouping.base_comparison(report)
+    groups = grouping.groups(report, known)
     yield from _by_reason("not run", not_run_groups(report))
     everybody = [
         *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
@@ -115,14 +115,14 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
 
 
 def _case_line(case: CaseReport) -> Text:
-    return styled(" ", mark(case), (case_name(case), "bold"), "  ", (place(case.file, case.line), "dim"))
+    return styled(" ", mark(case), (case_name(case), "bold"), "  ", (location(case.file, case.line), "dim"))
 
 
 def _short_case(case: CaseReport) -> Iterator[RenderableType]:
     from rich.padding import Padding
 
     yield _case_line(case)
-    for line in why(case, _REASONS):
+    for line in reason_lines(case, _REASONS):
         yield Padding(_bullet(styled((shorten(line, 200), ""))), (0, 0, 0, 4))
 
 
@@ -156,7 +156,7 @@ def _cause(cause: Cause) -> Iterator[RenderableType]:
     sign, style = mark(cause.cases[0])
     title = styled((f"{sign}{plural(len(cause.cases), 'case')} ", style), (cause.kind, "bold"))
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
-    where = f" at {place(cause.file, cause.line)}" if cause.file else ""
+    where = f" at {location(cause.file, cause.line)}" if cause.file else ""
     yield Padding(styled((cause.message, "bold"), (where, "cyan")), (0, 0, 0, 2))
     if cause.hint:
         yield Padding(_bullet(styled((cause.hint, ""))), (0, 0, 0, 4))
@@ -168,28 +168,28 @@ def _cause(cause: Cause) -> Iterator[RenderableType]:
     yield ""
 
 
-def _case(case: CaseReport, known: Against) -> Iterator[RenderableType]:
+def _case(case: CaseReport, known: BaseComparison) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
     sign, style = mark(case)
     word: str = case.status
     if case.status == "failed" and has_crashed(case):
         word = "no answer" if is_unanswered(case) else "crashed"
-    since, evidence = standing.tag(case, known)
+    since, evidence = grouping.change_label(case, known)
     title = styled(
         (f"{sign}{word} ", style),
         (case_name(case), "bold"),
         (f" · {since}" if since else "", style),
         "  ",
-        (place(case.file, case.line), "cyan"),
+        (location(case.file, case.line), "cyan"),
     )
     yield Rule(title, align="left", style=style.split()[-1], characters="─")
     if evidence:
         yield styled("  ", (evidence, ""))
     view = case_view(case, turns=_MOST_TURNS)
-    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
+    base = grouping.metric_base_notes(known.changes.get(case.case_id), known.branch)
     for finding in findings(case) if view is None else view.findings:
-        yield from _finding(finding, standing.on_base(finding.summary, base))
+        yield from _finding(finding, grouping.base_note(finding.summary, base))
     if view is not None:
         yield from _turns(view)
     yield ""
@@ -293,13 +293,13 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
+def _totals(report: RunReport, known: BaseComparison) -> Iterator[RenderableType]:
     from rich import box
     from rich.table import Table
 
     rows = metric_rows(report)
     if rows and known.comparison is not None:
-        yield delta_table(deltas.rows(report, known.comparison), known.branch)
+        yield delta_table(diff.delta_rows(report, known.comparison), known.branch)
         return
     if not rows:
         return
@@ -322,7 +322,7 @@ def _totals(report: RunReport, known: Against) -> Iterator[RenderableType]:
     yield table
 
 
-def _ending(report: RunReport, known: Against, files: Mapping[str, str]) -> Iterator[RenderableType]:
+def _ending(report: RunReport, known: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
         yield styled(" ", (notice, "dim"))
     for reason in other_reasons(report, known):

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from agent_eval.report.markup import without_commands
+from agent_eval.core.text import without_commands
 from agent_eval.report.views import folded, visible
 from agent_eval.results import CaseReport
 

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import plural, shorten, without_commands, workflow_command
 from agent_eval.report.views import (
-    Against,
+    BaseComparison,
     Cause,
     case_name,
     causes,
+    grouping,
     has_crashed,
     headline,
     is_unanswered,
     not_run_groups,
     one_line,
-    standing,
+    reason_lines,
     visible,
-    why,
 )
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
@@ -38,12 +38,12 @@ _LINES = 8
 
 _MOST_NAMES = 20
 
-Kind = Literal["error", "warning", "notice"]
+Level = Literal["error", "warning", "notice"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Annotation:
-    kind: Kind
+    level: Level
     title: str
     message: str
     file: str | None = None
@@ -70,28 +70,28 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     found = [*_problem_annotations(report), *_case_annotations(report)]
     commands = []
     for kind in ("error", "warning", "notice"):
-        of_kind = [annotation for annotation in found if annotation.kind == kind]
+        of_kind = [annotation for annotation in found if annotation.level == kind]
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
-            message = f"{headline(report, standing.against(report))}. {plural(left, f'more {kind}')} in {more}."
+            message = f"{headline(report, grouping.base_comparison(report))}. {plural(left, f'more {kind}')} in {more}."
             commands.append(
-                _command(_Annotation(kind=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
+                _command(_Annotation(level=kind, title=f"and {plural(left, f'more {kind}')}", message=message))
             )
     return commands
 
 
 def notice_command(title: str, message: str) -> str:
     """A workflow command for a notice that belongs to no file."""
-    return _command(_Annotation(kind="notice", title=title, message=message))
+    return _command(_Annotation(level="notice", title=title, message=message))
 
 
 def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
-    known = standing.against(report)
-    groups = standing.groups(report, known)
+    known = grouping.base_comparison(report)
+    groups = grouping.groups(report, known)
     # What was there before blocks nothing where the gate says so, and is no news anyhow.
-    old: Kind = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    sorted_out: list[tuple[Sequence[CaseReport], Kind, str]] = [
+    old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
+    sorted_out: list[tuple[Sequence[CaseReport], Level, str]] = [
         (groups.worse, "error", ""),
         (groups.failed, "error", ""),
         (groups.still, old, f"as on {known.branch}"),
@@ -110,15 +110,15 @@ def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
                     case, "warning" if case.status == "passed" else kind, _what(case, what, known), known
                 )
     for reason, cases in not_run_groups(report):
-        yield _Annotation(kind="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
+        yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 
 
-def _what(case: CaseReport, what: str, known: Against) -> str:
+def _what(case: CaseReport, what: str, known: BaseComparison) -> str:
     """What to say of a case behind its name."""
     if case.status in {"errored", "quarantined"}:
         return what
     failed = "no answer" if is_unanswered(case) else "crashed" if has_crashed(case) else "failed"
-    word, _ = standing.tag(case, known)
+    word, _ = grouping.change_label(case, known)
     if what:
         return f"{failed}, {what}"
     if word in {"a new case", "a changed case"}:
@@ -126,7 +126,7 @@ def _what(case: CaseReport, what: str, known: Against) -> str:
     return f"{failed}, {word}" if word and not word.startswith(("always", "sometimes")) else word or failed
 
 
-def _cause_annotation(cause: Cause, kind: Kind) -> _Annotation:
+def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:
     """What went wrong in several cases, once: where it happened, else at the first of them."""
     first = cause.cases[0]
     names = ", ".join(one_line(case_name(case)) for case in cause.cases[:_MOST_NAMES])
@@ -134,7 +134,7 @@ def _cause_annotation(cause: Cause, kind: Kind) -> _Annotation:
     lines = [cause.message, cause.hint, names + (f" and {left:,} more" if left > 0 else "")]
     file, line = (cause.file, cause.line) if cause.file else (first.file, first.line)
     return _Annotation(
-        kind=kind,
+        level=kind,
         title=f"{plural(len(cause.cases), 'case')}: {one_line(cause.kind)}",
         message="\n".join(one_line(line) for line in lines if line),
         file=file,
@@ -142,13 +142,13 @@ def _cause_annotation(cause: Cause, kind: Kind) -> _Annotation:
     )
 
 
-def _case_annotation(case: CaseReport, kind: Kind, what: str, known: Against) -> _Annotation:
+def _case_annotation(case: CaseReport, kind: Level, what: str, known: BaseComparison) -> _Annotation:
     name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
-    _, evidence = standing.tag(case, known)
-    base = standing.base_scores(known.changes.get(case.case_id), known.branch)
-    lines = [evidence, *(line + standing.on_base(line, base) for line in why(case, _LINES))]
+    _, evidence = grouping.change_label(case, known)
+    base = grouping.metric_base_notes(known.changes.get(case.case_id), known.branch)
+    lines = [evidence, *(line + grouping.base_note(line, base) for line in reason_lines(case, _LINES))]
     message = "\n".join(one_line(line) for line in lines if line) or what
-    return _Annotation(kind=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
+    return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
 
 
 def _problem_annotations(report: RunReport) -> Iterator[_Annotation]:
@@ -159,7 +159,7 @@ def _problem_annotations(report: RunReport) -> Iterator[_Annotation]:
 def _problem_annotation(problem: ProblemReport) -> _Annotation:
     lines = [problem.message, problem.path and f"at {problem.path}", problem.hint]
     return _Annotation(
-        kind=problem.severity,
+        level=problem.severity,
         title=problem.code,
         message="\n".join(one_line(line) for line in lines if line),
         file=problem.file,
@@ -170,27 +170,13 @@ def _problem_annotation(problem: ProblemReport) -> _Annotation:
 
 def _command(annotation: _Annotation) -> str:
     properties = {
-        "file": annotation.file,
+        "file": annotation.file and visible(annotation.file),
         "line": annotation.line,
         "col": annotation.column if annotation.line else None,
-        "title": shorten(_unlegacy(one_line(annotation.title)), LONGEST_TITLE),
+        "title": shorten(without_commands(one_line(annotation.title)), LONGEST_TITLE),
     }
-    listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value is not None)
-    message = shorten(_unlegacy(visible(annotation.message)), LONGEST_MESSAGE)
-    return f"::{annotation.kind} {listed}::{_data(message)}"
-
-
-def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(value: str) -> str:
-    return _data(_unlegacy(visible(value))).replace(":", "%3A").replace(",", "%2C")
-
-
-def _unlegacy(value: str) -> str:
-    """Breaks the legacy form of a command, `##[error]`, which is looked for anywhere in a line."""
-    return value.replace("##[", "#\N{ZERO WIDTH SPACE}#[")
+    message = shorten(without_commands(visible(annotation.message)), LONGEST_MESSAGE)
+    return workflow_command(annotation.level, message, properties)
 
 
 _TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")

@@ -10,20 +10,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.core.text import shorten
-from agent_eval.report.markup import MARKS, Detail, Reproduction, environment, escape, fitting, problem_views, reproduce
-from agent_eval.report.renderers import sections
-from agent_eval.report.renderers.sections import Links
+from agent_eval.report.markup import MARKS, environment, prose
 from agent_eval.report.views import (
-    Against,
+    BaseComparison,
+    Detail,
+    Links,
+    Reproduction,
     causes,
-    emblem,
+    fitting,
+    grouping,
     has_cause,
     headline,
+    headline_status,
+    is_for_merge,
     not_run_groups,
     other_reasons,
-    proposes,
+    reproduce,
     run_note,
-    standing,
+    sections,
+)
+from agent_eval.report.views.cases import (
+    cases_before_errors,
+    cases_by_reason,
+    explained_cases,
+    listed_cases,
+    named_cases,
 )
 from agent_eval.results import RunReport
 
@@ -50,42 +61,37 @@ def comment_markdown(
     *,
     warnings: Sequence[str] = (),
     links: Links | None = None,
-    known: Against | None = None,
     limit: int = LIMIT,
     key: str = "",
 ) -> str:
-    """The comment, its first line the decision and its cause.
+    """The comment, whose first line is the decision and its cause.
 
     Args:
         report: What to show.
-        warnings: What the reader must know before everything else, e.g. that the pull request changes the gate's own
-            rules. Plain sentences.
+        warnings: Plain sentences that come before everything else, e.g. that the pull request changes the rules of
+            the gate.
         links: Where the text may lead.
-        known: What is known about the base branch; by default what the report says itself.
         limit: Characters that the text may have, counted in UTF-16 units.
-        key: The setting `comment-key`, which says which of several comments this is; "" for the only one.
+        key: The setting `comment-key`, which identifies one of several comments; "" for the only one.
 
     Raises:
         ValueError: If `limit` is less than SMALLEST_LIMIT.
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a comment needs at least {SMALLEST_LIMIT:,} characters, not {limit:,}")
-    known = standing.against(report) if known is None else known
+    base = grouping.base_comparison(report)
     links = Links() if links is None else links
-    said = headline(report, known)
-    sign = emblem(report)
+    title, status = headline(report, base), headline_status(report)
     if key:
-        said = f"{said} · {shorten(key, 60)}"
+        title = f"{title} · {shorten(key, 60)}"
     template = environment().get_template("comment.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        context = _context(report, known, detail, links, warnings, shortened=shortened)
-        return template.render({**context, "headline": said, "emblem": sign})
+        context = _context(report, base, detail, links, warnings)
+        return template.render({**context, "headline": title, "headline_status": status, "shortened": shortened})
 
     text = fitting(render, DETAILS, lambda text: utf16_length(text) <= limit)
-    if text is not None:
-        return text
-    return f"## {MARKS[sign]} {escape.prose(shorten(said, 120))}\n"
+    return f"## {MARKS[status]} {prose(shorten(title, 120))}\n" if text is None else text
 
 
 def utf16_length(text: str) -> int:
@@ -94,74 +100,69 @@ def utf16_length(text: str) -> int:
 
 
 def _context(
-    report: RunReport, known: Against, detail: Detail, links: Links, warnings: Sequence[str], *, shortened: bool
+    report: RunReport, base: BaseComparison, detail: Detail, links: Links, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    groups = standing.groups(report, known)
-    # What has a cause is explained with it; the table is for what scored too low.
+    groups = grouping.groups(report, base)
     failing = [*groups.worse, *groups.failed]
+    # An error is shown with its cause; the table is for scores that are too low.
     table = [case for case in failing if not has_cause(case)]
-    broken = [case for case in failing if has_cause(case)]
-    found = [*causes(report, broken), *causes(report, groups.errored)]
-    details = table[: detail.explained]
-    more = table[max(len(details), min(sections.MOST_ROWS, detail.listed)) :]
+    found_causes = [
+        *causes(report, [case for case in failing if has_cause(case)]),
+        *causes(report, groups.errored),
+    ]
+    detailed = table[: detail.explained]
+    more = table[max(len(detailed), min(sections.MOST_ROWS, detail.listed)) :]
     severe = [problem for problem in report.problems if problem.severity != "notice"]
-    problems, more_problems = problem_views(severe, detail, links.source_url)
-    against = sections.base_view(report, known, detail, links)
-    still, flaky, quarantined = groups.still, groups.flaky, groups.quarantined
+    base_branch = sections.base_section(report, base, detail, links)
+    baseline = base_branch["baseline"]
     quiet = not any(
         [
-            *(failing, groups.errored, groups.better, still, flaky, quarantined, severe, warnings, against["changes"]),
-            not_run_groups(report),
+            *(failing, groups.errored, groups.better, groups.still, groups.flaky, groups.quarantined),
+            *(severe, warnings, base_branch["changes"], not_run_groups(report)),
             report.verdict != "passed",
-            against["base"] is not None and not against["base"]["found"],
+            baseline is not None and not baseline["available"],
         ]
     )
-    numbers = sections.numbers_view(report, known, detail)
+    metrics = sections.metrics_section(report, base, detail)
     return {
         "report": report,
-        "proposes": proposes(report),
-        "warnings": [detail.tell(warning) for warning in warnings[: max(detail.listed, 3)]],
-        "rules": sections.rules_view(report, detail, links),
-        "reasons": [detail.tell(reason) for reason in other_reasons(report, known)] if detail.listed else [],
-        "causes": sections.causes_view(found, detail, links),
-        "table": sections.table_view(report, table, known, detail, links),
-        "moves": sections.moves_view(report, known, detail) if table else [],
-        "numbers": numbers,
+        "links": links,
+        "is_for_merge": is_for_merge(report),
+        "warnings": [detail.shorten_message(warning) for warning in warnings[: max(detail.listed, 3)]],
+        "rules": sections.rules_section(report, detail),
+        "reasons": [detail.shorten_message(reason) for reason in other_reasons(report, base)] if detail.listed else [],
+        "causes": sections.causes_section(found_causes, detail),
+        "table": sections.failures_table(report, table, base, detail),
+        "moves": sections.moves_section(report, base, detail) if table else [],
+        "metrics": metrics,
         "details": [
-            *sections.explained(details, known, detail, links, opened=detail.detailed),
-            *sections.before_errors(found, known, detail, links, opened=detail.detailed - len(details)),
+            *explained_cases(detailed, base, detail, opened=detail.detailed),
+            *cases_before_errors(found_causes, base, detail, opened=detail.detailed - len(detailed)),
         ],
-        "more": sections.listed(more, known, detail, links) if more else None,
-        "better_title": f"Better than on {known.branch}" if known.decided else "Fixed",
-        "better": sections.named(groups.better, detail) if groups.better else None,
-        "still": sections.listed(still, known, detail, links) if still else None,
-        "flaky": sections.listed(flaky, known, detail, links) if flaky else None,
-        "quarantined": sections.listed(quarantined, known, detail, links) if quarantined else None,
-        "not_run": sections.by_reason(not_run_groups(report), detail),
-        "problems": problems,
-        "more_problems": more_problems,
-        "notices": [detail.tell(notice) for notice in report.notices[: min(detail.listed, 10)]],
-        "against": against,
-        "fold_title": "Metrics, cost and time" if numbers["means"] or numbers["deltas"] else "Details",
+        "more": listed_cases(more, base, detail),
+        "better_title": f"Better than on {base.branch}" if base.decided else "Fixed",
+        "better": named_cases(groups.better, detail),
+        "still": listed_cases(groups.still, base, detail),
+        "flaky": listed_cases(groups.flaky, base, detail),
+        "quarantined": listed_cases(groups.quarantined, base, detail),
+        "not_run": cases_by_reason(not_run_groups(report), detail),
+        "problems": sections.problems_section(severe, detail),
+        "notices": [detail.shorten_message(notice) for notice in report.notices[: min(detail.listed, 10)]],
+        "base": base_branch,
+        "fold_title": "Metrics, cost and time" if metrics["means"] or metrics["deltas"] else "Details",
         "folded": quiet
-        or any(numbers[name] for name in ("deltas", "means", "informational", "spending"))
-        or any([report.notices, against["statistics"], against["case_statistics"]]),
+        or any(metrics[name] for name in ("deltas", "means", "informational", "spending"))
+        or any([report.notices, base_branch["statistics"], base_branch["case_statistics"]]),
         "quiet": quiet,
         "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
-        "run": _run_link(links),
-        "artifacts": [detail.cut(name) for name in links.artifacts[:5]],
-        "commit": links.commit(_tested(report)),
+        "run_url": links.own(links.run_url),
+        "artifacts": [detail.shorten(name) for name in links.artifacts[:5]],
+        "tested_commit": _tested_commit(report),
         "note": run_note(report),
-        "shortened": shortened,
     }
 
 
-def _run_link(links: Links) -> Any:
-    url = links.own(links.run_url)
-    return escape.link(escape.text("this run"), url) if url else ""
-
-
-def _tested(report: RunReport) -> str | None:
-    """The commit that people know: a pull request's own, not GitHub's merge of it."""
+def _tested_commit(report: RunReport) -> str | None:
+    """The head commit of a pull request rather than GitHub's merge of it, which people don't know."""
     origin = report.origin
-    return None if origin is None else origin.head_commit or origin.commit or None
+    return None if origin is None else origin.head_commit or origin.commit

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.core.text import plural, shorten
 from agent_eval.report.views import (
     LABELS,
-    Against,
+    BaseComparison,
     TurnView,
     case_view,
     findings,
+    grouping,
     has_crashed,
     headline,
+    location,
     measurement_text,
     one_line,
-    place,
+    reason_lines,
     rows,
     score_text,
-    standing,
     threshold_text,
     visible,
-    why,
 )
 from agent_eval.results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
 
@@ -62,7 +62,7 @@ def junit_xml(report: RunReport) -> str:
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
     about = {one.file: one for one in report.files}
-    known = standing.against(report)
+    known = grouping.base_comparison(report)
     suites = [_file_suite(report, file, cases, about.get(file), known) for file, cases in by_file.items()]
     if report.verdict == "invalid":
         errors = [problem for problem in report.problems if problem.severity == "error"]
@@ -113,7 +113,7 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
 
 
 def _file_suite(
-    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, known: Against
+    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, known: BaseComparison
 ) -> Any:
     properties = {}
     if about is not None:
@@ -127,7 +127,7 @@ def _file_suite(
     return _suite(report, file, [_test_case(case, report, known) for case in cases], properties)
 
 
-def _test_case(case: CaseReport, report: RunReport, known: Against) -> Any:
+def _test_case(case: CaseReport, report: RunReport, known: BaseComparison) -> Any:
     from junit_xml import TestCase
 
     excused = _excused(case, report)
@@ -139,9 +139,9 @@ def _test_case(case: CaseReport, report: RunReport, known: Against) -> Any:
         # What is skipped has no text of its own: what went wrong is told beside the scores.
         stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if told else _scores(case)),
     )
-    word, evidence = standing.tag(case, known)
+    word, evidence = grouping.change_label(case, known)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
-    message = shorten(one_line("; ".join(why(case, 2))) or case.status, _LONGEST_MESSAGE)
+    message = shorten(one_line("; ".join(reason_lines(case, 2))) or case.status, _LONGEST_MESSAGE)
     kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
     if excused:
         since = ", ".join(part for part in (word, evidence) if part) or "it does not decide"
@@ -176,7 +176,7 @@ def _bounded(lines: Iterable[str]) -> str:
 
 
 def _scores(case: CaseReport) -> Iterator[str]:
-    yield place(case.file, case.line)
+    yield location(case.file, case.line)
     if len(case.runs) > 1:
         yield plural(len(case.runs), "run")
     for metric in case.metrics:
@@ -191,7 +191,7 @@ def _score(metric: MetricReport) -> str:
 
 
 def _explanation(case: CaseReport) -> Iterator[str]:
-    yield place(case.file, case.line)
+    yield location(case.file, case.line)
     view = case_view(case)
     for finding in findings(case) if view is None else view.findings:
         yield ""
@@ -227,4 +227,4 @@ def _problem_suite(report: RunReport, file: str | None, problems: Sequence[Probl
         text = _bounded(detail for detail in details if detail)
         test.add_error_info(shorten(one_line(problem.message), _LONGEST_MESSAGE) or problem.code, text, problem.code)
         cases.append(test)
-    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, standing.against(report))})
+    return _suite(report, file or _SETTINGS, cases, {"verdict": headline(report, grouping.base_comparison(report))})

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_eval.report.views import digest, standing
+from agent_eval.report.views import digest, grouping
 from agent_eval.results import Change, RunReport
 
 FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file")
@@ -75,14 +75,14 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
 
 
 def _count(report: RunReport, change: Change) -> str:
-    return "" if report.comparison is None else str(standing.count(report.comparison)[change])
+    return "" if report.comparison is None else str(grouping.change_counts(report.comparison)[change])
 
 
 def _regressions(report: RunReport) -> str:
     """Regressions as every text names them; suspected ones are not among them."""
     if report.comparison is None or report.decision is None:
         return _count(report, "newly_failing")
-    words = standing.against(report).words
+    words = grouping.base_comparison(report).significance
     return str(sum(words[case.case_id].kind == "regression" for case in report.cases if case.case_id in words))
 
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from agent_eval.core.text import shorten
-from agent_eval.report.markup import MARKS, Detail, Reproduction, environment, escape, fitting, problem_views, reproduce
-from agent_eval.report.renderers import sections
-from agent_eval.report.renderers.sections import Links
+from agent_eval.report.markup import MARKS, environment, prose
 from agent_eval.report.views import (
-    Against,
+    BaseComparison,
+    Detail,
+    Links,
+    Reproduction,
     causes,
-    digest,
-    emblem,
+    fitting,
+    grouping,
     has_cause,
     headline,
+    headline_status,
+    is_for_merge,
+    not_run_groups,
     other_reasons,
-    proposes,
-    standing,
+    reproduce,
+    run_note,
+    sections,
 )
+from agent_eval.report.views.cases import cases_before_errors, cases_by_reason, explained_cases, named_cases
 from agent_eval.results import CaseReport, RunReport
 
 LIMIT = 1_000_000
@@ -53,118 +58,103 @@ def summary_markdown(
     warnings: Sequence[str] = (),
     links: Links | None = None,
 ) -> str:
-    """The result as Markdown, its first line the decision and its cause.
+    """The result as Markdown, whose first line is the decision and its cause.
 
     Args:
         report: What to show.
         limit: Bytes in UTF-8 that the text may have.
         source_url: Where the tested commit can be browsed, such as `https://github.com/o/r/blob/SHA`; cases then
-            link to their lines.
+            link to their lines. Ignored if there are `links`.
         files: Paths of written files by what they are, named at the end.
-        warnings: What the reader must know before everything else.
-        links: Where else the text may lead; `source_url` is used where they don't say.
+        warnings: Plain sentences that come before everything else.
+        links: Where the text may lead.
 
     Raises:
         ValueError: If `limit` is less than SMALLEST_LIMIT.
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a summary needs at least {SMALLEST_LIMIT:,} bytes, not {limit:,}")
-    known = standing.against(report)
-    links = _links(source_url) if links is None else links
+    base = grouping.base_comparison(report)
+    links = Links(source_url=source_url) if links is None else links
     template = environment().get_template("summary.md.j2")
 
     def render(detail: Detail, shortened: bool) -> str:
-        return template.render(_context(report, known, detail, links, files or {}, warnings, shortened=shortened))
+        context = _context(report, base, detail, links, warnings)
+        written = dict(list((files or {}).items())[: min(detail.listed, 10)])
+        return template.render({**context, "written": written, "shortened": shortened})
 
     text = fitting(render, DETAILS, lambda text: len(text.encode("utf-8")) <= limit)
     if text is not None:
         return text
-    return f"## {MARKS[emblem(report)]} {escape.prose(shorten(headline(report, known), 120))}\n"
-
-
-def _links(source_url: str | None) -> Links:
-    if source_url is None:
-        return Links()
-    parts = urlsplit(source_url)
-    return Links(server_url=f"{parts.scheme}://{parts.netloc}", source_url=source_url)
+    return f"## {MARKS[headline_status(report)]} {prose(shorten(headline(report, base), 120))}\n"
 
 
 def _context(
-    report: RunReport,
-    known: Against,
-    detail: Detail,
-    links: Links,
-    files: Mapping[str, str],
-    warnings: Sequence[str],
-    *,
-    shortened: bool,
+    report: RunReport, base: BaseComparison, detail: Detail, links: Links, warnings: Sequence[str]
 ) -> dict[str, Any]:
-    groups = standing.groups(report, known)
+    groups = grouping.groups(report, base)
     failing = [*groups.worse, *groups.failed]
-    if known.comparison is None:
+    if base.comparison is None:
         failing += groups.quarantined
-    broken = [case for case in [*failing, *groups.still, *groups.flaky] if has_cause(case)]
+    # An error is shown with its cause; the table is for scores that are too low.
     table = [case for case in failing if not has_cause(case)]
-    compared = known.comparison is not None
+    broken = [case for case in [*failing, *groups.still, *groups.flaky] if has_cause(case)]
+    found_causes = [*causes(report, broken), *causes(report, groups.errored)]
+    blocks: list[tuple[str, list[dict[str, Any]]]] = []
+    named: list[CaseReport] = []
+    explained, opened = detail.explained, detail.detailed
+    for title, cases in _blocks(groups, base):
+        shown = cases[:explained]
+        if shown:
+            blocks.append((title, explained_cases(shown, base, detail, opened=opened)))
+        named += cases[len(shown) :]
+        explained, opened = explained - len(shown), max(opened - len(shown), 0)
+    if before_errors := cases_before_errors(found_causes, base, detail, opened=opened):
+        blocks.append(("What the agent did before the error", before_errors))
+    return {
+        "report": report,
+        "links": links,
+        "is_for_merge": is_for_merge(report),
+        "headline": headline(report, base),
+        "headline_status": headline_status(report),
+        "note": run_note(report),
+        "warnings": [detail.shorten_message(warning) for warning in warnings[: max(detail.listed, 3)]],
+        "rules": sections.rules_section(report, detail),
+        "reasons": [detail.shorten_message(reason) for reason in other_reasons(report, base)] if detail.listed else [],
+        "causes": sections.causes_section(found_causes, detail),
+        "table": sections.failures_table(report, table, base, detail, most=_MOST_ROWS),
+        "moves": sections.moves_section(report, base, detail) if table else [],
+        "metrics": sections.metrics_section(report, base, detail),
+        "blocks": blocks,
+        "named": explained_cases(named[: detail.listed], base, detail, opened=0),
+        "unnamed": max(len(named) - detail.listed, 0),
+        "better_title": f"Better than on {base.branch}" if base.decided else "Fixed",
+        "better": named_cases(groups.better, detail),
+        "not_run": cases_by_reason(not_run_groups(report), detail),
+        "problems": sections.problems_section(report.problems, detail),
+        "base": sections.base_section(report, base, detail, links),
+        "notices": [detail.shorten_message(notice) for notice in report.notices[: detail.listed]],
+        "files": report.files[: min(detail.listed, 200)],
+        "more_files": max(len(report.files) - min(detail.listed, 200), 0),
+        "cut": detail.shorten,
+        "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
+        "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
+    }
+
+
+def _blocks(groups: grouping.Groups, base: BaseComparison) -> list[tuple[str, list[CaseReport]]]:
+    """The cases whose scores were too low, by section."""
     worse, failed, flaky, still = (
         [case for case in cases if not has_cause(case)]
         for cases in (groups.worse, groups.failed, groups.flaky, groups.still)
     )
-    suspected = [case for case in worse if standing.is_suspected(case, known)]
-    blocks = [
-        (
-            "Regressions" if known.decided else "Newly failing",
-            [case for case in worse if not standing.is_suspected(case, known)],
-        ),
+    suspected = [case for case in worse if grouping.is_suspected(case, base)]
+    compared = base.comparison is not None
+    return [
+        ("Regressions" if base.decided else "Newly failing", [case for case in worse if case not in suspected]),
         ("Suspected regressions", suspected),
-        (f"Failing, with nothing on {known.branch} to compare with" if compared else "Failed", failed),
-        (f"Failed in some runs, no more often than on {known.branch}", flaky),
-        (f"Failing on {known.branch} too", still),
+        (f"Failing, with nothing on {base.branch} to compare with" if compared else "Failed", failed),
+        (f"Failed in some runs, no more often than on {base.branch}", flaky),
+        (f"Failing on {base.branch} too", still),
         ("In quarantine", groups.quarantined),
     ]
-    left = detail.explained
-    explained: list[tuple[str, list[dict[str, Any]]]] = []
-    named: list[CaseReport] = []
-    opened = detail.detailed
-    for title, cases in blocks:
-        shown = cases[:left]
-        if shown:
-            explained.append((title, sections.explained(shown, known, detail, links, opened=opened)))
-        named += cases[len(shown) :]
-        left, opened = left - len(shown), max(opened - len(shown), 0)
-    unhappy = [*failing, *groups.errored]
-    found = [*causes(report, broken), *causes(report, groups.errored)]
-    if before := sections.before_errors(found, known, detail, links, opened=opened):
-        explained.append(("What the agent did before the error", before))
-    problems, more_problems = problem_views(report.problems, detail, links.source_url)
-    return {
-        "report": report,
-        "proposes": proposes(report),
-        "headline": headline(report, known),
-        "emblem": emblem(report),
-        "note": digest.run_note(report),
-        "warnings": [detail.tell(warning) for warning in warnings[: max(detail.listed, 3)]],
-        "rules": sections.rules_view(report, detail, links),
-        "reasons": [detail.tell(reason) for reason in other_reasons(report, known)] if detail.listed else [],
-        "causes": sections.causes_view(found, detail, links),
-        "table": sections.table_view(report, table, known, detail, links, most=_MOST_ROWS),
-        "moves": sections.moves_view(report, known, detail) if table else [],
-        "numbers": sections.numbers_view(report, known, detail),
-        "blocks": explained,
-        "named": sections.explained(named[: detail.listed], known, detail, links, opened=0),
-        "unnamed": max(len(named) - detail.listed, 0),
-        "better_title": f"Better than on {known.branch}" if known.decided else "Fixed",
-        "better": sections.named(groups.better, detail) if groups.better else None,
-        "not_run": sections.by_reason(digest.not_run_groups(report), detail),
-        "problems": problems,
-        "more_problems": more_problems,
-        "against": sections.base_view(report, known, detail, links),
-        "notices": [detail.tell(notice) for notice in report.notices[: detail.listed]],
-        "files": report.files[: min(detail.listed, 200)],
-        "more_files": max(len(report.files) - min(detail.listed, 200), 0),
-        "cut": detail.cut,
-        "reproduce": reproduce(unhappy, report.options) if detail.explained else Reproduction(),
-        "provenance": list(report.provenance.items())[: min(detail.listed, 10)],
-        "written": dict(list(files.items())[: min(detail.listed, 10)]),
-        "shortened": shortened,
-    }

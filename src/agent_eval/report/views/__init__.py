@@ -1,71 +1,74 @@
 """What a report says, as plain data and plain text, without markup."""
 
-from agent_eval.report.views._bill import bill, bill_line, case_bill, saved_votes
-from agent_eval.report.views._causes import Cause, causes, has_cause, told_before
-from agent_eval.report.views._findings import Finding, common_answers, findings, first_difference, why
-from agent_eval.report.views._headline import emblem, headline, other_reasons, proposes
+from agent_eval.report.views._causes import Cause, causes, has_cause
+from agent_eval.report.views._findings import Finding, findings, reason_lines
+from agent_eval.report.views._headline import headline, headline_status, is_for_merge, other_reasons
+from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
 from agent_eval.report.views._visible import folded, one_line, visible
-from agent_eval.report.views.conversation import LABELS, CaseView, Kind, TurnView, case_view, rows
+from agent_eval.report.views.conversation import LABELS, CaseView, RowKind, TurnView, case_view, rows
+from agent_eval.report.views.detail import Detail, fitting
 from agent_eval.report.views.digest import (
     case_name,
-    close_votes,
+    close_vote_notes,
     has_crashed,
     is_unanswered,
+    location,
     metric_rows,
     not_run_groups,
-    place,
     run_note,
 )
-from agent_eval.report.views.judges import backends, cut_off, open_verdicts
+from agent_eval.report.views.grouping import BaseComparison
+from agent_eval.report.views.judge_notes import backend_notes, missing_verdict_notes, truncation_notes
+from agent_eval.report.views.links import Links, Reference, known_commit
 from agent_eval.report.views.numbers import duration_text, measurement_text, percent_text, score_text, threshold_text
-from agent_eval.report.views.rule_changes import base_name, rule_rows, rule_sentences
-from agent_eval.report.views.standing import Against
+from agent_eval.report.views.reproduction import Reproduction, reproduce
 
 __all__ = [
     "LABELS",
-    "Against",
+    "BaseComparison",
     "CaseView",
     "Cause",
+    "Detail",
     "Finding",
-    "Kind",
+    "Links",
+    "Reference",
+    "Reproduction",
+    "RowKind",
     "TurnView",
-    "backends",
-    "base_name",
-    "bill",
-    "bill_line",
-    "case_bill",
+    "backend_notes",
     "case_name",
+    "case_usage_report",
     "case_view",
     "causes",
-    "close_votes",
-    "common_answers",
-    "cut_off",
+    "close_vote_notes",
     "duration_text",
-    "emblem",
     "findings",
-    "first_difference",
+    "fitting",
     "folded",
     "has_cause",
     "has_crashed",
     "headline",
+    "headline_status",
+    "is_for_merge",
     "is_unanswered",
+    "known_commit",
+    "location",
     "measurement_text",
     "metric_rows",
+    "missing_verdict_notes",
     "not_run_groups",
     "one_line",
-    "open_verdicts",
     "other_reasons",
     "percent_text",
-    "place",
-    "proposes",
+    "reason_lines",
+    "reproduce",
     "rows",
-    "rule_rows",
-    "rule_sentences",
     "run_note",
     "saved_votes",
     "score_text",
     "threshold_text",
-    "told_before",
+    "truncation_notes",
+    "usage_line",
+    "usage_report",
     "visible",
-    "why",
 ]

@@ -131,7 +131,7 @@ def _in_repository(path: str, agent: str) -> str | None:
     return f"{agent}/{after}" if found and before != "" else None
 
 
-def told_before(found: Sequence[Cause]) -> list[CaseReport]:
+def error_examples(found: Sequence[Cause]) -> list[CaseReport]:
     """The first case of each error of a run of which is known what the agent did before it.
 
     Where a judge or a budget failed, the agent did nothing that explains it.

@@ -17,7 +17,7 @@ _LINE = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class FindingTurn:
     """A turn to show, and the run it comes from."""
 
     run: int
@@ -35,24 +35,24 @@ class Finding:
     """One line, e.g. `tool_trajectory_avg_score 0.50, needs 1.00`."""
     lines: tuple[str, ...] = ()
     """Details, each on one line."""
-    telling: tuple[str, ...] = ()
+    highlights: tuple[str, ...] = ()
     """Of those, what to say when there is no room for all: the differences rather than the counts."""
     notes: tuple[str, ...] = ()
     """Of those, what is not about one turn."""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[FindingTurn, ...] = ()
     """Turns that lowered the score, of the first run that has any."""
     log: str = ""
     """A traceback and the end of the agent's log; many lines."""
 
 
-def why(case: CaseReport, limit: int = 3) -> list[str]:
+def reason_lines(case: CaseReport, limit: int = 3) -> list[str]:
     """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room.
 
     Where the findings leave none, and there are three lines or more, the first has a detail and the last are named in
     one line: one reason says more than all numbers.
     """
     found = findings(case)
-    reason = (found[0].telling or found[0].lines)[:1] if found and limit > 2 else ()
+    reason = (found[0].highlights or found[0].lines)[:1] if found and limit > 2 else ()
     if limit == 1 and len(found) > 1:
         return [f"{found[0].summary}; and {plural(len(found) - 1, 'more finding')}"]
     if len(found) + len(reason) > limit:
@@ -63,7 +63,7 @@ def why(case: CaseReport, limit: int = 3) -> list[str]:
     room = limit - len(found)
     lines = []
     for finding in found:
-        details = (finding.telling or finding.lines)[:room]
+        details = (finding.highlights or finding.lines)[:room]
         room -= len(details)
         lines += [finding.summary, *details]
     return lines
@@ -146,7 +146,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             summary=summary,
             lines=(*lines, *runs),
             notes=(*notes, *runs),
-            telling=tuple(telling),
+            highlights=tuple(telling),
             turns=turns,
             log=log_of(broken),
         )
@@ -165,13 +165,13 @@ def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
     return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
 
 
-def _turns(metric: MetricReport) -> tuple[Turn, ...]:
+def _turns(metric: MetricReport) -> tuple[FindingTurn, ...]:
     """The turns of the worst run that has evidence; of equals the first."""
     runs = [run for run in metric.runs if run.evidence]
     if not runs:
         return ()
     worst = min(runs, key=lambda run: float("inf") if run.score is None else run.score)
-    return tuple(Turn(run=worst.run, evidence=evidence) for evidence in worst.evidence)
+    return tuple(FindingTurn(run=worst.run, evidence=evidence) for evidence in worst.evidence)
 
 
 _SIDE = 90
@@ -190,11 +190,11 @@ def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
         return ""
     first = found[0]
     if first.log or not first.turns:
-        return next(iter(first.telling), first.summary)
+        return next(iter(first.highlights), first.summary)
     turn = first.turns[0].evidence
     which = f"turn {turn.turn + 1}: " if turn.turn else ""
     if not compares_answers(first.subject):
-        return next(iter(first.telling or first.lines), first.summary).removeprefix("turn 1: ")
+        return next(iter(first.highlights or first.lines), first.summary).removeprefix("turn 1: ")
     expected, actual = (_quoted(side) for side in (turn.expected, turn.actual))
     return f"{which}expected {expected}" + ("" if without_answer else f", got {actual}")
 

@@ -15,8 +15,8 @@ from agent_eval.gate.rule_changes import CASES_REMOVED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
+from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_suspected
 from agent_eval.report.views.rule_changes import base_name
-from agent_eval.report.views.standing import Against, Groups, count, groups, is_suspected
 from agent_eval.results import WITHOUT_KEY, CaseReport, RunReport
 
 _LINE = 300
@@ -47,7 +47,7 @@ _REMEDIES: Mapping[str, str] = {
 """What to do about cases without a verdict, by the cause. Of an unknown one: start the job again."""
 
 
-def headline(report: RunReport, known: Against) -> str:
+def headline(report: RunReport, known: BaseComparison) -> str:
     """The decision and its cause.
 
     Args:
@@ -61,8 +61,8 @@ def headline(report: RunReport, known: Against) -> str:
     return f"{_with_rules(said, report)}{f'; {gone}' if gone and gone not in said else ''}"
 
 
-def _decision(report: RunReport, known: Against) -> str:
-    leads = _ON_MERGE if proposes(report) else _OF_A_RUN
+def _decision(report: RunReport, known: BaseComparison) -> str:
+    leads = _ON_MERGE if is_for_merge(report) else _OF_A_RUN
     if report.verdict == "passed" and report.reasons:
         return _advice(report, known) or _reason(report)  # Green, and no proof that the agent works.
     if report.verdict == "inconclusive" and report.exit_code == 0:
@@ -89,11 +89,11 @@ def _decision(report: RunReport, known: Against) -> str:
     return f"{leads[report.verdict]}: {sentence}{f'; {remedy}' if remedy else ''}"
 
 
-def _advice(report: RunReport, known: Against) -> str:
+def _advice(report: RunReport, known: BaseComparison) -> str:
     """What an advisory gate would have said of cases that fail; "" where there is no such case."""
     if report.gate != "advisory" or not (wrong := _wrong(report, known, groups(report, known))):
         return ""
-    would = "Would block the merge" if proposes(report) else "Would fail"
+    would = "Would block the merge" if is_for_merge(report) else "Would fail"
     return f"{would}: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
 
 
@@ -108,7 +108,7 @@ def _allowed(report: RunReport, lead: str) -> str:
     return f"{said}; exit 0 because `on-inconclusive` is `pass`"
 
 
-def emblem(report: RunReport) -> str:
+def headline_status(report: RunReport) -> str:
     """What stands before the headline: a verdict, or `warning` for one that passed and deserves a look."""
     if report.verdict != "passed":
         return report.verdict
@@ -117,7 +117,7 @@ def emblem(report: RunReport) -> str:
     return "warning" if report.reasons or loosened else "passed"
 
 
-def proposes(report: RunReport) -> bool:
+def is_for_merge(report: RunReport) -> bool:
     """Whether the run is about a merge: that of a pull request or of a merge queue."""
     origin = report.origin
     return origin is not None and (origin.pull_request is not None or origin.event == "merge_group")
@@ -133,7 +133,7 @@ def _inside(sentence: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kind:
+class _FailureGroup:
     """Failing cases with the same thing wrong."""
 
     cases: Sequence[CaseReport]
@@ -151,7 +151,7 @@ class _Kind:
         return f"{size:,} of {plural(total, 'case')} {verb}" if first else f"{size:,} more {verb}"
 
 
-def _wrong(report: RunReport, known: Against, sorted_out: Groups) -> list[str]:
+def _wrong(report: RunReport, known: BaseComparison, sorted_out: Groups) -> list[str]:
     """What fails, the weightiest first."""
     total = report.totals.cases
     failing = [case for case in [*sorted_out.worse, *sorted_out.failed, *sorted_out.still] if case.status == "failed"]
@@ -159,7 +159,7 @@ def _wrong(report: RunReport, known: Against, sorted_out: Groups) -> list[str]:
     gone = {case.case_id for cause in dead for case in cause.cases}
     alone = len({file.agent for file in report.files}) <= 1
     parts = [_never_ran(cause, total, alone=alone) for cause in dead]
-    for kind in _kinds(report, known, sorted_out, gone):
+    for kind in _failure_groups(report, known, sorted_out, gone):
         if kind.cases:
             parts.append(kind.told(total, first=not parts))
     if parts and not dead and any(reason.code == NOTHING_SCORED for reason in report.reasons):
@@ -167,7 +167,9 @@ def _wrong(report: RunReport, known: Against, sorted_out: Groups) -> list[str]:
     return parts
 
 
-def _kinds(report: RunReport, known: Against, sorted_out: Groups, gone: Collection[str]) -> Iterator[_Kind]:
+def _failure_groups(
+    report: RunReport, known: BaseComparison, sorted_out: Groups, gone: Collection[str]
+) -> Iterator[_FailureGroup]:
     worse, failed, still = (
         [case for case in cases if case.case_id not in gone]
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
@@ -176,33 +178,33 @@ def _kinds(report: RunReport, known: Against, sorted_out: Groups, gone: Collecti
     suspected = [case for case in worse if is_suspected(case, known) and case.case_id not in report.blocking]
     broke = [case for case in worse if case not in suspected]
     silent = [case for case in broke if is_unanswered(case)]
-    yield _Kind(cases=[case for case in broke if case not in silent], one="broke", many="broke")
-    yield _Kind(cases=silent, one="has no answer any more", many="have no answer any more")
+    yield _FailureGroup(cases=[case for case in broke if case not in silent], one="broke", many="broke")
+    yield _FailureGroup(cases=silent, one="has no answer any more", many="have no answer any more")
     together = not broke and report.verdict == "failed" and known.together
     verb = "got worse, taken together" if together else "may have got worse"
-    yield _Kind(cases=suspected, one=verb, many=verb)
+    yield _FailureGroup(cases=suspected, one=verb, many=verb)
     if known.comparison is None:
         silent = [case for case in failed if is_unanswered(case)]
-        yield _Kind(cases=silent, one="has no answer", many="have no answer")
+        yield _FailureGroup(cases=silent, one="has no answer", many="have no answer")
         failed = [case for case in failed if case not in silent]
         crashed = sum(has_crashed(case) for case in failed)
         if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
             why = "by an error of a custom metric"
-            yield _Kind(cases=failed, one=f"fails {why}", many=f"fail {why}")
+            yield _FailureGroup(cases=failed, one=f"fails {why}", many=f"fail {why}")
         elif crashed == len(failed):
-            yield _Kind(cases=failed, one="crashes", many="crash")
+            yield _FailureGroup(cases=failed, one="crashes", many="crash")
         else:
             of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed else ""
-            yield _Kind(cases=failed, one="fails", many=f"fail{of_them}")
+            yield _FailureGroup(cases=failed, one="fails", many=f"fail{of_them}")
         return
     change = {case.case_id: one.change for case in failed if (one := known.changes.get(case.case_id)) is not None}
-    yield _Kind(
+    yield _FailureGroup(
         cases=[case for case in failed if change.get(case.case_id) == "added"],
         one="fails",
         many="fail",
         adjective="new",
     )
-    yield _Kind(
+    yield _FailureGroup(
         cases=[case for case in failed if change.get(case.case_id) == "changed"],
         one="fails",
         many="fail",
@@ -210,9 +212,9 @@ def _kinds(report: RunReport, known: Against, sorted_out: Groups, gone: Collecti
     )
     others = [case for case in failed if change.get(case.case_id) not in {"added", "changed"}]
     why = f"and can't be compared with {known.branch}"
-    yield _Kind(cases=others, one=f"fails {why}", many=f"fail {why}")
+    yield _FailureGroup(cases=others, one=f"fails {why}", many=f"fail {why}")
     if report.gate in {"thresholds", "both"}:
-        yield _Kind(cases=still, one=f"fails as on {known.branch}", many=f"fail as on {known.branch}")
+        yield _FailureGroup(cases=still, one=f"fails as on {known.branch}", many=f"fail as on {known.branch}")
 
 
 def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:
@@ -239,7 +241,7 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
     return f"{size:,}" if before else f"{size:,} of {plural(report.totals.cases, 'case')}"
 
 
-def _undecided(report: RunReport, known: Against, sorted_out: Groups) -> list[str]:
+def _undecided(report: RunReport, known: BaseComparison, sorted_out: Groups) -> list[str]:
     parts = list(_unjudged(report, ()))
     size = len(sorted_out.worse)
     if size and report.decision is not None and report.decision.outcome == "inconclusive":
@@ -266,7 +268,7 @@ def _remedy(report: RunReport) -> str:
     return "run the base branch more often" if "thin-base" in undecided else ""
 
 
-def _passed(report: RunReport, known: Against, sorted_out: Groups) -> str:
+def _passed(report: RunReport, known: BaseComparison, sorted_out: Groups) -> str:
     totals = report.totals
     comparison = known.comparison
     share = f"{totals.passed:,} of {plural(totals.cases, 'case')} {'passes' if totals.cases == 1 else 'pass'}"
@@ -276,7 +278,7 @@ def _passed(report: RunReport, known: Against, sorted_out: Groups) -> str:
         return ", ".join([told, *notes])
     if totals.passed == totals.cases == comparison.unchanged:
         share += f", as on {known.branch}"
-    if changed := count(comparison)["changed"]:
+    if changed := change_counts(comparison)["changed"]:
         # An expectation that was edited to fit the answer passes: the reader must not take it for the old case.
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
     lead = "No regression shown" if sorted_out.worse else "Nothing got worse"
@@ -289,11 +291,11 @@ def _all(total: int) -> str:
     return "the only case passes" if total == 1 else f"all {total:,} cases pass"
 
 
-def _beside(report: RunReport, known: Against, sorted_out: Groups) -> Iterator[str]:
+def _beside(report: RunReport, known: BaseComparison, sorted_out: Groups) -> Iterator[str]:
     """What a run that passed has beside the cases that pass."""
     on = f"on {known.branch}"
     failing = [case for case in report.cases if case.status == "failed"]
-    again = [case for case in sorted_out.flaky if known.words[case.case_id].kind == "passed again"]
+    again = [case for case in sorted_out.flaky if known.significance[case.case_id].kind == "passed again"]
     flaky = [case for case in sorted_out.flaky if case not in again]
     told: list[tuple[Sequence[CaseReport], str, str]] = [
         (sorted_out.still, f"fails {on} too", f"fail {on} too"),
@@ -329,14 +331,14 @@ def _with_rules(said: str, report: RunReport) -> str:
     return f"{said}; {would.replace('those', 'rules')} that this pull request loosens"
 
 
-def _gone(report: RunReport, known: Against) -> str:
+def _gone(report: RunReport, known: BaseComparison) -> str:
     """How many cases of the base branch are not there any more; "" for none."""
     found, branch = report.rule_changes, known.branch
     if found is not None:
         removed, branch = found.removed_cases, base_name(found)
         cases = plural(found.base_cases, "case")
     else:
-        removed, cases = count(known.comparison)["removed"] if known.comparison is not None else 0, "cases"
+        removed, cases = change_counts(known.comparison)["removed"] if known.comparison is not None else 0, "cases"
     if found is not None and removed == found.base_cases > 1:
         return f"all of {branch}'s {cases} are gone"
     return f"{removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
@@ -357,7 +359,7 @@ _IN_THE_TABLE = frozenset(
 """Codes of reasons that only name cases, which every text lists anyway, or which the headline says in other words."""
 
 
-def other_reasons(report: RunReport, known: Against, limit: int = 600) -> list[str]:
+def other_reasons(report: RunReport, known: BaseComparison, limit: int = 600) -> list[str]:
     """What the gate gave as reasons and neither the headline nor the list of cases says, a line each."""
     said = headline(report, known)
     kinds = {cause.kind for cause in causes(report, with_status(report, "errored"))}

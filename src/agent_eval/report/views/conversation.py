@@ -16,16 +16,16 @@ from agent_eval.report.views._findings import Finding, findings
 from agent_eval.report.views.numbers import score_text
 from agent_eval.results import CaseReport, StepReport, TurnEvidence, TurnReport
 
-Kind = Literal[
+RowKind = Literal[
     "user", "call", "response", "said", "expected call", "answer", "expected answer", "actual", "verdict", "detail"
 ]
 """What a row holds. `said`: an agent's words before its answer. `actual`: what a criterion saw, of results that have no
 conversation. `verdict`: a criterion's score of the turn, or the error that ended it; `detail`: why, below it."""
 
-CODE: frozenset[Kind] = frozenset({"call", "response", "expected call"})
+CODE: frozenset[RowKind] = frozenset({"call", "response", "expected call"})
 """Rows that are code; all others are prose."""
 
-LABELS: dict[Kind, str] = {
+LABELS: dict[RowKind, str] = {
     "user": "user",
     "call": "call",
     "response": "returned",
@@ -48,7 +48,7 @@ _ALIKE = 80
 class Row:
     """One line, or paragraph, of a turn."""
 
-    kind: Kind
+    kind: RowKind
     text: str
     wrong: bool = False
     """What differs from the expectation, or says what is wrong."""

@@ -103,7 +103,7 @@ def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
     )
 
 
-def close_votes(cases: Iterable[CaseReport]) -> list[str]:
+def close_vote_notes(cases: Iterable[CaseReport]) -> list[str]:
     """A line for each metric with verdicts that one vote more or less could have changed, e.g. 3:2."""
     close: dict[str, dict[str, int]] = {}
     counts: Counter[str] = Counter()
@@ -136,7 +136,7 @@ def case_path(case: CaseComparison) -> str:
     return case.file if case.eval_id == case.file else case.case_id
 
 
-def place(file: str | None, line: int | None) -> str:
+def location(file: str | None, line: int | None) -> str:
     """`file:line`, as far as it is known."""
     return ":".join(str(part) for part in (file, line) if part is not None)
 

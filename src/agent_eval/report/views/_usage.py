@@ -10,7 +10,7 @@ from agent_eval.models import UsageEntry
 from agent_eval.results import CaseReport, CaseUsageReport, ModelUsageReport
 
 
-def bill(entry: UsageEntry, saved_votes: int = 0) -> ModelUsageReport:
+def usage_report(entry: UsageEntry, saved_votes: int = 0) -> ModelUsageReport:
     """The sum of one model, as it is reported."""
     return ModelUsageReport(
         model=entry.model,
@@ -27,7 +27,7 @@ def bill(entry: UsageEntry, saved_votes: int = 0) -> ModelUsageReport:
     )
 
 
-def case_bill(entry: UsageEntry) -> CaseUsageReport:
+def case_usage_report(entry: UsageEntry) -> CaseUsageReport:
     """What one criterion spent on one case, as it is reported."""
     return CaseUsageReport(
         case_id=entry.case_id,
@@ -55,7 +55,7 @@ def saved_votes(cases: Iterable[CaseReport]) -> Counter[str]:
     return found
 
 
-def bill_line(one: ModelUsageReport) -> str:
+def usage_line(one: ModelUsageReport) -> str:
     """`gemini-2.5-flash: 120 calls, 41 further votes not needed, 34,000 tokens in, 2,100 out, $0.0155`."""
     parts = [plural(one.calls, "call")]
     if one.saved_votes:

@@ -6,7 +6,7 @@ import pytest
 from comparison_samples import pull_request
 from report_samples import RESPONSE, case, metric
 
-from agent_eval.report.views import standing
+from agent_eval.report.views import grouping
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 from agent_eval.results.report import CaseReport, RunReport
 from agent_eval.results.status import CaseWord as Word
@@ -31,7 +31,7 @@ def decided(head: list[CaseReport], base: list[CaseReport], **words: Word) -> Ru
 
 def told(report: RunReport) -> dict[str, list[str]]:
     """The names in each group that has any."""
-    found = standing.groups(report, standing.against(report))
+    found = grouping.groups(report, grouping.base_comparison(report))
     return {name: [one.eval_id for one in group] for name, group in vars(found).items() if group}
 
 
@@ -77,7 +77,7 @@ def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
     report = decided([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
     assert report.decision is not None
     report.decision.cases[0].p_value, report.decision.cases[1].p_value = 0.0001, 0.00009
-    words = standing.against(report).words
+    words = grouping.base_comparison(report).significance
 
     assert [words[one.case_id].details for one in report.cases] == [
         ("chance alone does this to 0.01% of unchanged cases (p = 0.0001)",),

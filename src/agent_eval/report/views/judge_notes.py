@@ -8,7 +8,7 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.results import CaseReport
 
 
-def backends(cases: Iterable[CaseReport]) -> list[str]:
+def backend_notes(cases: Iterable[CaseReport]) -> list[str]:
     """A line for each judge of the metrics that ADK has Vertex AI judge: scores of the two are not alike."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for case in cases:
@@ -24,7 +24,7 @@ def backends(cases: Iterable[CaseReport]) -> list[str]:
     ]
 
 
-def open_verdicts(cases: Iterable[CaseReport]) -> list[str]:
+def missing_verdict_notes(cases: Iterable[CaseReport]) -> list[str]:
     """A line for each metric whose score stands although the judge gave no verdict on something."""
     found: dict[str, list[str]] = {}
     for case in cases:
@@ -42,7 +42,7 @@ def open_verdicts(cases: Iterable[CaseReport]) -> list[str]:
     ]
 
 
-def cut_off(cases: Iterable[CaseReport]) -> list[str]:
+def truncation_notes(cases: Iterable[CaseReport]) -> list[str]:
     """A line on conversations that were ended by their limit, rather than by the simulated user."""
     led = [(case.eval_id, run) for case in cases for run in case.runs if run.stop_reason is not None]
     ids = [eval_id for eval_id, run in led if run.stop_reason == "turn-limit"]

@@ -6,8 +6,8 @@ from report_samples import case, metric
 
 from agent_eval.models.protocol import ModelUsage
 from agent_eval.models.usage import UsageEntry
-from agent_eval.report.views._bill import bill, bill_line, case_bill, saved_votes
-from agent_eval.report.views.judges import backends, cut_off, open_verdicts
+from agent_eval.report.views._usage import case_usage_report, saved_votes, usage_line, usage_report
+from agent_eval.report.views.judge_notes import backend_notes, missing_verdict_notes, truncation_notes
 from agent_eval.results.report import CaseReport, MetricReport
 
 
@@ -17,14 +17,14 @@ def test_backends__are_told_for_the_metrics_that_have_two() -> None:
         judged.runs[0].details = {"judge": {"model": "m"}, **details}
         return judged
 
-    assert backends([case("a", "failed", judged_by("final_response_match_v2"))]) == []
+    assert backend_notes([case("a", "failed", judged_by("final_response_match_v2"))]) == []
     cases = [
         case("a", "failed", judged_by("safety_v1", backend="vertex")),
         case("b", "failed", judged_by("multi_turn_task_success_v1", backend="vertex")),
         case("c", "failed", judged_by("response_evaluation_score", backend="judge")),
         case("d", "failed", judged_by("safety_v1", backend="vertex")),
     ]
-    assert backends(cases) == [
+    assert backend_notes(cases) == [
         "safety_v1, multi_turn_task_success_v1: judged by Vertex AI's evaluation service",
         "response_evaluation_score: judged by m, not by Vertex AI as in ADK",
     ]
@@ -47,8 +47,8 @@ def test_saved_votes__are_counted_by_model_and_told() -> None:
     assert (saved["m"], saved["n"]) == (3, 0)
     entry = UsageEntry(model="m", calls=9, usage=ModelUsage(input_tokens=1000, output_tokens=20))
     line = "m: 9 calls, 3 further votes not needed, 1,000 tokens in, 20 out, no price known"
-    assert bill_line(bill(entry, saved["m"])) == line
-    assert "saved" not in bill_line(bill(entry))
+    assert usage_line(usage_report(entry, saved["m"])) == line
+    assert "saved" not in usage_line(usage_report(entry))
 
 
 def test_a_rubric_without_a_verdict__is_told_where_the_score_stands() -> None:
@@ -58,10 +58,10 @@ def test_a_rubric_without_a_verdict__is_told_where_the_score_stands() -> None:
         one.runs[0].details = {"judgements": [{"verdict": word} for word in verdicts]}
         return one
 
-    assert open_verdicts([case("a", "passed", judged(1.0, "yes", "no"))]) == []
-    assert open_verdicts([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
+    assert missing_verdict_notes([case("a", "passed", judged(1.0, "yes", "no"))]) == []
+    assert missing_verdict_notes([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
     cases = [case("a", "passed", judged(1.0, "yes", None, None)), case("b", "passed", judged(1.0, None))]
-    assert open_verdicts(cases) == [
+    assert missing_verdict_notes(cases) == [
         "rubrics: no verdict on 3 things that could not change whether the case passes (a, b)"
     ]
 
@@ -70,7 +70,7 @@ def test_what_was_spent__by_case_and_criterion() -> None:
     usage = ModelUsage(input_tokens=1000, output_tokens=20, cached_tokens=800, thought_tokens=5)
     entry = UsageEntry(case_id="f:a", purpose="safety_v1", model="m", calls=3, cached_replies=1, usage=usage, cost=0.25)
 
-    assert case_bill(entry).model_dump() == {
+    assert case_usage_report(entry).model_dump() == {
         "case_id": "f:a",
         "purpose": "safety_v1",
         "model": "m",
@@ -91,6 +91,6 @@ def test_conversations_that_their_limit_ended__are_named() -> None:
             run.stop_reason = reason
         return one
 
-    assert cut_off([led("a", None), led("b", "stop-signal")]) == []
+    assert truncation_notes([led("a", None), led("b", "stop-signal")]) == []
     cases = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]
-    assert cut_off(cases) == ["3 of 4 simulated conversations ended at max_allowed_invocations (a, b)"]
+    assert truncation_notes(cases) == ["3 of 4 simulated conversations ended at max_allowed_invocations (a, b)"]

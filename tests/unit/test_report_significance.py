@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.report.views._words import Kind, case_words, suite_lines
+from agent_eval.report.views._significance import ChangeKind, case_significance, suite_lines
 from agent_eval.results.decision import CaseDecisionReport, CaseRunsReport, DecisionReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
 
 
 def kind_of(
     word: CaseWord, head: tuple[int, int], base: tuple[int, int], outcome: str = "failed", p_value: float | None = None
-) -> tuple[Kind, str]:
+) -> tuple[ChangeKind, str]:
     case = CaseDecisionReport(case_id="a", metric="pass", word=word, evidence="", p_value=p_value)
     runs = CaseRunsReport(case_id="a", head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1])
     decision = DecisionReport.model_validate(
         {"outcome": outcome, "alpha": 0.05, "cases": [case.model_dump()], "runs": [runs.model_dump()]}
     )
-    found = case_words(decision, "main")["a"]
+    found = case_significance(decision, "main")["a"]
     return found.kind, found.label
 
 
@@ -35,7 +35,7 @@ def kind_of(
     ],
 )
 def test_case_words__what_everybody_can_see_is_no_suspicion(
-    head: tuple[int, int], base: tuple[int, int], outcome: str, kind: Kind, label: str
+    head: tuple[int, int], base: tuple[int, int], outcome: str, kind: ChangeKind, label: str
 ) -> None:
     assert kind_of("suspicious", head, base, outcome) == (kind, label)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_eval.report.views._words import CaseWord, case_words, suite_lines
+from agent_eval.report.views._significance import CaseSignificance, case_significance, suite_lines
 from agent_eval.report.views.numbers import NO_SCORE, score_text
 from agent_eval.results import (
     BaselineReport,
@@ -26,7 +26,7 @@ _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Against:
+class BaseComparison:
     """Everything that is known about the base."""
 
     comparison: ComparisonReport | None = None
@@ -35,7 +35,7 @@ class Against:
     """Where the base's results come from, or why there are none; None: nobody looked."""
     branch: str = NO_NAME
     """What to call it: its name, where that is known."""
-    words: Mapping[str, CaseWord] = field(default_factory=dict)
+    significance: Mapping[str, CaseSignificance] = field(default_factory=dict)
     """By case id; empty where no statistics were made, or there is nothing to say."""
     decided: bool = False
     """Whether statistics were made."""
@@ -49,15 +49,15 @@ class Against:
     """What was tested over all cases together, for those who know statistics."""
 
 
-def against(report: RunReport) -> Against:
+def base_comparison(report: RunReport) -> BaseComparison:
     """What a report knows about the base."""
     comparison, decision = report.comparison, report.decision
     branch = branch_name(report)
-    return Against(
+    return BaseComparison(
         comparison=comparison,
         baseline=report.baseline,
         branch=branch,
-        words=case_words(decision, branch) if decision is not None else {},
+        significance=case_significance(decision, branch) if decision is not None else {},
         decided=decision is not None,
         together=decision is not None and any(one.code in _TOGETHER for one in decision.reasons),
         runs={one.case_id: one for one in decision.runs} if decision is not None else {},
@@ -72,7 +72,7 @@ def branch_name(report: RunReport) -> str:
     return name if _BRANCH.fullmatch(name) else NO_NAME
 
 
-def count(comparison: ComparisonReport) -> Mapping[Change, int]:
+def change_counts(comparison: ComparisonReport) -> Mapping[Change, int]:
     """How many cases each change has."""
     counts: dict[Change, int] = dict.fromkeys(
         ("newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"), 0
@@ -98,7 +98,7 @@ class Groups:
     quarantined: list[CaseReport] = field(default_factory=list)
 
 
-def groups(report: RunReport, known: Against) -> Groups:
+def groups(report: RunReport, known: BaseComparison) -> Groups:
     """Sorts the cases; those that pass as they did, and those that did not run, are in no group."""
     blocking = set(report.blocking)
     found = Groups()
@@ -112,19 +112,19 @@ def groups(report: RunReport, known: Against) -> Groups:
     return found
 
 
-def _always_fails(case: CaseReport, known: Against) -> bool:
-    word = known.words.get(case.case_id)
+def _always_fails(case: CaseReport, known: BaseComparison) -> bool:
+    word = known.significance.get(case.case_id)
     return word is not None and word.always
 
 
-def is_suspected(case: CaseReport, known: Against) -> bool:
+def is_suspected(case: CaseReport, known: BaseComparison) -> bool:
     """Whether a case looks worse than on the base branch, and no more than that is known."""
-    word = known.words.get(case.case_id)
+    word = known.significance.get(case.case_id)
     return word is not None and word.kind == "suspected regression"
 
 
-def _group(case: CaseReport, known: Against, found: Groups) -> list[CaseReport] | None:
-    word, one = known.words.get(case.case_id), known.changes.get(case.case_id)
+def _group(case: CaseReport, known: BaseComparison, found: Groups) -> list[CaseReport] | None:
+    word, one = known.significance.get(case.case_id), known.changes.get(case.case_id)
     kind, change = word.kind if word is not None else "", one.change if one is not None else None
     if case.status == "errored":
         return found.errored
@@ -144,11 +144,11 @@ def _group(case: CaseReport, known: Against, found: Groups) -> list[CaseReport] 
     return found.still if change == "still_failing" else found.failed
 
 
-def tag(case: CaseReport, known: Against) -> tuple[str, str]:
+def change_label(case: CaseReport, known: BaseComparison) -> tuple[str, str]:
     """What became of a case, in a word or a few, and the numbers or the reason behind it."""
     if case.status == "errored":  # What went wrong says more.
         return "", ""
-    word = known.words.get(case.case_id)
+    word = known.significance.get(case.case_id)
     one = known.changes.get(case.case_id)
     if word is not None and word.kind:
         return word.label, word.evidence
@@ -168,7 +168,7 @@ def tag(case: CaseReport, known: Against) -> tuple[str, str]:
     return tags.get(one.change, ""), ""
 
 
-def sides(report: RunReport, case: CaseReport, known: Against) -> tuple[str, str]:
+def run_counts(report: RunReport, case: CaseReport, known: BaseComparison) -> tuple[str, str]:
     """How many of a case's runs passed here and on the base branch, e.g. `0/9` and `10/10`.
 
     The second is a word where there is nothing to compare with: `new`, `changed`, a dash.
@@ -190,7 +190,7 @@ def sides(report: RunReport, case: CaseReport, known: Against) -> tuple[str, str
     return here, words.get(one.change, NO_SCORE) if one is not None else NO_SCORE
 
 
-def base_scores(case: CaseComparison | None, branch: str) -> dict[str, str]:
+def metric_base_notes(case: CaseComparison | None, branch: str) -> dict[str, str]:
     """What to say of the base branch beside each metric of a case, by the metric's name."""
     told = {}
     for metric in case.metrics if case is not None else []:
@@ -204,6 +204,6 @@ def base_scores(case: CaseComparison | None, branch: str) -> dict[str, str]:
     return told
 
 
-def on_base(line: str, base: Mapping[str, str]) -> str:
+def base_note(line: str, base: Mapping[str, str]) -> str:
     """What the line of a metric has to say about the base branch, from `base_scores`; "" for other lines."""
     return next((f", {told}" for name, told in base.items() if line.startswith(f"{name} ")), "")

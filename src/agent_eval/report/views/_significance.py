@@ -18,7 +18,7 @@ from agent_eval.results import (
     status,
 )
 
-Kind = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
+ChangeKind = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
 """What a text calls a case. `flaky`: it fails now and then on the base branch too. `passed again`: it failed at first,
 never on the base branch, and not when it was run again. "": there is nothing to say."""
 
@@ -36,10 +36,10 @@ _CERTAIN = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseWord:
+class CaseSignificance:
     """What became of a case."""
 
-    kind: Kind
+    kind: ChangeKind
     always: bool = False
     """Whether it fails every time."""
     label: str = ""
@@ -50,7 +50,7 @@ class CaseWord:
     """The numbers for those who know statistics, a line each."""
 
 
-def case_words(decision: DecisionReport, branch: str) -> dict[str, CaseWord]:
+def case_significance(decision: DecisionReport, branch: str) -> dict[str, CaseSignificance]:
     """A word for each case: that of the metric that says most.
 
     Args:
@@ -69,14 +69,14 @@ def case_words(decision: DecisionReport, branch: str) -> dict[str, CaseWord]:
 
 def _word(
     found: Sequence[CaseDecisionReport], runs: CaseRunsReport | None, decision: DecisionReport, branch: str
-) -> CaseWord:
+) -> CaseSignificance:
     first = min(found, key=lambda one: _WEIGHT.index(one.word))
     kind = _kind(first, runs, decision)
     always = first.word == "broken" if runs is None else runs.head_passed == 0
     evidence = _evidence(first, runs, branch)
     if kind == "flaky" and first.flakiness is not None:
         evidence = f"{evidence}; {_history(first.flakiness, branch)}"
-    return CaseWord(
+    return CaseSignificance(
         kind=kind,
         always=always,
         label=_label(first, kind, always=always),
@@ -85,7 +85,7 @@ def _word(
     )
 
 
-def _kind(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> Kind:
+def _kind(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> ChangeKind:
     match one.word:
         case "broken" | "worse":
             return "regression"
@@ -117,7 +117,7 @@ def _is_plain(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: De
     return exact_p(failures[0], runs.head_runs, failures[1], runs.base_runs) <= decision.alpha
 
 
-def _label(one: CaseDecisionReport, kind: Kind, *, always: bool) -> str:
+def _label(one: CaseDecisionReport, kind: ChangeKind, *, always: bool) -> str:
     if kind not in {"regression", "suspected regression"}:
         return kind
     if one.metric != "pass":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from agent_eval.core.text import plural
 from agent_eval.report.views import digest
+from agent_eval.report.views.grouping import change_counts
 from agent_eval.report.views.numbers import (
     NO_SCORE,
     cost_text,
@@ -22,7 +23,6 @@ from agent_eval.report.views.numbers import (
     relative_text,
     score_text,
 )
-from agent_eval.report.views.standing import count
 from agent_eval.results import BaselineReport, Change, ComparisonReport, MetricComparison, RunReport
 
 
@@ -48,7 +48,7 @@ class DeltaRow:
         return not self.change.startswith(("±", NO_SCORE))
 
 
-def rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
+def delta_rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
     """The table: cases that pass, gating metrics, informational ones.
 
     A number now is that of the compared cases, so that the change is the difference of the two beside it; where none
@@ -60,7 +60,7 @@ def rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow]:
 
 def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
     rate, totals = comparison.pass_rate, report.totals
-    counts = count(comparison)
+    counts = change_counts(comparison)
     compared = comparison.unchanged + counts["newly_failing"] + counts["fixed"] + counts["still_failing"]
     change = points_text(rate.delta)
     decimals = int("." in change)  # So that the three add up.
@@ -167,7 +167,7 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
     return [*listed, *([("Renamed", renamed)] if renamed else [])]
 
 
-def no_base(baseline: BaselineReport) -> str:
+def no_baseline_reason(baseline: BaselineReport) -> str:
     """Why there is nothing to compare with, in one sentence."""
     lead = {
         "none-yet": "Nothing to compare with yet",
@@ -177,9 +177,9 @@ def no_base(baseline: BaselineReport) -> str:
     return f"{lead}. {baseline.message}"
 
 
-def summary_of(comparison: ComparisonReport) -> str:
+def comparison_summary(comparison: ComparisonReport) -> str:
     """How many cases were compared, e.g. `48 cases compared: 2 newly failing, 1 fixed, 43 passing as before`."""
-    counts = count(comparison)
+    counts = change_counts(comparison)
     said: Sequence[tuple[int, str]] = [
         (counts["newly_failing"], "newly failing"),
         (counts["fixed"], "fixed"),
@@ -199,7 +199,7 @@ _MOST_MOVES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Move:
+class MetricMove:
     """A gating metric in the sentence about what moved."""
 
     name: str
@@ -209,19 +209,19 @@ class Move:
     moved: bool
 
 
-def moves(report: RunReport, comparison: ComparisonReport) -> list[Move]:
+def metric_moves(report: RunReport, comparison: ComparisonReport) -> list[MetricMove]:
     """The gating metrics that got worse, then those that did not move; nothing where none got worse."""
     known = {metric.name: metric for metric in comparison.metrics}
     lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
     worse, same = [], []
-    for row in rows(report, comparison):
+    for row in delta_rows(report, comparison):
         if row.name is None or not row.gates or row.name not in known:
             continue
         delta = known[row.name].score.delta
         if delta is None:
             continue
         drop = delta if row.name in lower else -delta
-        one = Move(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
+        one = MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
         if one.moved:
             worse.append(one)
         elif abs(delta) < _LEAST_MOVE:

@@ -1,0 +1,91 @@
+"""Where a text may lead: to lines of files, commits and runs of one repository."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+from agent_eval.core.text import shorten
+from agent_eval.report.views._visible import visible
+from agent_eval.report.views.detail import Detail
+from agent_eval.report.views.digest import case_name, location
+from agent_eval.results import CaseReport
+
+LONGEST_PATH = 300
+"""Characters of a path that is linked, or named in a command."""
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """The addresses that a text may link to. They come from the caller, since a report may be a stranger's."""
+
+    server_url: str = ""
+    """E.g. `https://github.com`; an address in a report is only linked if it is on this server."""
+    repository: str = ""
+    """`owner/name`."""
+    source_url: str | None = None
+    """Where the tested files can be browsed, e.g. `https://github.com/o/r/blob/SHA`."""
+    run_url: str | None = None
+    """The workflow run that the text is about."""
+    artifacts: Sequence[str] = ()
+    """Names of the artifacts that hold everything."""
+
+    def own(self, url: str | None) -> str | None:
+        """The address if it is one of the repository's; None for every other."""
+        if not url or not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        try:
+            server, address = urlsplit(self.server_url), urlsplit(url)
+        except ValueError:
+            return None
+        same = (address.scheme, address.netloc) == (server.scheme, server.netloc)
+        plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
+        # Browsers resolve `..` in a path, also where it is spelled %2e%2e.
+        parts = address.path.casefold().replace("%2e", ".").split("/")
+        inside = parts[1:3] == self.repository.casefold().split("/") and not {".", ".."} & set(parts)
+        return url if same and plain and inside and address.scheme in {"https", "http"} else None
+
+    def commit_url(self, sha: str) -> str | None:
+        """The page of a commit; None if the repository is unknown."""
+        if not self.server_url or not _REPOSITORY.fullmatch(self.repository):
+            return None
+        return f"{self.server_url.rstrip('/')}/{self.repository}/commit/{sha}"
+
+    def line_url(self, file: str | None, line: int | None) -> str | None:
+        """The page of a line of a file; None if that is unknown or the path is not a plain one."""
+        if file is None or self.source_url is None or len(file) > LONGEST_PATH:
+            return None
+        path = visible(file)
+        if {"", ".", ".."} & set(path.split("/")):  # Browsers resolve them: the link would leave the repository.
+            return None
+        return f"{self.source_url.rstrip('/')}/{quote(path)}{'' if line is None else f'#L{line}'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The name of a case or of a place, and the line of a file that it leads to."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+def case_reference(case: CaseReport, detail: Detail) -> Reference:
+    """A case's name, leading to its place."""
+    return Reference(text=detail.shorten(case_name(case)), file=case.file, line=case.line)
+
+
+def file_reference(file: str | None, line: int | None = None) -> Reference | None:
+    """`file:line`, leading there; None if there is no file."""
+    if file is None:
+        return None
+    return Reference(text=location(shorten(file, LONGEST_PATH), line), file=file, line=line)
+
+
+def known_commit(sha: str | None) -> str:
+    """The id of a commit; "" for everything that is none."""
+    return sha if sha and _COMMIT.fullmatch(sha) else ""

@@ -1,0 +1,244 @@
+"""The sections that the job summary and the comment share. Plain data; the renderers escape it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agent_eval.core.text import shorten
+from agent_eval.report.views import diff, digest, grouping
+from agent_eval.report.views._causes import Cause
+from agent_eval.report.views._findings import common_answers, first_difference
+from agent_eval.report.views.cases import log_text
+from agent_eval.report.views.detail import Detail
+from agent_eval.report.views.grouping import NO_NAME, BaseComparison
+from agent_eval.report.views.links import Links, case_reference, file_reference, known_commit
+from agent_eval.report.views.numbers import score_text
+from agent_eval.report.views.rule_changes import base_name, rule_rows, rule_sentences
+from agent_eval.results import BaselineReport, CaseReport, ComparisonReport, ProblemReport, RunReport
+
+MOST_ROWS = 10
+"""Cases in the table of failures of a comment."""
+_MOST_NAMES = 12
+_SOURCES: Mapping[str, str] = {
+    "artifact": "Artifact",
+    "file": "Committed file",
+    "rerun": "The base branch's agent, run now",
+}
+
+
+def metrics_section(report: RunReport, base: BaseComparison, detail: Detail) -> dict[str, Any]:
+    """The tables of metrics, with the base branch's numbers if there are any."""
+    most = max(detail.listed, 5)
+    comparison = base.comparison
+    means = digest.metric_rows(report)
+    if not any(row.mean is not None for row in means):
+        means = []  # Nothing was measured: the headline says all that a table could.
+    compared = diff.delta_rows(report, comparison) if comparison is not None and means else []
+    notes = comparison.notes[: detail.listed] if comparison is not None else []
+    return {
+        "cut": detail.shorten,
+        "branch": _column_title(base),
+        "unevaluated": any(row.not_evaluated for row in compared),
+        "deltas": [row for row in compared if row.gates][: most + 1],
+        "informational_deltas": [row for row in compared if not row.gates][: min(detail.listed, 20)],
+        "means": [row for row in means if row.gates][:most],
+        "informational": [] if compared else [row for row in means if not row.gates][: min(detail.listed, 20)],
+        "notes": [detail.shorten_message(note) for note in notes],
+        "base_runs": comparison.base_records if comparison is not None else 1,
+        "spending": diff.spending(report, comparison, base.branch),
+    }
+
+
+def _column_title(base: BaseComparison) -> str:
+    return base.branch if base.branch != NO_NAME else "Base branch"
+
+
+def failures_table(
+    report: RunReport, cases: Sequence[CaseReport], base: BaseComparison, detail: Detail, *, most: int = MOST_ROWS
+) -> dict[str, Any]:
+    """A row for each case that failed, with its runs on both sides and the first difference.
+
+    Args:
+        report: What to show.
+        cases: Those to list, the worst first.
+        base: The comparison with the base branch.
+        detail: How much to show.
+        most: Rows.
+    """
+    shown = cases[: min(most, max(detail.listed, 0))]
+    common = common_answers(cases)
+    answered = {case.case_id for _, members in common for case in members}
+    answers = [
+        (len(members), len(members) == len(cases), detail.shorten(" ".join(answer.split())))
+        for answer, members in common
+    ]
+    return {
+        "rows": [_failure_row(report, case, base, detail, answered=case.case_id in answered) for case in shown],
+        "more": len(cases) - len(shown),
+        "branch": _column_title(base) if base.comparison is not None else "",
+        "answers": answers if detail.listed else [],
+    }
+
+
+def _failure_row(
+    report: RunReport, case: CaseReport, base: BaseComparison, detail: Detail, *, answered: bool
+) -> dict[str, Any]:
+    here, there = grouping.run_counts(report, case, base)
+    suspected = grouping.is_suspected(case, base)
+    significance = base.significance.get(case.case_id)
+    difference = first_difference(case, without_answer=answered)
+    if case.status == "passed" and significance is not None:  # It passes, with a score that got worse.
+        difference = significance.evidence
+    return {
+        "mark": "warning" if suspected or case.status == "passed" else case.status,
+        "case": case_reference(case, detail),
+        "here": here,
+        "there": there,
+        "difference": detail.shorten(difference),
+        "suspected": suspected,
+    }
+
+
+def causes_section(causes: Sequence[Cause], detail: Detail) -> list[dict[str, Any]]:
+    """Each cause once, with its cases. The first three that have a log show it."""
+    logged = [cause for cause in causes if cause.log][:3]
+    return [_cause(cause, detail, logged=cause in logged) for cause in causes[: detail.listed]]
+
+
+def _cause(cause: Cause, detail: Detail, *, logged: bool) -> dict[str, Any]:
+    names = [case_reference(case, detail) for case in cause.cases[:_MOST_NAMES]]
+    return {
+        "count": len(cause.cases),
+        "message": detail.shorten_message(cause.message),
+        "kind": detail.shorten(cause.kind),
+        "place": file_reference(cause.file, cause.line),
+        "hint": detail.shorten_message(cause.hint),
+        "names": names,
+        "more": len(cause.cases) - len(names),
+        "log": log_text(cause.log, detail) if logged else "",
+    }
+
+
+def moves_section(report: RunReport, base: BaseComparison, detail: Detail) -> list[dict[str, Any]]:
+    """The metrics that got worse, for one sentence; empty if none did."""
+    if base.comparison is None or not detail.listed:
+        return []
+    moves = diff.metric_moves(report, base.comparison)
+    return [{**move.__dict__, "name": detail.shorten(move.name)} for move in moves]
+
+
+def rules_section(report: RunReport, detail: Detail) -> dict[str, Any]:
+    """What the pull request changes about the gate."""
+    rows = rule_rows(report)
+    most = max(detail.listed, 3)
+    return {
+        "base": base_name(report.rule_changes) if report.rule_changes is not None else "",
+        "cut": detail.shorten,
+        "rows": [(row, file_reference(row.file)) for row in rows[:most]],
+        "more": max(len(rows) - most, 0),
+        "sentences": [detail.shorten_message(sentence) for sentence in rule_sentences(report)],
+    }
+
+
+def problems_section(problems: Sequence[ProblemReport], detail: Detail) -> dict[str, Any]:
+    """Problems in files and settings, errors first."""
+    severities = ("error", "warning", "notice")
+    ordered = sorted(problems, key=lambda problem: severities.index(problem.severity))
+    listed = [
+        {
+            "severity": problem.severity,
+            "code": problem.code,
+            "message": detail.shorten_message(problem.message),
+            "hint": [line.strip() for line in detail.shorten_message(problem.hint or "").splitlines()],
+            "place": file_reference(problem.file or None, problem.line),
+        }
+        for problem in ordered[: detail.listed]
+    ]
+    return {"listed": listed, "more": len(ordered) - len(listed)}
+
+
+def base_section(report: RunReport, base: BaseComparison, detail: Detail, links: Links) -> dict[str, Any]:
+    """The base branch: cases that are not the same there, statistics, and where its results come from."""
+    comparison = base.comparison
+    changes = diff.other_changes(comparison) if comparison is not None and detail.listed else []
+    return {
+        "changes": [
+            (title, [detail.shorten(name) for name in names[: detail.listed]], max(len(names) - detail.listed, 0))
+            for title, names in changes
+        ],
+        "changes_title": _changes_title(comparison, base.branch) if comparison is not None else "",
+        "branch": base.branch,
+        "drops": _drops(comparison, detail) if comparison is not None and changes else [],
+        "statistics": [detail.shorten_message(line) for line in base.statistics[: detail.listed]],
+        "case_statistics": _case_statistics(report.cases, base, detail),
+        "baseline": _baseline(base.baseline, detail, links) if base.baseline is not None else None,
+    }
+
+
+def _changes_title(comparison: ComparisonReport, branch: str) -> str:
+    counts = grouping.change_counts(comparison)
+    parts = {
+        "new": counts["added"],
+        "changed": counts["changed"],
+        "removed": counts["removed"],
+        "renamed": sum(case.renamed_from is not None for case in comparison.cases),
+        "not compared": sum(
+            case.change == "unjudged" and case.head not in diff.LISTED_APART for case in comparison.cases
+        ),
+    }
+    changes = ", ".join(f"{number:,} {change}" for change, number in parts.items() if number)
+    return f"Cases that differ from {branch}: {changes}"
+
+
+def _drops(comparison: ComparisonReport, detail: Detail) -> list[dict[str, str]]:
+    return [
+        {
+            "name": detail.shorten(drop.eval_id),
+            "metric": detail.shorten(drop.name),
+            "now": score_text(drop.score.head),
+            "base": score_text(drop.score.base),
+        }
+        for drop in comparison.drops[: min(detail.listed, 5)]
+    ]
+
+
+def _case_statistics(cases: Iterable[CaseReport], base: BaseComparison, detail: Detail) -> list[tuple[str, list[str]]]:
+    details = {case_id: significance.details for case_id, significance in base.significance.items()}
+    statistics = [
+        (
+            detail.shorten(digest.case_name(case)),
+            [shorten(line, 2 * detail.name) for line in details[case.case_id][:5]],
+        )
+        for case in cases
+        if details.get(case.case_id)
+    ]
+    return statistics[: detail.listed]
+
+
+def _baseline(baseline: BaselineReport, detail: Detail, links: Links) -> dict[str, Any]:
+    """Where the base branch's results come from, or why there are none."""
+    steps = [
+        (_SOURCES[step.source], detail.shorten_message(step.message))
+        for step in baseline.steps[: min(detail.listed, 10)]
+    ]
+    available = baseline.status == "found"
+    # The link is enough: a bare address can't be clicked here.
+    message = baseline.message.replace(f" ({baseline.run_url})", "") if baseline.run_url else baseline.message
+    return {
+        "available": available,
+        "sentence": detail.shorten_message(message if available else diff.no_baseline_reason(baseline)),
+        "commit": known_commit(baseline.commit),
+        "wanted_commit": known_commit(baseline.wanted_commit),
+        "run_url": links.own(baseline.run_url) if available else None,
+        "recorded": _day(baseline.recorded_at) if available and baseline.recorded_at is not None else "",
+        "steps": steps if len(steps) > 1 else [],
+    }
+
+
+def _day(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):
+        return "at an unknown time"
