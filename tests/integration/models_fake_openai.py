@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A request as it came."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the server answers."""
+    """The server's answer."""
 
     status: int = 200
     body: Any = None
@@ -42,7 +42,7 @@ def completion(text: str | None, *, finish: str = "stop", usage: Json | None = N
 
 
 def _wire(body: Any) -> bytes:
-    """Bytes are sent as they are, a text as a page, everything else as JSON."""
+    """Encodes bytes as they are, text as a page, everything else as JSON."""
     if isinstance(body, bytes):
         return body
     return body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -52,7 +52,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is what some tests are about."""
+        """Ignores clients that hang up, which some tests do."""
 
 
 class FakeOpenAI:
@@ -91,7 +91,7 @@ class FakeOpenAI:
 
     @property
     def root(self) -> str:
-        """Its address without a path."""
+        """The base URL without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:

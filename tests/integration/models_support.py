@@ -1,4 +1,4 @@
-"""What the tests of models share: quick settings, questions, a pool at the Gemini on loopback."""
+"""Shared helpers of the models tests: fast settings, requests, a pool that calls a Gemini server on loopback."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ QUICK = ModelSettings(backoff=Backoff(initial=0.01, maximum=0.05), attempt_timeo
 
 
 def quick(**changes: Any) -> ModelSettings:
-    """Settings whose pauses are too short to notice."""
+    """Settings with short backoffs."""
     return dataclasses.replace(QUICK, **changes)
 
 
 def ask(prompt: str = "Is it?", **fields: Any) -> ModelRequest:
-    """A question with the usual schema."""
+    """A request with the usual schema."""
     return ModelRequest(**{"model": MODEL, "prompt": prompt, "schema": SCHEMA, **fields})
 
 
@@ -38,14 +38,14 @@ def ask(prompt: str = "Is it?", **fields: Any) -> ModelRequest:
 async def pool_at(
     server: FakeGemini, settings: ModelSettings = QUICK, *, until: float | None = None
 ) -> AsyncIterator[ModelPool]:
-    """A pool whose Gemini is the server."""
+    """A pool that calls the server."""
     environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": server.url}
     async with open_models(settings, environ, models=[MODEL], until=until) as pool:
         yield pool
 
 
 async def failure_of(pool: ModelPool, request: ModelRequest) -> ModelFailure:
-    """The failure that a question ends with."""
+    """The failure of a request."""
     try:
         reply: ModelReply = await pool.generate(request)
     except ModelFailure as failure:

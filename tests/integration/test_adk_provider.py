@@ -298,7 +298,7 @@ async def test_an_outage__is_noticed_once_and_no_session_is_opened_any_more(tmp_
         (FailureKind.PROVIDER, Owner.PROVIDER, False)
     }
     assert len({error.message for error in [*together, later]}) == 1
-    assert f"`gemini-2.5-flash` at {server.url} is down and was not asked any more" in later.message
+    assert f"`gemini-2.5-flash` at {server.url} is down, so no more calls were made" in later.message
 
 
 async def test_an_outage__a_refused_key_is_tried_by_a_few_only(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ async def test_an_outage__a_refused_key_is_tried_by_a_few_only(tmp_path: Path) -
             errors = [await failure(agent, "hello") for _ in range(8)]
         assert server.stats.requests == 5
     assert {(error.kind, error.owner) for error in errors} == {(FailureKind.PROVIDER, Owner.PROVIDER)}
-    assert "can't be asked: HTTP 401 (5 times)" in errors[-1].message
+    assert "can't be used: HTTP 401 (5 times)" in errors[-1].message
 
 
 async def test_a_pause__leaves_the_place_to_others(tmp_path: Path) -> None:

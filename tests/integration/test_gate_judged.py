@@ -262,7 +262,7 @@ def test_a_judge_model_that_does_not_exist__is_one_message_with_its_name_and_add
 
     assert done.code == 3
     assert [reason.code for reason in done.report.reasons] == ["judge-invalid-request", "nothing-scored"]
-    expected = f"`gemini-9-flush` at {url} can't be asked: the provider knows no such model or address (404"
+    expected = f"`gemini-9-flush` at {url} can't be used: the provider does not know this model or URL (404"
     for text in ((done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())):
         assert text.replace("&#8203;", "").count(expected) == text.count("is not found") == 1, text
         assert "`judge-model`" in text

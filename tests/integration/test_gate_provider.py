@@ -36,7 +36,7 @@ def test_an_outage__of_the_whole_suite_is_noticed_once(repository: Repository, k
     messages = [error.message for error in errors if error]
     # With turns as short as these the first ones end before the outage is certain, and say what they waited for.
     assert messages[-1].startswith(
-        f"The agent's model provider failed: `gemini-2.5-flash` at {server.url} is down and was not asked any more"
+        f"The agent's model provider failed: `gemini-2.5-flash` at {server.url} is down, so no more calls were made"
     )
     assert messages.count(messages[-1]) >= len(CASES) // 2
     done.check_files()

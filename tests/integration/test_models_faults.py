@@ -1,4 +1,4 @@
-"""What goes wrong on the way to a model, on real sockets: repeated, waited for, counted, given up in time."""
+"""Faults between agent-eval and a model, on real sockets: retries, waits, counts and deadlines."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def good(_: GenerateRequest) -> Answer:
 
 
 async def votes(pool: Any, count: int) -> Counter[str]:
-    """Asks so many questions at once and counts how they ended."""
+    """Sends `count` requests concurrently and counts the outcomes."""
 
-    async def one(sample: int) -> str:
+    async def vote(sample: int) -> str:
         try:
             reply = await pool.generate(ask(sample=sample, case_id=f"case-{sample % 10}", purpose="p"))
         except ModelFailure as failure:
@@ -34,11 +34,11 @@ async def votes(pool: Any, count: int) -> Counter[str]:
         assert isinstance(reply.value, dict)
         return str(reply.value["verdict"])
 
-    return Counter(await asyncio.gather(*(one(sample) for sample in range(count))))
+    return Counter(await asyncio.gather(*(vote(sample) for sample in range(count))))
 
 
 @pytest.mark.parametrize("kind", [408, 429, 500, 502, 503, 504, "reset", "garbage"])
-async def test_faults__repeated(kind: Any) -> None:
+async def test_faults__are_retried(kind: Any) -> None:
     with FakeGemini(good, faults=[Fault(kind=kind)] * 2) as server:
         async with pool_at(server) as pool:
             reply = await pool.generate(ask())
@@ -46,24 +46,24 @@ async def test_faults__repeated(kind: Any) -> None:
     assert pool.meter.spent.calls == 3
 
 
-async def test_faults__a_hang_is_cut_off_and_repeated() -> None:
+async def test_faults__a_hang_times_out_and_is_retried() -> None:
     with FakeGemini(good, faults=[Fault(kind="hang")]) as server:
         async with pool_at(server, quick(attempt_timeout=1.0)) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             reply = await pool.generate(ask())
     assert reply.calls == 2
-    assert 1.0 <= time.monotonic() - begun < 20
+    assert 1.0 <= time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_faults__not_repeated(status: int) -> None:
+async def test_faults__are_not_retried(status: int) -> None:
     with FakeGemini(good, faults=[Fault(kind=status, message="no")] * 9) as server:
         async with pool_at(server) as pool:
             failure = await failure_of(pool, ask())
             assert (failure.kind, server.stats.requests) == ("invalid-request", 1)
             assert f"{status}: no" in failure.message
             again = await failure_of(pool, ask(sample=1))
-    # A wrong key stays wrong; a request that was refused says nothing about the next.
+    # A wrong key fails all later calls; a rejected request doesn't.
     assert server.stats.requests == (2 if status == 400 else 1)
     assert "no" in again.message
 
@@ -71,29 +71,29 @@ async def test_faults__not_repeated(status: int) -> None:
 async def test_faults__retry_after_is_obeyed() -> None:
     with FakeGemini(good, faults=[Fault(kind=429, retry_after=1)]) as server:
         async with pool_at(server) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             await pool.generate(ask())
-    assert 1.0 <= time.monotonic() - begun < 20
+    assert 1.0 <= time.monotonic() - started < 20
 
 
 async def test_faults__the_delay_in_geminis_error_is_obeyed() -> None:
     with FakeGemini(good, faults=[Fault(kind=429, retry_info=0.6)]) as server:
         async with pool_at(server) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             await pool.generate(ask())
-    assert 0.6 <= time.monotonic() - begun < 20
+    assert 0.6 <= time.monotonic() - started < 20
 
 
-async def test_faults__a_wait_longer_than_the_time_left_ends_at_once() -> None:
+async def test_faults__fail_at_once_if_the_wait_exceeds_the_time_left() -> None:
     with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600, message="daily quota")]) as server:
         async with pool_at(server) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             failure = await failure_of(pool, ask())
     assert (failure.kind, "daily quota" in failure.message) == ("unavailable", True)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - started < 20
 
 
-async def test_faults__one_cause_is_one_message_however_often_it_was_tried() -> None:
+async def test_faults__one_cause_is_one_message() -> None:
     """Reports group by message."""
     last = Fault(kind=503, retry_after=3600)
     with FakeGemini(good, faults=[last, Fault(kind=503), last]) as server:
@@ -103,12 +103,12 @@ async def test_faults__one_cause_is_one_message_however_often_it_was_tried() -> 
     assert len({failure.message for failure in failures}) == 1
 
 
-async def test_faults__a_used_up_quota_stops_all_who_ask() -> None:
-    """Told to wait for long, nobody else is sent to hear the same; those without the time for it end at once."""
+async def test_faults__an_exhausted_quota_stops_all_calls() -> None:
+    """After a long Retry-After no other call is sent; calls without enough time fail at once."""
     with FakeGemini(good, faults=[Fault(kind=429, retry_after=3600)] * 50) as server:
         async with pool_at(server) as pool:
             assert await votes(pool, 200) == {"unavailable": 200}
-    assert server.stats.requests <= 16, "those under way when the first was refused, and no more"
+    assert server.stats.requests <= 16, "only those in flight when the first was throttled"
 
 
 async def test_faults__a_server_that_is_not_there() -> None:
@@ -119,7 +119,7 @@ async def test_faults__a_server_that_is_not_there() -> None:
     assert (failure.kind, "no connection" in failure.message, failure.calls) == ("unavailable", True, 2)
 
 
-async def test_faults__a_storm_loses_nothing() -> None:
+async def test_faults__a_storm_loses_no_request() -> None:
     """30% of 429 with Retry-After, 10% of 503, dropped connections, hangs, cut and prosaic replies."""
     chance = random.Random(3)
     faults: list[Answer | Fault] = [
@@ -132,7 +132,7 @@ async def test_faults__a_storm_loses_nothing() -> None:
     ]
 
     def script(request: GenerateRequest) -> Answer | Fault:
-        # A question that is asked again for its form is answered: this test is about the rest.
+        # The second call after a malformed reply always succeeds: this test is about the other faults.
         if "fits the schema" in request.user_texts[-1]:
             return Answer.text(GOOD)
         return chance.choice([*faults, *[Answer.text(GOOD)] * 47])
@@ -142,12 +142,12 @@ async def test_faults__a_storm_loses_nothing() -> None:
         async with pool_at(server, settings) as pool:
             assert await votes(pool, 150) == {"yes": 150}
     entries = pool.ledger.entries()
-    # On a slow machine an attempt's time may be over before the server has read it: it counts all the same.
+    # On a slow machine an attempt may time out before the server has read it; it counts anyway.
     assert sum(entry.calls for entry in entries) == pool.meter.spent.calls >= server.stats.requests > 220
     assert sum(entry.replies for entry in entries) == 150
 
 
-async def test_throttling__shrinks_what_is_in_flight_and_grows_back() -> None:
+async def test_throttling__lowers_and_restores_concurrency() -> None:
     busy = itertools.count()
 
     def script(_: GenerateRequest) -> Answer | Fault:
@@ -164,27 +164,27 @@ async def test_throttling__shrinks_what_is_in_flight_and_grows_back() -> None:
     assert server.stats.peak_in_flight <= 16
 
 
-async def test_deadline__of_a_question() -> None:
+async def test_deadline__of_a_call() -> None:
     with FakeGemini(lambda _: Fault(kind="hang")) as server:
         async with pool_at(server, quick(attempt_timeout=0.2, call_timeout=0.7)) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             failure = await failure_of(pool, ask())
-            took = time.monotonic() - begun
+            took = time.monotonic() - started
     assert failure.kind == "deadline"
     assert 0.4 < took < 20
 
 
-async def test_deadline__of_the_run_ends_those_who_wait_too() -> None:
+async def test_deadline__of_the_run_ends_waiting_calls() -> None:
     with FakeGemini(lambda _: Fault(kind="hang")) as server:
         settings = quick(attempt_timeout=30, call_timeout=60, concurrency=2)
-        begun = time.monotonic()
-        async with pool_at(server, settings, until=begun + 1.5) as pool:
+        started = time.monotonic()
+        async with pool_at(server, settings, until=started + 1.5) as pool:
             assert await votes(pool, 20) == {"deadline": 20}
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - started < 20
     assert server.stats.requests == 2
 
 
-async def test_outage__is_told_once_and_ends_the_rest() -> None:
+async def test_outage__is_detected_once_and_ends_all_calls() -> None:
     with FakeGemini(lambda _: DOWN) as server:
         settings = quick(backoff=Backoff(attempts=3, initial=0.01), outage=0.05, concurrency=4)
         async with pool_at(server, settings) as pool:
@@ -192,7 +192,7 @@ async def test_outage__is_told_once_and_ends_the_rest() -> None:
             failures = {(await failure_of(pool, ask(sample=sample))).message for sample in range(5)}
     assert len(failures) == 1
     assert "is down" in failures.pop()
-    assert server.stats.requests < 300, "fewer than one for each question"
+    assert server.stats.requests < 300, "fewer than one per request"
 
 
 async def test_budget__calls_are_exact_with_retries_and_many_in_flight() -> None:
@@ -222,8 +222,8 @@ async def test_budget__tokens_and_cost_hold_with_many_in_flight(budget: Budget) 
     assert pool.meter.spent.tokens <= 3000
 
 
-async def test_budget__answers_longer_than_any_guess_overrun_by_little() -> None:
-    """Thinking models: 4,000 tokens an answer where 500 were guessed, 16 places free. It was overrun 3.7 times."""
+async def test_budget__long_answers_do_not_overrun() -> None:
+    """Thinking models: 4,000 tokens per answer, 500 estimated, 16 slots. The budget was overrun 3.7 times."""
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 20, "thoughtsTokenCount": 4000, "totalTokenCount": 4030}
     with FakeGemini(lambda _: Answer(parts=[{"text": GOOD}], usage=usage), latency=0.01) as server:
         async with pool_at(server, quick(budget=Budget(max_tokens=20_000))) as pool:
@@ -236,7 +236,7 @@ async def test_cancelling__leaves_the_pool_usable() -> None:
     with FakeGemini(good, faults=[Fault(kind="hang")]) as server:
         async with pool_at(server, quick(budget=Budget(max_tokens=100_000))) as pool:
             asking = asyncio.create_task(votes(pool, 100))
-            while server.stats.requests < 1:  # Nothing is known yet of what an answer costs, so the first goes alone.
+            while server.stats.requests < 1:  # The first call runs alone, since its cost is unknown.
                 await asyncio.sleep(0.005)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""google-genai against a Gemini on a real socket: what is sent, what is read, with which credentials."""
+"""google-genai against a Gemini server on a real socket: requests, replies and credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models_support import GOOD, MODEL, QUICK, SCHEMA, ask, failure_of, pool_at,
 from agent_eval.criteria.judged.judge import judge_options
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.parse.criteria import criterion as criterion_config
-from agent_eval.models.check import ModelUse, check_models, opening_problems
+from agent_eval.models.check import ModelUse, check_models, credential_problems
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 from agent_eval.models.settings import ModelSettings
@@ -77,7 +77,7 @@ async def test_gemini__sends_the_question_and_reads_the_answer() -> None:
     ],
     ids=["snake_case", "camelCase"],
 )
-async def test_gemini__nested_fields_of_a_config_reach_the_wire(config: dict[str, Any]) -> None:
+async def test_gemini__sends_nested_config_fields(config: dict[str, Any]) -> None:
     criterion = CRITERION_MODELS["final_response_match_v2"].model_validate(
         {"threshold": 0.5, "judge_model_options": {"judge_model_config": config}}
     )
@@ -91,7 +91,7 @@ async def test_gemini__nested_fields_of_a_config_reach_the_wire(config: dict[str
         async with pool_at(server) as pool:
             await pool.generate(ask(config=options.config))
     sent = server.received[0].body
-    # So google-genai spells messages inside of messages, whatever it was given; proto JSON has both spellings.
+    # google-genai always writes nested messages in snake_case; proto JSON accepts both spellings.
     assert sent["generationConfig"]["thinkingConfig"] == {"thinking_budget": 0, "include_thoughts": False}
     assert sent["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
 
@@ -104,7 +104,7 @@ async def test_gemini__text_without_a_schema() -> None:
     assert server.received[0].body["generationConfig"] == {}
 
 
-async def test_gemini__a_configs_address_is_not_obeyed() -> None:
+async def test_gemini__ignores_a_base_url_in_the_config() -> None:
     """`http_options` of a pull request's config must not send the key elsewhere."""
     with FakeGemini(good) as server, FakeGemini(good) as evil:
         async with pool_at(server) as pool:
@@ -125,7 +125,7 @@ async def test_gemini__a_configs_address_is_not_obeyed() -> None:
         ('{"verdict": "no", "why": "", "verdict": "yes"}', 2),
     ],
 )
-async def test_gemini__a_reply_that_does_not_fit_is_asked_once_more(first: str, calls: int) -> None:
+async def test_gemini__retries_a_malformed_reply_once(first: str, calls: int) -> None:
     texts = iter([first, GOOD])
     with FakeGemini(lambda _: Answer.text(next(texts))) as server:
         async with pool_at(server) as pool:
@@ -136,12 +136,12 @@ async def test_gemini__a_reply_that_does_not_fit_is_asked_once_more(first: str, 
     assert pool.ledger.entries()[0].calls == 2
 
 
-async def test_gemini__twice_unfit_is_no_reply() -> None:
+async def test_gemini__two_malformed_replies_are_a_failure() -> None:
     with FakeGemini(lambda _: Answer.text("I'd say yes")) as server:
         async with pool_at(server) as pool:
             failure = await failure_of(pool, ask())
     assert failure.kind == "malformed"
-    assert "asked 2 times: it is not JSON" in failure.message
+    assert "no usable reply in 2 calls: it is not JSON" in failure.message
     (entry,) = pool.ledger.entries()
     assert (entry.calls, entry.failures, entry.replies) == (2, 1, 0)
     assert entry.usage.input_tokens is not None and entry.cost is not None and entry.cost > 0
@@ -165,7 +165,7 @@ async def test_gemini__no_reply(answer: Answer, kind: str, words: str, requests:
     assert server.stats.requests == requests
 
 
-async def test_gemini__a_given_key_needs_no_variable() -> None:
+async def test_gemini__uses_the_key_of_the_settings() -> None:
     with FakeGemini(good) as server:
         settings = quick(api_key="judge-key", base_url=server.url)
         async with open_models(settings, {"GOOGLE_API_KEY": "agent-key"}, models=[MODEL]) as pool:
@@ -229,7 +229,7 @@ async def test_vertex__application_default_credentials(
 
 
 def workload_identity(directory: Path, server: FakeGemini, token_path: str = "/token") -> str:
-    """What google-github-actions/auth writes: the job's own token, to be exchanged."""
+    """A credentials file as google-github-actions/auth writes it: exchanges the job's token."""
     (directory / "oidc-token").write_text("the-jobs-token", encoding="utf-8")
     pool = "projects/4711/locations/global/workloadIdentityPools/github/providers/repo"
     account = {
@@ -249,10 +249,10 @@ async def test_vertex__workload_identity(tmp_path: Path, monkeypatch: pytest.Mon
     model = "vertex_ai/gemini-2.5-pro"
     with FakeGemini(good) as server:
         account = workload_identity(tmp_path, server, "/token" if accepted else "/refuses")
-        given = {"GOOGLE_APPLICATION_CREDENTIALS": account, "GOOGLE_CLOUD_PROJECT": "p-2"}
-        for name, value in given.items():
+        credentials = {"GOOGLE_APPLICATION_CREDENTIALS": account, "GOOGLE_CLOUD_PROJECT": "p-2"}
+        for name, value in credentials.items():
             monkeypatch.setenv(name, value)
-        async with open_models(QUICK, {**given, "GOOGLE_VERTEX_BASE_URL": server.url}, models=[model]) as pool:
+        async with open_models(QUICK, {**credentials, "GOOGLE_VERTEX_BASE_URL": server.url}, models=[model]) as pool:
             assert await pool.prepare() == []
             if not accepted:
                 failure = await failure_of(pool, ask(model=model))
@@ -274,9 +274,7 @@ async def test_vertex__with_a_key() -> None:
     assert (sent.project, sent.model, sent.headers["x-goog-api-key"]) == (None, "gemini-2.5-pro", "express-key")
 
 
-async def test_vertex__credentials_that_do_not_work_are_found_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_vertex__reports_bad_credentials_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "account.json"
     path.write_text('{"type": "service_account", "project_id": "p"}', encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
@@ -284,6 +282,6 @@ async def test_vertex__credentials_that_do_not_work_are_found_before_anything_ru
     async with open_models(ModelSettings(), environ, models=["vertex_ai/gemini-2.5-pro", FULL]) as pool:
         failures = await pool.prepare()
         assert {failure.kind for failure in failures} == {"no-credentials"}
-        assert {problem.code for problem in opening_problems(failures)} == {"judge-credentials-missing"}
+        assert {problem.code for problem in credential_problems(failures)} == {"judge-credentials-missing"}
         assert all("google-github-actions/auth" in (failure.hint or "") for failure in failures)
         assert (await failure_of(pool, ask(model=FULL))).kind == "no-credentials"

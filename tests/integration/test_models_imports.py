@@ -1,4 +1,4 @@
-"""What costs a second to import is imported only when a model is asked."""
+"""Slow imports happen only when a model is called."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ print(sorted(heavy & set(sys.modules)))
 """
 
 
-def test_models__are_checked_without_their_clients() -> None:
+def test_check_models__imports_no_client() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["1", "[]"]

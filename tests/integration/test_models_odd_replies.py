@@ -1,4 +1,4 @@
-"""Whatever a judge's provider answers is a reply or the failure of that call, never another exception."""
+"""Any answer of a provider is a reply or a failure of that call, never another exception."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_openai__an_odd_reply_is_a_failure_of_the_call(body: bytes) -> Non
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-flash", "openai/judge-1"])
-async def test_a_broken_encoding__is_a_failure_of_the_call(model: str) -> None:
+async def test_odd_reply__broken_encoding(model: str) -> None:
     assert await _outcome(b"no gzip", model, headers={"Content-Encoding": "gzip"}) == "unavailable"
 
 
@@ -127,7 +127,7 @@ def _places(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[s
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-flash", "openai/judge-1"])
-async def test_every_field_of_a_reply__may_hold_anything(model: str) -> None:
+async def test_odd_reply__any_value_in_any_field(model: str) -> None:
     document = GEMINI if model.startswith("gemini") else OPENAI
     chance = random.Random(7)
     values: list[Any] = [None, 0, -1, 1e308, True, "", "text", [], [None], {}, {"a": []}]
@@ -150,7 +150,7 @@ async def _answered_or_failed(pool: ModelPool, model: str) -> None:
         assert failure.kind in {"unavailable", "malformed", "refused"}, failure.message
 
 
-async def test_openai__mistrals_list_of_parts_is_read() -> None:
+async def test_openai__reads_mistrals_list_of_parts() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "no?"}]}, {"type": "text", "text": GOOD}]
     with FakeOpenAI(lambda _: Reply(body=_with(OPENAI, ("choices", 0, "message", "content"), parts))) as server:
         async with _pool(server, "openai/judge-1") as pool:
@@ -159,7 +159,7 @@ async def test_openai__mistrals_list_of_parts_is_read() -> None:
 
 
 @pytest.mark.parametrize("count", [-1_000_000, 10**30, "many"])
-async def test_openai__usage_that_cannot_be_is_not_booked(count: Any) -> None:
+async def test_openai__ignores_implausible_usage(count: Any) -> None:
     usage = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": 1}
     with FakeOpenAI(lambda _: completion(GOOD, usage=usage)) as server:
         async with _pool(server, "openai/judge-1") as pool:
@@ -169,7 +169,7 @@ async def test_openai__usage_that_cannot_be_is_not_booked(count: Any) -> None:
     assert 0 < pool.meter.spent.tokens < 10_000
 
 
-async def test_a_key_that_the_provider_quotes__is_masked_before_the_message_is_shortened() -> None:
+async def test_messages__are_masked_before_they_are_shortened() -> None:
     key = "sk-" + "abcdefghij" * 4
     for length in range(330, 420, 15):
         error = {"error": {"message": "x" * length + key + " is wrong", "code": "invalid_api_key"}}

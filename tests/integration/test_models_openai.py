@@ -45,7 +45,7 @@ async def test_openai__sends_the_question_and_reads_the_answer() -> None:
         "model": "judge-1",
         "messages": [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "Is it?"}],
         "temperature": 0.2,
-        "max_tokens": 99,  # OpenAI's own service has another name for it, which others don't know
+        "max_tokens": 99,  # OpenAI's own service calls it max_completion_tokens
         "stop": ["END"],
         "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}},
     }
@@ -73,9 +73,9 @@ async def test_openai__text_and_no_usage() -> None:
         (Reply(status=401, body={"error": {"message": "bad key"}}), "invalid-request", "bad key", 1),
         (Reply(status=404, body={"error": {"message": "no model"}}), "invalid-request", "no model", 1),
         (Reply(status=503, body="<html>sorry</html>"), "unavailable", "503", 6),
-        (Reply(body="<html>a proxy's page</html>"), "unavailable", "makes no sense", 6),
-        (Reply(body={"error": "inside a 200"}), "unavailable", "makes no sense", 6),
-        (Reply(body={"choices": []}), "unavailable", "makes no sense", 6),
+        (Reply(body="<html>a proxy's page</html>"), "unavailable", "could not be parsed", 6),
+        (Reply(body={"error": "inside a 200"}), "unavailable", "could not be parsed", 6),
+        (Reply(body={"choices": []}), "unavailable", "could not be parsed", 6),
         (Reply(drop=True), "unavailable", "connection", 6),
     ],
 )
@@ -87,7 +87,7 @@ async def test_openai__no_reply(reply: Reply, kind: str, words: str, calls: int)
     assert len(server.calls) == pool.meter.spent.calls == calls
 
 
-async def test_openai__a_quoted_key_is_masked() -> None:
+async def test_openai__masks_a_quoted_key() -> None:
     refusal = Reply(status=401, body={"error": {"message": "Incorrect API key provided: sk-secret-123."}})
     with FakeOpenAI(lambda _: refusal) as server:
         async with open_models(QUICK, environ(server, OPENAI_API_KEY="sk-secret-123"), models=[MODEL]) as pool:
@@ -97,17 +97,17 @@ async def test_openai__a_quoted_key_is_masked() -> None:
     assert "***" in first.message and "***" in second.message
 
 
-async def test_openai__retry_after_and_repeats_are_ours() -> None:
+async def test_openai__retries_and_obeys_retry_after() -> None:
     replies = iter([Reply(status=429, body={}, headers={"Retry-After-Ms": "300"}), Reply(status=500, body={})])
     with FakeOpenAI(lambda _: next(replies, completion(GOOD))) as server:
         async with open_models(QUICK, environ(server), models=[MODEL]) as pool:
-            begun = time.monotonic()
+            started = time.monotonic()
             reply = await pool.generate(ask(model=MODEL))
     assert (reply.calls, len(server.calls), pool.meter.spent.calls) == (3, 3, 3)
-    assert 0.3 <= time.monotonic() - begun < 20
+    assert 0.3 <= time.monotonic() - started < 20
 
 
-async def test_openai__a_hang_is_cut_off() -> None:
+async def test_openai__times_out_on_a_hang() -> None:
     def slow(_: Call) -> Reply:
         time.sleep(1)
         return completion(GOOD)
@@ -141,8 +141,8 @@ async def test_openai__a_hang_is_cut_off() -> None:
 )
 async def test_openai__other_servers(model: str, variables: dict[str, str], path: str, headers: dict[str, str]) -> None:
     with FakeOpenAI(lambda _: completion(GOOD)) as server:
-        given = {name: value[1:] if value[:1] == "=" else server.root + value for name, value in variables.items()}
-        async with open_models(QUICK, given, models=[model]) as pool:
+        values = {name: value[1:] if value[:1] == "=" else server.root + value for name, value in variables.items()}
+        async with open_models(QUICK, values, models=[model]) as pool:
             reply = await pool.generate(ask(model=model))
     assert reply.value == {"verdict": "yes", "why": "because"}
     (call,) = server.calls
@@ -151,7 +151,7 @@ async def test_openai__other_servers(model: str, variables: dict[str, str], path
     assert call.body["model"] == model.partition("/")[2]
 
 
-async def test_openai__a_server_without_schemas_is_shown_the_schema() -> None:
+async def test_openai__schema_in_the_prompt() -> None:
     with FakeOpenAI(lambda _: completion(GOOD)) as server:
         settings = quick(judge_model="deepseek/chat", api_key="k", base_url=f"{server.root}/v1")
         async with open_models(settings, {}, models=["deepseek/chat"]) as pool:
@@ -161,8 +161,8 @@ async def test_openai__a_server_without_schemas_is_shown_the_schema() -> None:
     assert json.dumps(SCHEMA) in body["messages"][0]["content"]
 
 
-async def test_pool__keys_go_only_where_they_belong() -> None:
-    """Two providers at once: the given key is for the judge-model's, the other gets its own."""
+async def test_pool__sends_each_key_to_its_provider_only() -> None:
+    """Two providers: the input key is for the provider of judge-model; the other uses its own."""
     with FakeOpenAI(lambda _: completion(GOOD)) as one, FakeOpenAI(lambda _: completion(GOOD)) as two:
         settings = quick(judge_model=MODEL, api_key="judge-key", base_url=f"{one.root}/v1")
         variables = {"HOSTED_VLLM_API_BASE": f"{two.root}/v1", "HOSTED_VLLM_API_KEY": "vllm-key"}

@@ -1,4 +1,4 @@
-"""Replies kept and replayed, through the whole pool."""
+"""Cached and replayed replies, through the whole pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def good(_: GenerateRequest) -> Answer:
     return Answer.text(GOOD)
 
 
-async def test_cache__asks_once_and_bills_once(tmp_path: Path) -> None:
+async def test_cache__calls_and_bills_once(tmp_path: Path) -> None:
     with FakeGemini(good) as server:
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             first = await pool.generate(ask(case_id="a", purpose="p"))
@@ -23,21 +23,21 @@ async def test_cache__asks_once_and_bills_once(tmp_path: Path) -> None:
             await pool.generate(ask(sample=1))
             await pool.generate(ask(run=1))
         async with pool_at(server, quick(cache=tmp_path, budget=Budget(max_calls=0))) as later:
-            kept = await later.generate(ask())
+            cached = await later.generate(ask())
             assert (await failure_of(later, ask(sample=7))).kind == "budget"
         assert server.stats.requests == 3
         async with pool_at(server) as without:
             await without.generate(ask())
         assert server.stats.requests == 4
     assert (first.cached, first.calls) == (False, 1)
-    assert (again.cached, again.calls) == (kept.cached, kept.calls) == (True, 0)
-    assert again.value == kept.value == first.value
+    assert (again.cached, again.calls) == (cached.cached, cached.calls) == (True, 0)
+    assert again.value == cached.value == first.value
     assert again.usage == first.usage
     entry = next(entry for entry in pool.ledger.entries() if entry.case_id == "a")
     assert (entry.calls, entry.replies, entry.cached_replies) == (1, 1, 1)
 
 
-async def test_cache__keeps_no_failures_and_holds_no_secrets(tmp_path: Path) -> None:
+async def test_cache__contains_no_failures_and_no_secrets(tmp_path: Path) -> None:
     with FakeGemini(lambda _: Answer.text("prose")) as server:
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             assert (await failure_of(pool, ask())).kind == "malformed"
@@ -51,16 +51,16 @@ async def test_cache__keeps_no_failures_and_holds_no_secrets(tmp_path: Path) -> 
     assert b"private" not in file.read_bytes() and b"a-key" not in file.read_bytes()
 
 
-async def test_cache__another_endpoint_is_asked_itself(tmp_path: Path) -> None:
-    with FakeGemini(good) as one, FakeGemini(lambda _: Answer.text(GOOD.replace("yes", "no"))) as two:
-        async with pool_at(one, quick(cache=tmp_path)) as pool:
+async def test_cache__is_bound_to_the_endpoint(tmp_path: Path) -> None:
+    with FakeGemini(good) as first, FakeGemini(lambda _: Answer.text(GOOD.replace("yes", "no"))) as second:
+        async with pool_at(first, quick(cache=tmp_path)) as pool:
             await pool.generate(ask())
-        async with pool_at(two, quick(cache=tmp_path)) as pool:
+        async with pool_at(second, quick(cache=tmp_path)) as pool:
             reply = await pool.generate(ask())
     assert reply.value == {"verdict": "no", "why": "because"}
 
 
-async def test_cache__what_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
+async def test_cache__ignores_replies_that_no_longer_fit(tmp_path: Path) -> None:
     with FakeGemini(good) as server:
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             await pool.generate(ask())
@@ -85,11 +85,11 @@ async def test_replay__needs_no_key_and_no_provider(tmp_path: Path) -> None:
     assert str(tmp_path) in failure.message
 
 
-async def test_preparing__waits_for_no_client_that_has_its_key() -> None:
+async def test_prepare__does_not_wait_for_clients_with_a_key() -> None:
     with FakeGemini(good) as server:
         async with pool_at(server) as pool:
             assert await pool.prepare() == []
-            assert pool.concurrency(MODEL) is None, "it is still being opened"
+            assert pool.concurrency(MODEL) is None, "it is still opening"
             assert (await pool.generate(ask())).value == {"verdict": "yes", "why": "because"}
         async with pool_at(server) as pool:
             await pool.prepare()

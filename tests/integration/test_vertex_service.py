@@ -12,7 +12,7 @@ import pytest
 from fake_gemini.evaluation import EvaluationRequest, FakeEvaluation
 from models_support import QUICK, failure_of, quick
 
-from agent_eval.models.check import opening_problems
+from agent_eval.models.check import credential_problems
 from agent_eval.models.names import VERTEX_EVAL
 from agent_eval.models.pool import open_models
 from agent_eval.models.protocol import ModelRequest
@@ -132,11 +132,11 @@ async def test_the_budget_holds_for_it(service: FakeEvaluation, environ: dict[st
     assert (failure.kind, len(service.received)) == ("budget", 2)
 
 
-async def test_it_is_no_model_to_be_asked_anything(service: FakeEvaluation, environ: dict[str, str]) -> None:
+async def test_vertex_eval__rejects_other_prompts(service: FakeEvaluation, environ: dict[str, str]) -> None:
     async with open_models(QUICK, environ, models=[VERTEX_EVAL]) as pool:
         failure = await failure_of(pool, ask(prompt="Is it?"))
     assert (failure.kind, service.tokens) == ("invalid-request", 0)
-    assert "can't be asked anything else" in failure.message
+    assert "only evaluates its own metrics" in failure.message
 
 
 async def test_credentials_that_do_not_work__are_found_before_anything_runs(
@@ -144,6 +144,6 @@ async def test_credentials_that_do_not_work__are_found_before_anything_runs(
 ) -> None:
     (tmp_path / "account.json").write_text('{"type": "service_account", "project_id": "p"}', encoding="utf-8")
     async with open_models(QUICK, environ, models=[VERTEX_EVAL]) as pool:
-        [problem] = opening_problems(await pool.prepare())
+        [problem] = credential_problems(await pool.prepare())
     assert problem.code == "judge-credentials-missing"
     assert problem.hint == "Use google-github-actions/auth before this step."

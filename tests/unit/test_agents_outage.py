@@ -119,7 +119,7 @@ async def test_outages__three_silent_turns_are_one_and_two_are_not() -> None:
     watched.outages.check()
     watched.note(turns[2], "silent", at=62, seconds=62.0)
     assert all(turn.done() for turn in turns)
-    assert "it sent nothing to 3 calls in 62 seconds" in turns[0].result().message
+    assert "it sent no data to 3 calls in 62 seconds" in turns[0].result().message
 
 
 async def test_outages__five_refused_keys_are_one_unless_the_model_ever_answered() -> None:
@@ -129,7 +129,7 @@ async def test_outages__five_refused_keys_are_one_unless_the_model_ever_answered
         for at in range(1, 6):
             watched.note(watched.turn(), "failed", at=at, status=401, cause="HTTP 401")
     used.outages.check()
-    with pytest.raises(AgentFailure, match=r"can't be asked: HTTP 401 \(5 times\)"):
+    with pytest.raises(AgentFailure, match=r"can't be used: HTTP 401 \(5 times\)"):
         fresh.outages.check()
 
 

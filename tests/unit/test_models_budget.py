@@ -14,7 +14,7 @@ from agent_eval.models.settings import Budget
 
 
 def estimate(tokens: float, *, most: float | None = None) -> Estimate:
-    """By default what is expected is also the most."""
+    """The maximum defaults to the expected usage."""
     most = tokens if most is None else most
     return Estimate(tokens=tokens, cost=tokens / 1000, most_tokens=most, most_cost=most / 1000)
 
@@ -37,8 +37,8 @@ async def test_meter__calls_are_exact() -> None:
     results = await asyncio.gather(*(attempt(meter, expected=10, used=10) for _ in range(100)), return_exceptions=True)
     assert sum(result is None for result in results) == 20
     assert meter.spent.calls == 20
-    said = await refused(meter)
-    assert "20 judge calls" in said and "max-judge-calls" in said
+    message = await refused(meter)
+    assert "20 judge calls" in message and "max-judge-calls" in message
 
 
 async def test_meter__tokens_hold_with_everything_in_flight() -> None:
@@ -49,8 +49,8 @@ async def test_meter__tokens_hold_with_everything_in_flight() -> None:
     assert "1,000 tokens" in await refused(meter)
 
 
-async def test_meter__waits_for_what_is_in_flight_before_it_says_no() -> None:
-    """Eight in flight are expected to use 800 of 1000, and use 80: there is room for all the others."""
+async def test_meter__waits_for_attempts_in_flight_before_it_refuses() -> None:
+    """Eight in flight are expected to use 800 of 1000, and use 80: the budget suffices for all others."""
     meter = Meter(Budget(max_tokens=1000))
     await asyncio.gather(*(attempt(meter, expected=100, used=10) for _ in range(50)))
     assert meter.spent.tokens == 500
@@ -64,14 +64,14 @@ async def test_meter__cost() -> None:
     assert "$0.25" in await refused(meter)
 
 
-async def test_meter__a_no_is_final() -> None:
+async def test_meter__a_refusal_is_final() -> None:
     meter = Meter(Budget(max_tokens=100))
     assert "100 tokens" in await refused(meter, expected=101)
     await refused(meter, expected=1)
     assert meter.failure is not None and meter.spent.calls == 0
 
 
-async def test_meter__what_nobody_told_counts_as_reserved() -> None:
+async def test_meter__unknown_usage_counts_as_estimated() -> None:
     meter = Meter(Budget(max_tokens=100))
     (await meter.reserve(lambda: estimate(60))).settle(None, None)
     assert meter.spent.tokens == 60
@@ -79,7 +79,7 @@ async def test_meter__what_nobody_told_counts_as_reserved() -> None:
 
 
 async def test_meter__calls_the_estimate_again_after_a_wait() -> None:
-    """Nobody knew at first how long answers are; those who waited needn't be refused for that."""
+    """The first estimate is too high; waiting attempts must not be refused because of it."""
     meter = Meter(Budget(max_tokens=100))
     guess = 60.0
     first = await meter.reserve(lambda: estimate(guess))
@@ -91,10 +91,8 @@ async def test_meter__calls_the_estimate_again_after_a_wait() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40), st.integers(0, 300))
-async def test_meter__is_overrun_by_what_estimates_were_short_of_at_most(
-    attempts: list[tuple[int, int]], limit: int
-) -> None:
-    """Whatever was expected and used, in whichever order they end."""
+async def test_meter__overrun_is_bounded_by_estimate_errors(attempts: list[tuple[int, int]], limit: int) -> None:
+    """For any estimates, usage and order of completion."""
     meter = Meter(Budget(max_tokens=limit))
     await asyncio.gather(
         *(attempt(meter, expected=expected, used=used) for expected, used in attempts), return_exceptions=True
@@ -105,7 +103,7 @@ async def test_meter__is_overrun_by_what_estimates_were_short_of_at_most(
         assert meter.spent.tokens <= limit
 
 
-async def test_meter__goes_alone_until_something_is_known() -> None:
+async def test_meter__first_attempt_runs_alone() -> None:
     meter = Meter(Budget(max_tokens=10_000))
     first = await meter.reserve(lambda: estimate(500, most=UNKNOWN))
     waiting = asyncio.create_task(meter.reserve(lambda: estimate(500, most=UNKNOWN)))
@@ -115,8 +113,8 @@ async def test_meter__goes_alone_until_something_is_known() -> None:
     await waiting
 
 
-async def test_meter__near_the_limit_goes_one_by_one() -> None:
-    """What is expected fits twice, what could be doesn't."""
+async def test_meter__near_the_limit_runs_one_at_a_time() -> None:
+    """Two expected usages fit, two maximum usages don't."""
     meter = Meter(Budget(max_tokens=1000))
     first = await meter.reserve(lambda: estimate(300, most=800))
     waiting = asyncio.create_task(meter.reserve(lambda: estimate(300, most=800)))

@@ -1,4 +1,4 @@
-"""The cache: found by what decides a reply, never in the way, never larger than it may be."""
+"""The reply cache: keys, damaged files, size limit."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ REPLY = CachedReply(identity="gemini", text='{"a": 1}', model_version="v", input
         {"run": 1},
     ],
 )
-def test_key_of__changes_with_all_that_decides(change: dict[str, Any]) -> None:
+def test_key_of__changes_with_fields_that_affect_the_reply(change: dict[str, Any]) -> None:
     assert key_of(dataclasses.replace(REQUEST, **change)) != key_of(REQUEST)
 
 
-def test_key_of__not_with_who_pays() -> None:
+def test_key_of__ignores_case_and_purpose() -> None:
     assert key_of(dataclasses.replace(REQUEST, case_id="b", purpose="x")) == key_of(REQUEST)
     assert key_of(dataclasses.replace(REQUEST, schema=dict(REQUEST.schema or {}))) == key_of(REQUEST)
 
 
-def test_cache__gives_back_what_it_got(tmp_path: Path) -> None:
+def test_cache__round_trip(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "new" / "dir", max_bytes=10_000)
     key = key_of(REQUEST)
     assert cache.get(key) is None
@@ -72,7 +72,7 @@ def test_cache__a_damaged_file_is_a_miss(tmp_path: Path, damage: bytes) -> None:
     assert cache.get(key) == REPLY
 
 
-def test_cache__drops_what_was_used_longest_ago(tmp_path: Path) -> None:
+def test_cache__evicts_the_least_recently_used(tmp_path: Path) -> None:
     size = len(CachedReply(identity="i", text="x" * 1000, model_version="v").model_dump_json())
     cache = ReplyCache(tmp_path, max_bytes=size * 10)
     keys = [f"{number:064x}"[::-1] for number in range(10)]
@@ -80,7 +80,7 @@ def test_cache__drops_what_was_used_longest_ago(tmp_path: Path) -> None:
         cache.put(key, CachedReply(identity="i", text="x" * 1000, model_version="v"))
         (file,) = tmp_path.rglob(f"{key}.json")
         os.utime(file, (1000 + age, 1000 + age))
-    assert cache.get(keys[0]) is not None  # used now, so no longer the oldest
+    assert cache.get(keys[0]) is not None  # used now, so no longer the least recent
     for number in range(10, 14):
         cache.put(f"{number:064x}"[::-1], CachedReply(identity="i", text="y" * 1000, model_version="v"))
         assert sum(file.stat().st_size for file in tmp_path.rglob("*.json")) <= size * 10
@@ -88,7 +88,7 @@ def test_cache__drops_what_was_used_longest_ago(tmp_path: Path) -> None:
     assert cache.get(keys[1]) is None and cache.get(keys[2]) is None
 
 
-def test_cache__leaves_nothing_half_written_and_fails_nothing(tmp_path: Path) -> None:
+def test_cache__writes_atomically_and_never_fails(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path, max_bytes=10_000)
     cache.put("ab" + "0" * 62, CachedReply(identity="i", text="lone \ud800", model_version="v"))
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]

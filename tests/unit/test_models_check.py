@@ -1,4 +1,4 @@
-"""What is wrong with models is found before anything runs, once, and with the names of those who need them."""
+"""Problems with models are found before the run, once each, with the criteria that use them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_check_models__good() -> None:
     assert checked.endpoints["gemini-2.5-flash"].credential == "GOOGLE_API_KEY"
 
 
-def test_check_models__one_finding_for_all_who_need_the_key() -> None:
+def test_check_models__one_finding_for_all_uses() -> None:
     (problem,) = check_models([use(case=f"a:{n}") for n in range(5)], ModelSettings(), {}).problems
     assert (problem.code, problem.severity, problem.file) == (
         "judge-credentials-missing",
@@ -36,7 +36,7 @@ def test_check_models__one_finding_for_all_who_need_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "words"),
+    ("model_use", "code", "words"),
     [
         (use("gemnini"), "judge-model-unknown", "gemnini"),
         (use(temprature=1), "judge-config-invalid", "temprature"),
@@ -45,8 +45,8 @@ def test_check_models__one_finding_for_all_who_need_the_key() -> None:
         (use(responseSchema={}), "judge-config-ignored", "responseSchema"),
     ],
 )
-def test_check_models__findings(found: ModelUse, code: str, words: str) -> None:
-    (problem,) = check_models([found], ModelSettings(), KEY).problems
+def test_check_models__findings(model_use: ModelUse, code: str, words: str) -> None:
+    (problem,) = check_models([model_use], ModelSettings(), KEY).problems
     assert problem.code == code
     assert words in problem.message
     assert problem.severity is (Severity.WARNING if code == "judge-config-ignored" else Severity.ERROR)
@@ -63,7 +63,7 @@ def test_check_models__suggests_a_field() -> None:
     assert problem.hint == "Did you mean `max_output_tokens`?"
 
 
-def test_check_models__a_limit_in_money_needs_prices() -> None:
+def test_check_models__cost_limit_needs_prices() -> None:
     settings = ModelSettings(budget=Budget(max_cost=1.0))
     uses = [use(), use("gemini-9-nano")]
     (problem,) = check_models(uses, settings, KEY).problems
@@ -71,18 +71,18 @@ def test_check_models__a_limit_in_money_needs_prices() -> None:
     assert problem.hint is not None and '"gemini-9-nano" = { input' in problem.hint
 
 
-def test_check_models__a_key_for_whom() -> None:
+def test_check_models__ambiguous_key() -> None:
     settings = ModelSettings(api_key="k")
     uses = [use(), use("openai/gpt-5")]
     codes = [problem.code for problem in check_models(uses, settings, {}).problems]
     assert codes == ["judge-key-ambiguous", "judge-credentials-missing", "judge-credentials-missing"]
     named = ModelSettings(api_key="k", judge_model="openai/gpt-5")
     (problem,) = check_models(uses, named, {}).problems
-    assert "needs a key for gemini" in problem.message
+    assert "needs an API key for gemini" in problem.message
     assert problem.hint is not None and "`judge-api-key` is for openai" in problem.hint
 
 
-def test_check_models__judge_model_that_no_criterion_uses_is_checked_too() -> None:
+def test_check_models__checks_an_unused_judge_model() -> None:
     settings = ModelSettings(judge_model="gpt_5")
     (problem,) = check_models([use()], settings, KEY).problems
     assert (problem.code, problem.file) == ("judge-model-unknown", None)
@@ -96,7 +96,7 @@ def test_check_models__replay_needs_no_key(tmp_path: Path) -> None:
     assert "--judge-cache" in (missing.hint or "")
 
 
-def test_check_models__a_cache_is_a_directory_or_will_be_one(tmp_path: Path) -> None:
+def test_check_models__cache_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     for name in ("new", "."):
         assert check_models([use()], ModelSettings(cache=tmp_path / name), KEY).problems == ()
@@ -104,10 +104,10 @@ def test_check_models__a_cache_is_a_directory_or_will_be_one(tmp_path: Path) -> 
     assert (wrong.code, wrong.severity) == ("judge-cache-invalid", "error")
 
 
-def test_shared_keys__are_told_by_name_or_by_value() -> None:
-    given = check_models([use()], ModelSettings(api_key="the-key"), {}).endpoints
-    assert shared_keys(given, {"PATH": "/bin"}) == []
-    assert shared_keys(given, {"GEMINI_API_KEY": "the-key"}) == [
+def test_shared_keys__by_name_or_value() -> None:
+    from_settings = check_models([use()], ModelSettings(api_key="the-key"), {}).endpoints
+    assert shared_keys(from_settings, {"PATH": "/bin"}) == []
+    assert shared_keys(from_settings, {"GEMINI_API_KEY": "the-key"}) == [
         "The agent gets the judge's key for gemini too, as GEMINI_API_KEY."
     ]
     from_environment = check_models([use()], ModelSettings(), KEY).endpoints

@@ -1,4 +1,4 @@
-"""Which address and whose key a model gets: from the settings and the environment alone."""
+"""URL and key of a model, from settings and environment alone."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import ModelSettings
 
 PLAIN = ModelSettings()
-GIVEN = ModelSettings(api_key="given-key", base_url="https://gateway.example/v1/")
+EXPLICIT = ModelSettings(api_key="explicit-key", base_url="https://gateway.example/v1/")
 FULL = "projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-pro"
 
 
 def test_resolve__gemini() -> None:
-    found = resolve("gemini-2.5-flash", PLAIN, {"GEMINI_API_KEY": "two", "GOOGLE_API_KEY": " one "})
-    assert (found.provider.name, found.api_key, found.base_url) == ("gemini", "one", None)
-    assert (found.credential, found.key_variable) == ("GOOGLE_API_KEY", "GOOGLE_API_KEY")
-    assert "one" not in repr(found).replace("None", "")
+    endpoint = resolve("gemini-2.5-flash", PLAIN, {"GEMINI_API_KEY": "two", "GOOGLE_API_KEY": " one "})
+    assert (endpoint.provider.name, endpoint.api_key, endpoint.base_url) == ("gemini", "one", None)
+    assert (endpoint.credential, endpoint.key_variable) == ("GOOGLE_API_KEY", "GOOGLE_API_KEY")
+    assert "one" not in repr(endpoint).replace("None", "")
 
 
-def test_resolve__given_key_wins_and_goes_only_to_its_owner() -> None:
+def test_resolve__explicit_key_wins_and_goes_only_to_its_owner() -> None:
     environ = {"GOOGLE_API_KEY": "from-env", "OPENAI_API_KEY": "other"}
-    mine = resolve("gemini-2.5-flash", GIVEN, environ, owner="gemini")
-    assert (mine.api_key, mine.base_url, mine.key_variable) == ("given-key", "https://gateway.example/v1", None)
-    theirs = resolve("openai/gpt-5", GIVEN, environ, owner="gemini")
+    mine = resolve("gemini-2.5-flash", EXPLICIT, environ, owner="gemini")
+    assert (mine.api_key, mine.base_url, mine.key_variable) == ("explicit-key", "https://gateway.example/v1", None)
+    theirs = resolve("openai/gpt-5", EXPLICIT, environ, owner="gemini")
     assert (theirs.api_key, theirs.base_url) == ("other", "https://api.openai.com/v1")
 
 
@@ -42,12 +42,12 @@ def test_resolve__given_key_wins_and_goes_only_to_its_owner() -> None:
         ("vertex_ai/gemini-2.5-pro", {"GOOGLE_APPLICATION_CREDENTIALS": "/no/such/file"}, ["google-github-actions"]),
     ],
 )
-def test_resolve__says_what_is_missing(model: str, environ: dict[str, str], words: list[str]) -> None:
+def test_resolve__names_the_missing_setting(model: str, environ: dict[str, str], words: list[str]) -> None:
     with pytest.raises(ModelFailure) as failure:
         resolve(model, PLAIN, environ)
     assert failure.value.kind == "no-credentials"
-    said = f"{failure.value.message} {failure.value.hint}"
-    assert all(word in said for word in words), said
+    text = f"{failure.value.message} {failure.value.hint}"
+    assert all(word in text for word in words), text
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_resolve__says_what_is_missing(model: str, environ: dict[str, str], word
     ],
 )
 def test_resolve__own_servers_need_no_key(model: str, environ: dict[str, str], url: str) -> None:
-    found = resolve(model, PLAIN, environ)
-    assert (found.base_url, found.api_key, found.credential) == (url, None, "no key")
+    endpoint = resolve(model, PLAIN, environ)
+    assert (endpoint.base_url, endpoint.api_key, endpoint.credential) == (url, None, "no key")
 
 
 def test_resolve__azure() -> None:
     environ = {"AZURE_API_KEY": "k", "AZURE_API_BASE": "https://a.example", "AZURE_API_VERSION": "2025-01-01"}
-    found = resolve("azure/d", PLAIN, environ)
-    assert (found.name.model, found.base_url, found.api_version) == ("d", "https://a.example", "2025-01-01")
+    endpoint = resolve("azure/d", PLAIN, environ)
+    assert (endpoint.name.model, endpoint.base_url, endpoint.api_version) == ("d", "https://a.example", "2025-01-01")
 
 
 @pytest.mark.parametrize(
@@ -80,22 +80,22 @@ def test_resolve__azure() -> None:
         ({}, "gemini"),
     ],
 )
-def test_resolve__who_serves_a_bare_name(environ: dict[str, str], provider: str) -> None:
-    found = resolve("gemini-2.5-flash", PLAIN, {"GOOGLE_API_KEY": "k", **environ})
-    assert found.provider.name == provider
+def test_resolve__provider_of_a_bare_name(environ: dict[str, str], provider: str) -> None:
+    endpoint = resolve("gemini-2.5-flash", PLAIN, {"GOOGLE_API_KEY": "k", **environ})
+    assert endpoint.provider.name == provider
 
 
 def test_resolve__vertex_prefers_a_project_to_a_key_in_the_environment() -> None:
     environ = {"GOOGLE_API_KEY": "k", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
-    found = resolve("vertex_ai/gemini-2.5-pro", PLAIN, environ)
-    assert (found.api_key, found.project, found.location) == (None, "p", "europe-west4")
+    endpoint = resolve("vertex_ai/gemini-2.5-pro", PLAIN, environ)
+    assert (endpoint.api_key, endpoint.project, endpoint.location) == (None, "p", "europe-west4")
     express = resolve("vertex_ai/gemini-2.5-pro", PLAIN, {"GOOGLE_API_KEY": "k"})
     assert (express.api_key, express.project) == ("k", None)
-    given = resolve("vertex_ai/gemini-2.5-pro", GIVEN, environ, owner="vertex_ai")
-    assert (given.api_key, given.project) == ("given-key", None)
+    explicit = resolve("vertex_ai/gemini-2.5-pro", EXPLICIT, environ, owner="vertex_ai")
+    assert (explicit.api_key, explicit.project) == ("explicit-key", None)
 
 
-def test_resolve__full_vertex_name_is_asked_where_it_lies(tmp_path: Path) -> None:
+def test_resolve__full_vertex_name_fixes_project_and_location(tmp_path: Path) -> None:
     credentials = tmp_path / "gcloud" / "application_default_credentials.json"
     credentials.parent.mkdir()
     credentials.write_text("{}", encoding="utf-8")
@@ -105,13 +105,13 @@ def test_resolve__full_vertex_name_is_asked_where_it_lies(tmp_path: Path) -> Non
         "GOOGLE_CLOUD_LOCATION": "us-central1",
         "CLOUDSDK_CONFIG": str(credentials.parent),
     }
-    found = resolve(FULL, PLAIN, environ)
-    assert (found.api_key, found.project, found.location) == (None, "p-1", "europe-west4")
-    assert found.credentials_file == str(credentials)
+    endpoint = resolve(FULL, PLAIN, environ)
+    assert (endpoint.api_key, endpoint.project, endpoint.location) == (None, "p-1", "europe-west4")
+    assert endpoint.credentials_file == str(credentials)
 
 
 @pytest.mark.parametrize("url", ["gateway.example", "file:///etc/passwd", "ftp://x"])
-def test_resolve__refuses_what_is_no_address(url: str) -> None:
+def test_resolve__rejects_an_invalid_url(url: str) -> None:
     with pytest.raises(ModelFailure) as failure:
         resolve("openai/x", PLAIN, {"OPENAI_BASE_URL": url})
     assert failure.value.kind == "invalid-request"
@@ -119,19 +119,19 @@ def test_resolve__refuses_what_is_no_address(url: str) -> None:
 
 def test_key_owner() -> None:
     assert key_owner(PLAIN, ["openai/a", "gemini-2.5-flash"], {}) is None
-    assert key_owner(GIVEN, ["openai/a", "gpt-5"], {}) == "openai"
-    assert key_owner(GIVEN, ["gemini-2.5-flash"], {"GOOGLE_GENAI_USE_VERTEXAI": "true"}) == "vertex_ai"
-    assert key_owner(GIVEN, [], {}) is None
+    assert key_owner(EXPLICIT, ["openai/a", "gpt-5"], {}) == "openai"
+    assert key_owner(EXPLICIT, ["gemini-2.5-flash"], {"GOOGLE_GENAI_USE_VERTEXAI": "true"}) == "vertex_ai"
+    assert key_owner(EXPLICIT, [], {}) is None
     named = ModelSettings(api_key="k", judge_model="openai/gpt-5")
     assert key_owner(named, ["gemini-2.5-flash", "openai/a"], {}) == "openai"
     with pytest.raises(ValueError, match="judge-model"):
-        key_owner(GIVEN, ["gemini-2.5-flash", "openai/a"], {})
+        key_owner(EXPLICIT, ["gemini-2.5-flash", "openai/a"], {})
 
 
 def test_endpoints__share_a_client_only_with_the_same_key_and_address() -> None:
-    one = resolve("openai/a", PLAIN, {"OPENAI_API_KEY": "k1"})
-    two = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k1"})
-    three = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k2"})
-    assert one.client_key == two.client_key != three.client_key
-    assert "k1" not in one.client_key
-    assert two.identity == three.identity
+    first = resolve("openai/a", PLAIN, {"OPENAI_API_KEY": "k1"})
+    second = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k1"})
+    third = resolve("openai/b", PLAIN, {"OPENAI_API_KEY": "k2"})
+    assert first.client_key == second.client_key != third.client_key
+    assert "k1" not in first.client_key
+    assert second.identity == third.identity

@@ -1,4 +1,4 @@
-"""Names of models: who serves them."""
+"""Model names and their providers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_parse_model(name: str, provider: str | None, model: str, price: str) ->
         model,
         price,
     )
-    assert parsed.given == name
+    assert parsed.written == name
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_parse_model__full_vertex_name(name: str, project: str, location: str, p
     [
         "",
         "gemnini-2.5-flash",
-        "nobody/model",
+        "unknown/model",
         "openai/",
         "/gpt-5",
         "claude-4",

@@ -1,4 +1,4 @@
-"""The default price table is dated where people read about it, and what it says is what is computed."""
+"""The default price table: its date in the docs, its entries, and a computed cost."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from agent_eval.models.protocol import ModelUsage
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 
 
-def test_the_page_dates_the_table_and_names_its_families() -> None:
-    told = " ".join(PAGE[PAGE.index("The table that is built in") : PAGE.index("Prices change; yours win.")].split())
+def test_default_prices__docs_state_date_and_families() -> None:
+    paragraph = " ".join(
+        PAGE[PAGE.index("The table that is built in") : PAGE.index("Prices change; yours win.")].split()
+    )
 
-    assert f"in {PRICES_AS_OF};" in told
+    assert f"in {PRICES_AS_OF};" in paragraph
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", PRICES_AS_OF)
     families = {re.sub(r"-(mini|nano|pro|flash|lite|preview)", "", name) for name in DEFAULT_PRICES}
     shown = {
         f"{vendor.lower()}-{version}"
         for vendor, versions in (("Gemini", r"Gemini ([\d., and]+)"), ("GPT", r"GPT-([\do.]+)"))
-        for found in re.findall(versions, told)
-        for version in re.findall(r"\d+(?:\.\d+)?o?", found)
+        for listed in re.findall(versions, paragraph)
+        for version in re.findall(r"\d+(?:\.\d+)?o?", listed)
     }
     assert shown == families
 
 
 @pytest.mark.parametrize("name", DEFAULT_PRICES)
-def test_every_price_is_found_by_the_models_name(name: str) -> None:
+def test_default_prices__keys_are_price_keys(name: str) -> None:
     price = DEFAULT_PRICES[name]
 
     assert parse_model(name).price_key == name
@@ -38,7 +40,7 @@ def test_every_price_is_found_by_the_models_name(name: str) -> None:
     assert 0 < price.cached < price.input < price.output
 
 
-def test_a_bill() -> None:
+def test_price__of_usage() -> None:
     usage = ModelUsage(input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000, thought_tokens=50_000)
 
     # 0.6 x 0.30 + 0.4 x 0.03 + 0.15 x 2.50

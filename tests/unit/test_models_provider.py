@@ -1,10 +1,10 @@
-"""What a failed attempt means, and when a model is worth asking no more."""
+"""Provider errors, retry delays, and the detection of outages."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent_eval.models._provider import retry_after, status_trouble
+from agent_eval.models._provider import retry_after, status_error
 from agent_eval.models.health import Health
 from agent_eval.models.protocol import ModelFailure
 
@@ -31,7 +31,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "again", "throttled", "hopeless"),
+    ("status", "message", "retryable", "throttled", "permanent"),
     [
         (408, "", True, False, False),
         (429, "quota", True, True, False),
@@ -47,16 +47,16 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
         (501, "", False, False, False),
     ],
 )
-def test_status_trouble(status: int, message: str, again: bool, throttled: bool, hopeless: bool) -> None:
-    trouble = status_trouble(status, message, {})
-    assert (trouble.again, trouble.throttled, trouble.hopeless) == (again, throttled, hopeless)
-    assert trouble.kind == ("unavailable" if again else "invalid-request")
-    assert str(status) in trouble.message and message in trouble.message
+def test_status_error(status: int, message: str, retryable: bool, throttled: bool, permanent: bool) -> None:
+    error = status_error(status, message, {})
+    assert (error.retryable, error.throttled, error.permanent) == (retryable, throttled, permanent)
+    assert error.kind == ("unavailable" if retryable else "invalid-request")
+    assert str(status) in error.message and message in error.message
 
 
-def test_status_trouble__the_header_wins_over_the_body() -> None:
-    assert status_trouble(429, "", {"retry-after": "2"}, wait=9.0).retry_after == 2.0
-    assert status_trouble(429, "", {}, wait=9.0).retry_after == 9.0
+def test_status_error__the_header_wins_over_the_body() -> None:
+    assert status_error(429, "", {"retry-after": "2"}, wait=9.0).retry_after == 2.0
+    assert status_error(429, "", {}, wait=9.0).retry_after == 9.0
 
 
 def test_health__down_after_an_outage() -> None:
@@ -65,7 +65,7 @@ def test_health__down_after_an_outage() -> None:
         health.failed(now, "503")
         health.check()
     health.failed(70.0, "503")
-    with pytest.raises(ModelFailure, match=r"`m` is down .* 60 seconds .*503") as failure:
+    with pytest.raises(ModelFailure, match=r"`m` is down.* 60 seconds .*503") as failure:
         health.check()
     health.failed(99.0, "another cause")
     with pytest.raises(ModelFailure) as later:
@@ -96,9 +96,9 @@ def test_health__few_failures_are_no_outage() -> None:
         health.check()
 
 
-def test_health__hopeless_at_once() -> None:
+def test_health__disabled_at_once() -> None:
     health = Health("m", outage=60.0, enough=3, now=0.0)
-    health.hopeless("invalid-request", "401", "Check the key.")
-    with pytest.raises(ModelFailure, match="can't be asked: 401") as failure:
+    health.disable("invalid-request", "401", "Check the key.")
+    with pytest.raises(ModelFailure, match="can't be used: 401") as failure:
         health.check()
     assert (failure.value.kind, failure.value.hint) == ("invalid-request", "Check the key.")

@@ -1,4 +1,4 @@
-"""Replies are read strictly."""
+"""Strict parsing of replies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_parse_reply__does_not_fit(text: str, why: str) -> None:
         max_leaves=20,
     )
 )
-def test_parse_reply__reads_what_json_says(value: Any) -> None:
+def test_parse_reply__parses_any_json(value: Any) -> None:
     assert parse_reply(json.dumps(value), {}) == value
 
 

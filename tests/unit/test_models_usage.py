@@ -1,4 +1,4 @@
-"""The bill, and the prices behind it."""
+"""Usage accounting and prices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_price__counts_cached_input_and_thoughts() -> None:
     assert price.of(ModelUsage(input_tokens=10, cached_tokens=1000)) == pytest.approx(10 * 0.1 / 1e6)
 
 
-def test_read_prices__lays_the_users_over_the_default() -> None:
+def test_read_prices__user_prices_override_the_default() -> None:
     prices = read_prices({"gemini-2.5-flash": {"input": 1, "output": 2}, "ollama/x": {"input": 0, "output": 0.0}})
     assert prices["gemini-2.5-flash"] == Price(input=1.0, output=2.0)
     assert prices["ollama/x"] == Price(input=0.0, output=0.0)
@@ -46,8 +46,8 @@ def test_read_prices__refuses(entry: Any) -> None:
 
 
 def test_usage__unknown_stays_unknown() -> None:
-    one = ModelUsage(input_tokens=3, output_tokens=None)
-    assert add_usage(one, ModelUsage(input_tokens=4)) == ModelUsage(input_tokens=7)
+    usage = ModelUsage(input_tokens=3, output_tokens=None)
+    assert add_usage(usage, ModelUsage(input_tokens=4)) == ModelUsage(input_tokens=7)
     assert billed_tokens(ModelUsage()) is None
     assert billed_tokens(ModelUsage(input_tokens=1, cached_tokens=1, thought_tokens=2)) == 3
 
@@ -71,7 +71,7 @@ def test_ledger__by_case_criterion_and_model() -> None:
     ]
     assert (entries[0].calls, entries[0].cached_replies, entries[0].cost) == (2, 1, 0.5)
     assert entries[1].cost is None
-    one, two = ledger.by_model()
-    assert (one.model, one.calls, one.usage.input_tokens, one.cost) == ("m1", 4, 20, 1.0)
-    assert (two.model, two.unpriced_calls, two.failures) == ("m2", 1, 1)
+    first, second = ledger.by_model()
+    assert (first.model, first.calls, first.usage.input_tokens, first.cost) == ("m1", 4, 20, 1.0)
+    assert (second.model, second.unpriced_calls, second.failures) == ("m2", 1, 1)
     assert total(entries).calls == 5

@@ -1,4 +1,4 @@
-"""Vertex AI's evaluation service before anything is asked: where it is, what it needs, who may ask it."""
+"""Vertex AI's evaluation service: URL, required settings, supported criteria. Sends nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def checked(
         ("us", "https://aiplatform.us.rep.googleapis.com"),
     ],
 )
-def test_where_it_is__as_googles_sdk_has_it(location: str, url: str) -> None:
+def test_service_url__as_in_googles_sdk(location: str, url: str) -> None:
     """Measured with agentplatform.Client of google-cloud-aiplatform 2.7.0."""
     endpoint = resolve(VERTEX_EVAL, ModelSettings(), {**PLACE, "GOOGLE_CLOUD_LOCATION": location})
 
@@ -50,7 +50,7 @@ def test_where_it_is__as_googles_sdk_has_it(location: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("missing", [["GOOGLE_CLOUD_PROJECT"], ["GOOGLE_CLOUD_LOCATION"], list(PLACE)])
-def test_what_is_missing_is_named_before_anything_runs(missing: list[str]) -> None:
+def test_check_models__names_missing_variables(missing: list[str]) -> None:
     environ = {name: value for name, value in PLACE.items() if name not in missing}
 
     [problem] = checked({**environ, "GOOGLE_API_KEY": "k"}).problems
@@ -61,7 +61,7 @@ def test_what_is_missing_is_named_before_anything_runs(missing: list[str]) -> No
     assert problem.hint is not None and "google-github-actions/auth" in problem.hint and '"vertex"' in problem.hint
 
 
-def test_credentials_that_can_not_be_read_are_found_before_anything_runs(tmp_path: Path) -> None:
+def test_check_models__unreadable_credentials(tmp_path: Path) -> None:
     [problem] = checked({**PLACE, "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}).problems
 
     assert problem.code == "judge-credentials-missing"
@@ -71,12 +71,12 @@ def test_credentials_that_can_not_be_read_are_found_before_anything_runs(tmp_pat
 @pytest.mark.parametrize(
     "wrong", [{"GOOGLE_CLOUD_LOCATION": "evil.example/x?"}, {"GOOGLE_CLOUD_PROJECT": "p/locations/l"}]
 )
-def test_a_name_that_is_none__is_not_put_into_an_address(wrong: dict[str, str]) -> None:
-    with pytest.raises(ModelFailure, match="is no name of one"):
+def test_resolve__rejects_invalid_names(wrong: dict[str, str]) -> None:
+    with pytest.raises(ModelFailure, match="not a valid name"):
         resolve(VERTEX_EVAL, ModelSettings(), {**PLACE, **wrong})
 
 
-def test_the_judges_key_is_never_its() -> None:
+def test_key_owner__never_the_evaluation_service() -> None:
     settings = ModelSettings(api_key="the-key", base_url="https://gateway.example")
 
     assert key_owner(settings, [VERTEX_EVAL, "gemini-2.5-flash"], {}) == "gemini"
@@ -85,7 +85,7 @@ def test_the_judges_key_is_never_its() -> None:
     assert (endpoint.api_key, endpoint.base_url) == (None, None)
 
 
-def test_a_limit_in_money_needs_what_it_does_not_tell() -> None:
+def test_check_models__cost_limit_is_impossible() -> None:
     settings = ModelSettings(budget=Budget(max_cost=1.0), prices={VERTEX_EVAL: Price(input=1, output=1)})
 
     [problem] = checked(PLACE, settings).problems
@@ -96,26 +96,26 @@ def test_a_limit_in_money_needs_what_it_does_not_tell() -> None:
 
 
 @pytest.mark.parametrize("metric", [name for name, spec in METRICS.items() if name not in JUDGED_BY_SERVICE])
-def test_it_judges_nothing_but_its_own_metrics(metric: str) -> None:
+def test_check_models__other_criteria(metric: str) -> None:
     [problem] = checked(PLACE, purpose=metric).problems
 
     assert problem.code == "judge-model-unknown"
     assert "safety_v1" in problem.message
 
 
-def test_a_criterion_that_names_it_and_is_none_of_its__is_refused() -> None:
+def test_why_not__other_criteria() -> None:
     form: dict[str, Any] = {"threshold": 0.5, "judge_model_options": {"judge_model": VERTEX_EVAL}}
-    made = {
+    configs = {
         metric: criterion(metric, CRITERION_MODELS[metric].model_validate(form))
         for metric in ("final_response_match_v2", "safety_v1")
     }
 
-    assert "can't judge it" in (why_not(made["final_response_match_v2"]) or "")
-    assert why_not(made["safety_v1"]) is None
+    assert "can't judge it" in (why_not(configs["final_response_match_v2"]) or "")
+    assert why_not(configs["safety_v1"]) is None
 
 
 @pytest.mark.parametrize("metric", JUDGED_BY_SERVICE)
-def test_the_backend_is_asked_once_whatever_the_options_say(metric: str) -> None:
+def test_judge_of__one_sample_whatever_the_options_say(metric: str) -> None:
     form = {"threshold": METRICS[metric].low, "backend": "vertex", "judge_model_options": {"num_samples": 5}}
     options = judge_of(criterion(metric, CRITERION_MODELS[metric].model_validate(form)), "some-judge")
 
@@ -123,7 +123,7 @@ def test_the_backend_is_asked_once_whatever_the_options_say(metric: str) -> None
     assert (options.model, options.samples, options.config) == (VERTEX_EVAL, 1, {})
 
 
-def test_its_name_is_that_of_no_model() -> None:
+def test_parse_model__the_service_is_not_a_model() -> None:
     assert parse_model(VERTEX_EVAL).price_key == VERTEX_EVAL
-    with pytest.raises(ValueError, match="is no model"):
+    with pytest.raises(ValueError, match="not a supported model"):
         parse_model("vertex_ai_evaluation/x")

@@ -20,7 +20,7 @@ from agent_eval.core.text import plural
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import DEFAULT_JUDGE, Judge, Options, judge_calls
-from agent_eval.models import ModelUse, check_models, open_models, opening_problems
+from agent_eval.models import ModelUse, check_models, credential_problems, open_models
 from agent_eval.pipeline import model_settings
 from agent_eval.report.views import usage_report
 from agent_eval.runner import Range, times
@@ -103,7 +103,7 @@ async def _calibrate(
     until = time.monotonic() + settings.run_timeout
     async with open_models(config, environ, models=[options.model], until=until) as pool:
         if not has_error(problems):
-            problems += opening_problems(await pool.prepare())
+            problems += credential_problems(await pool.prepare())
         if has_error(problems):
             return None, problems
         if target.metric == "hallucinations_v1":

@@ -1,6 +1,6 @@
 """Calls to language models: providers, budgets, cache, retries, prices."""
 
-from agent_eval.models.check import IN_FILES, NO_KEY, ModelUse, check_models, opening_problems, shared_keys
+from agent_eval.models.check import IN_FILES, NO_KEY, ModelUse, check_models, credential_problems, shared_keys
 from agent_eval.models.health import Health
 from agent_eval.models.names import VERTEX_EVAL, parse_model
 from agent_eval.models.pool import ModelPool, open_models
@@ -30,9 +30,9 @@ __all__ = [
     "Price",
     "UsageEntry",
     "check_models",
+    "credential_problems",
     "metric_spec",
     "open_models",
-    "opening_problems",
     "parse_model",
     "read_prices",
     "shared_keys",

@@ -1,4 +1,4 @@
-"""Limits on calls, tokens and cost: checked before an attempt is sent, so that they hold with many in flight."""
+"""Limits on calls, tokens and cost, checked before each attempt so that they hold with many in flight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_eval.models.settings import Budget
 
 @dataclass(kw_only=True)
 class Spent:
-    """What has been used."""
+    """Usage so far."""
 
     calls: int = 0
     tokens: float = 0
@@ -26,29 +26,29 @@ UNKNOWN = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What an attempt will use."""
+    """Expected usage of an attempt."""
 
     tokens: float
-    """Probably."""
+    """Expected tokens."""
     cost: float
-    """Probably, in US dollars."""
+    """Expected cost in US dollars."""
     most_tokens: float
-    """At most, as far as is known; UNKNOWN before any answer was seen."""
+    """Estimated maximum; UNKNOWN before the first reply."""
     most_cost: float
-    """At most, in US dollars."""
+    """Estimated maximum in US dollars."""
 
 
 class Meter:
-    """Counts calls, tokens and cost, and refuses what would exceed a limit.
+    """Counts calls, tokens and cost, and refuses attempts that would exceed a limit.
 
-    An attempt is refused if what was spent and what it probably uses exceed a limit. While others are in flight it
-    waits, if all of them together could exceed the limit at their most. So the first attempt goes alone, more follow
-    as answers show what one uses, and near the limit they go one by one: a limit is exceeded by what the attempts in
-    flight use beyond their most. Once a limit has refused an attempt, it refuses all that follow.
+    An attempt is refused if the usage so far plus its expected usage exceeds a limit. It waits for attempts in flight
+    if the maximum usage of all of them together could exceed the limit. So the first attempt runs alone, more follow
+    once replies show the usual usage, and near the limit they run one at a time. The limit is exceeded only by usage
+    beyond the estimated maximum of the attempts in flight. After the first refusal all later attempts are refused.
     """
 
     def __init__(self, budget: Budget) -> None:
-        """Begins with nothing spent."""
+        """Starts with no usage."""
         self._budget = budget
         self._reserved = Spent()
         self._failure: ModelFailure | None = None
@@ -57,14 +57,14 @@ class Meter:
 
     @property
     def failure(self) -> ModelFailure | None:
-        """Why nothing more is sent."""
+        """Why attempts are refused; None while they are not."""
         return self._failure
 
     async def reserve(self, estimate: Callable[[], Estimate]) -> Reservation:
-        """Asks for leave to send an attempt, and counts it.
+        """Reserves budget for an attempt, and counts the attempt.
 
         Args:
-            estimate: What the attempt will use. Called again after a wait: more is known by then.
+            estimate: Returns the expected usage. Called again after a wait, when estimates are better.
 
         Raises:
             ModelFailure: `budget`.
@@ -86,7 +86,7 @@ class Meter:
         return Reservation(meter=self, estimate=expected)
 
     def settle(self, reservation: Reservation, tokens: float, cost: float) -> None:
-        """Replaces an estimate by what was used."""
+        """Replaces an estimate by the actual usage."""
         self._reserved.calls -= 1
         self._reserved.tokens -= reservation.estimate.most_tokens
         self._reserved.cost -= reservation.estimate.most_cost
@@ -116,17 +116,21 @@ class Meter:
 
 @dataclass(frozen=True, kw_only=True)
 class Reservation:
-    """Leave to send one attempt; settled exactly once."""
+    """The reserved budget of one attempt; settle it exactly once."""
 
     meter: Meter
     estimate: Estimate
 
     def settle(self, tokens: float | None, cost: float | None) -> None:
-        """Books what was used; None: unknown, so what was expected counts."""
+        """Records the actual usage; None if unknown: the estimate counts."""
         expected = self.estimate
         self.meter.settle(self, expected.tokens if tokens is None else tokens, expected.cost if cost is None else cost)
 
 
-def _used_up(what: str, spent: str, option: str) -> ModelFailure:
+def _used_up(limit: str, spent: str, option: str) -> ModelFailure:
     detail = f": {spent}, and the next call does not fit" if spent else ""
-    return ModelFailure("budget", f"The budget of {what} is used up{detail}.", f"Raise `{option}`, or judge less.")
+    return ModelFailure(
+        "budget",
+        f"The budget of {limit} is used up{detail}.",
+        f"Raise `{option}`.",
+    )

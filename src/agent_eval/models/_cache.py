@@ -1,7 +1,7 @@
-"""Replies on disk: asked once, kept for the next run with the same questions, and the one place a replay reads from.
+"""Cache of replies on disk; also the source of a replay.
 
-A reply is found by a hash of everything in the question that decides it. A cached reply must also come from the same
-endpoint (a local server's `llama3` is not another's); a replay takes it from wherever it came.
+The key is a hash of every field of the request that affects the reply. A cached reply must also come from the same
+endpoint (`llama3` on one server differs from `llama3` on another); a replay accepts replies of any endpoint.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from agent_eval.core.wire import WireModel
 from agent_eval.models.protocol import ModelRequest, ModelUsage
 
 _VERSION = 1
-_ROOM = 0.9
-"""How full the cache is after making room."""
+_EVICT_TO = 0.9
+"""Fraction of the maximum size that eviction leaves."""
 _STALE = 3600.0
-"""Seconds after which nobody is writing a file any more."""
+"""Age in seconds of a temporary file that no process writes any more."""
 
 
 class CachedReply(WireModel):
-    """One file of the cache."""
+    """A reply as stored in one file."""
 
     version: int = _VERSION
     identity: str
@@ -43,7 +43,7 @@ class CachedReply(WireModel):
 
     @property
     def usage(self) -> ModelUsage:
-        """What it cost when it was asked."""
+        """The usage of the original request."""
         return ModelUsage(
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
@@ -53,8 +53,8 @@ class CachedReply(WireModel):
 
 
 def key_of(request: ModelRequest) -> str:
-    """The name of a reply: a hash of all that decides it, so not of who pays."""
-    deciding: dict[str, Any] = {
+    """Returns the cache key: a hash of all fields that affect the reply, so not of case and purpose."""
+    fields: dict[str, Any] = {
         "version": _VERSION,
         "model": request.model,
         "system": request.system,
@@ -64,42 +64,42 @@ def key_of(request: ModelRequest) -> str:
         "sample": request.sample,
         "run": request.run,
     }
-    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"), default=repr)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class ReplyCache:
-    """A directory of replies. Several processes may use it at once; a file that can't be read is a miss.
+    """A directory of replies. Safe for concurrent processes; an unreadable file is a miss.
 
-    It never fails a run: what can't be written is not kept.
+    It never fails a run: a reply that can't be written is not cached.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int) -> None:
-        """Opens it. The directory is made when the first reply is kept.
+        """Opens the cache. The directory is created with the first reply.
 
         Args:
-            directory: Where.
-            max_bytes: Its size on disk, at most; the replies that were used longest ago go first.
+            directory: The cache directory.
+            max_bytes: Maximum size on disk; the least recently used replies are evicted first.
         """
         self._directory = directory
         self._max_bytes = max_bytes
         self._size: int | None = None
 
     def get(self, key: str, identity: str | None = None) -> CachedReply | None:
-        """The reply, if it is there and comes from that endpoint (None: from any)."""
+        """Returns the cached reply of an endpoint (None: of any endpoint); None on a miss."""
         path = self._path(key)
         try:
-            found = CachedReply.model_validate_json(read_regular(path, MAX_TEXT))
+            reply = CachedReply.model_validate_json(read_regular(path, MAX_TEXT))
         except (OSError, ValidationError):
             return None
-        if found.version != _VERSION or (identity is not None and found.identity != identity):
+        if reply.version != _VERSION or (identity is not None and reply.identity != identity):
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # It was used just now.
-        return found
+            os.utime(path)  # Marks it as recently used.
+        return reply
 
     def put(self, key: str, reply: CachedReply) -> None:
-        """Keeps a reply, whole or not at all."""
+        """Stores a reply atomically."""
         data = json.dumps(reply.model_dump(exclude_none=True)).encode()
         path = self._path(key)
         with contextlib.suppress(OSError):
@@ -118,31 +118,31 @@ class ReplyCache:
             else:
                 self._size += len(data) - before
             if self._size > self._max_bytes:
-                self._make_room()
+                self._evict()
 
     def _path(self, key: str) -> Path:
         return self._directory / key[:2] / f"{key}.json"
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Last use, size and path of every reply."""
-        found = []
+        """Returns last use, size and path of every reply."""
+        files = []
         for path in self._directory.glob("*/*.json"):
             with contextlib.suppress(OSError):
                 status = path.stat()
-                found.append((status.st_mtime, status.st_size, path))
-        return found
+                files.append((status.st_mtime, status.st_size, path))
+        return files
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         files = sorted(self._files())
         size = sum(size for _, size, _ in files)
-        for _, bytes_of_file, path in files:
-            if size <= self._max_bytes * _ROOM:
+        for _, file_size, path in files:
+            if size <= self._max_bytes * _EVICT_TO:
                 break
             with contextlib.suppress(OSError):
                 path.unlink()
-                size -= bytes_of_file
+                size -= file_size
         self._size = size
-        for path in self._directory.glob("*/.*.tmp"):  # Of a process that was killed while it wrote.
+        for path in self._directory.glob("*/.*.tmp"):  # Left by a process that was killed while writing.
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()

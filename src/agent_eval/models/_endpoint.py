@@ -1,4 +1,4 @@
-"""Who answers for a model's name, where, and with whose credentials: known before anything is sent."""
+"""Resolves a model name to a provider, a URL and credentials, without sending anything."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ _ADC_FILE = "gcloud/application_default_credentials.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where and how one model is asked."""
+    """Provider, URL and credentials of one model."""
 
     name: ModelName
     provider: Provider
     base_url: str | None
-    """None: the client's own default."""
+    """None: the client's default."""
     api_key: str | None = field(repr=False)
     credential: str
-    """In words, for `plan`: what is used, and where it came from."""
+    """Description of the credential and its source, for `plan`."""
     key_variable: str | None = None
-    """The environment variable that the key came from; the agent may be given it too."""
+    """The environment variable that holds the key; the agent may get it too."""
     project: str | None = None
     location: str | None = None
     credentials_file: str | None = None
-    """Of Google's application default credentials, if a file holds them."""
+    """File of Google's application default credentials, if any."""
     api_version: str | None = None
-    """Azure's, if it is asked in the dated way."""
+    """Azure's API version, for its dated API."""
     storage_url: str | None = None
-    """Where Cloud Storage is instead, for the evaluation service's definitions; None: where it is for everybody."""
+    """URL of a Cloud Storage emulator, for the evaluation service's definitions; None: Cloud Storage itself."""
 
     @property
-    def proven_by_opening(self) -> bool:
-        """Whether its credentials can turn out not to work before anything is sent: they have to be asked for."""
+    def verified_by_opening(self) -> bool:
+        """Whether opening the client verifies the credentials, because it has to obtain them."""
         return self.api_key is None and self.provider.protocol in {"gemini", "vertex-eval"}
 
     @property
     def identity(self) -> str:
-        """Equal for endpoints that give the same answers: part of what a cache entry is held to."""
+        """Equal for endpoints that serve the same models; cache entries are bound to it."""
         return " ".join(part for part in (self.provider.name, self.base_url, self.project, self.location) if part)
 
     @property
     def address(self) -> str:
-        """Scheme, host and port of the base URL, for messages; empty if the client's default is used."""
+        """Scheme, host and port of the base URL, for messages; "" for the client's default."""
         if self.base_url is None:
             return ""
         scheme, _, rest = self.base_url.partition("://")
@@ -61,13 +61,13 @@ class Endpoint:
 
     @property
     def client_key(self) -> str:
-        """Equal for endpoints that can share a client. Not for showing: it depends on the key."""
+        """Equal for endpoints that can share a client. Don't print it: it depends on the key."""
         secret = hashlib.sha256((self.api_key or "").encode()).hexdigest()
         return f"{self.identity} {self.api_version} {self.credentials_file} {secret}"
 
 
 def provider_of(name: ModelName, environ: Mapping[str, str]) -> Provider:
-    """Who serves a name; a bare Gemini name is Vertex AI's if the environment says so, as in google-genai."""
+    """Returns a model's provider; as in google-genai, the environment may select Vertex AI for bare Gemini names."""
     if name.provider is not None:
         return name.provider
     for variable in ("GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"):
@@ -77,10 +77,10 @@ def provider_of(name: ModelName, environ: Mapping[str, str]) -> Provider:
 
 
 def key_owner(settings: ModelSettings, models: Iterable[str], environ: Mapping[str, str]) -> str | None:
-    """The provider that `judge-api-key` and the base URL are for: that of `judge-model`, or the only one in use.
+    """Returns the provider of `judge-api-key` and the base URL: that of `judge-model`, or the only one in use.
 
     Raises:
-        ValueError: A name that nobody serves, or several providers are in use and nothing tells which is meant.
+        ValueError: An unknown model, or several providers without `judge-model`.
     """
     if settings.api_key is None and settings.base_url is None:
         return None
@@ -90,24 +90,24 @@ def key_owner(settings: ModelSettings, models: Iterable[str], environ: Mapping[s
     providers = sorted({provider_of(parse_model(model), environ).name for model in models} - {EVALUATION.name})
     if len(providers) > 1:
         raise ValueError(
-            f"`{KEY_INPUT}` can't be for all of {', '.join(providers)}: set `judge-model`, whose provider gets it, and "
-            "put the other keys into their variables"
+            f"`{KEY_INPUT}` is ambiguous, since {', '.join(providers)} are in use: set `judge-model` to select the "
+            "provider, and set the other keys in their environment variables"
         )
     return providers[0] if providers else None
 
 
 def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, owner: str | None = None) -> Endpoint:
-    """Finds the endpoint of a model. Reads at most a credentials file; sends nothing.
+    """Resolves the endpoint of a model. Reads at most a credentials file; sends nothing.
 
     Args:
-        model: As the user wrote it.
-        settings: For the key and the base URL.
-        environ: Where keys are looked for.
-        owner: Whose these two are (key_owner).
+        model: The model's name as the user wrote it.
+        settings: Provides the key and the base URL.
+        environ: Provides the other keys and base URLs.
+        owner: The provider of `settings.api_key` and `settings.base_url` (key_owner).
 
     Raises:
-        ModelFailure: `invalid-request` for a name that nobody serves or an address that is none, `no-credentials` if
-            a key, a project or a package is missing; the hint says how to give it.
+        ModelFailure: `invalid-request` for an unknown model or an invalid URL, `no-credentials` for a missing key,
+            project or package; the hint says how to provide it.
     """
     try:
         name = parse_model(model)
@@ -130,11 +130,11 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
     api_key = explicit.api_key or (environ[variable].strip() if variable else None)
     own_server = provider.name == "openai" and base_url != provider.base_url
     if api_key is None and provider.needs_key and not own_server:
-        raise _no_key(model, provider, owner if settings.api_key else None)
+        raise _missing_key(model, provider, owner if settings.api_key else None)
     if base_url is None and provider.name != "gemini":
         raise ModelFailure(
             "no-credentials",
-            f"`{model}` needs an address.",
+            f"`{model}` needs a base URL.",
             f"Set {' or '.join(provider.base_url_variables)}.",
         )
     return Endpoint(
@@ -142,7 +142,7 @@ def resolve(model: str, settings: ModelSettings, environ: Mapping[str, str], *, 
         provider=provider,
         base_url=base_url,
         api_key=api_key,
-        credential=_told(explicit, variable) or "no key",
+        credential=_key_source(explicit, variable) or "no key",
         key_variable=None if explicit.api_key else variable,
         api_version=_value(("AZURE_API_VERSION", "OPENAI_API_VERSION"), environ) if provider.name == "azure" else None,
     )
@@ -154,7 +154,9 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
         return None
     url = url.strip().rstrip("/")
     if not url.startswith(("http://", "https://")):
-        raise ModelFailure("invalid-request", f"{url!r} is no address for {provider.name}: it must begin with http(s).")
+        raise ModelFailure(
+            "invalid-request", f"{url!r} is no base URL for {provider.name}: it must start with http(s)://."
+        )
     if provider.name == "ollama" and not url.endswith("/v1"):
         url += "/v1"
     return url
@@ -163,7 +165,7 @@ def _base_url(provider: Provider, explicit: ModelSettings, environ: Mapping[str,
 def _vertex(
     name: ModelName, provider: Provider, base_url: str | None, explicit: ModelSettings, environ: Mapping[str, str]
 ) -> Endpoint:
-    """google-genai's order: a key that was given, a project, a key in the environment, whatever the machine has."""
+    """Resolves in google-genai's order: explicit key, project, key in the environment, machine credentials."""
     project = name.project or _value(("GOOGLE_CLOUD_PROJECT", "VERTEXAI_PROJECT"), environ)
     location = name.location or _value(("GOOGLE_CLOUD_LOCATION", "VERTEXAI_LOCATION"), environ) or "global"
     variable = _first(provider.key_variables, environ)
@@ -173,7 +175,7 @@ def _vertex(
             provider=provider,
             base_url=base_url,
             api_key=explicit.api_key or environ[variable or ""].strip(),
-            credential=_told(explicit, variable) or "",
+            credential=_key_source(explicit, variable) or "",
             key_variable=None if explicit.api_key else variable,
         )
     file = _credentials_file(environ)
@@ -191,24 +193,24 @@ def _vertex(
 
 
 def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str]) -> Endpoint:
-    """As ADK asks it: with application default credentials, in a project and a location that the environment names.
+    """Resolves the evaluation service as ADK does: application default credentials, project and location by variable.
 
-    The client that ADK uses reads a GOOGLE_API_KEY too, and then asks for application default credentials all the same
-    (google-cloud-aiplatform 2.7.0, measured).
+    ADK's client reads GOOGLE_API_KEY too, but uses application default credentials anyway (google-cloud-aiplatform
+    2.7.0, measured).
     """
-    found = {variable: environ.get(variable, "").strip() for variable in ("GOOGLE_CLOUD_PROJECT", _LOCATION)}
-    missing = [variable for variable, value in found.items() if not value]
+    values = {variable: environ.get(variable, "").strip() for variable in ("GOOGLE_CLOUD_PROJECT", _LOCATION)}
+    missing = [variable for variable, value in values.items() if not value]
     if missing:
         raise ModelFailure(
             "no-credentials",
             "Vertex AI's evaluation service needs a project and a location: "
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set.",
             "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, with google-github-actions/auth before this step; or "
-            'take `"backend": "vertex"` out of the criterion, and your judge is asked instead.',
+            'remove `"backend": "vertex"` from the criterion to use your judge model instead.',
         )
-    for variable, value in found.items():
+    for variable, value in values.items():
         if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*" if variable != _LOCATION else r"[a-z0-9-]+", value):
-            raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is no name of one.")
+            raise ModelFailure("invalid-request", f"{variable} is {value!r}, which is not a valid name.")
     file = _credentials_file(environ)
     storage = environ.get("STORAGE_EMULATOR_HOST", "").strip().rstrip("/")
     return Endpoint(
@@ -218,15 +220,15 @@ def _evaluation(name: ModelName, base_url: str | None, environ: Mapping[str, str
         api_key=None,
         credential=f"application default credentials ({'a file' if file else 'the machine'})",
         key_variable="GOOGLE_APPLICATION_CREDENTIALS" if environ.get("GOOGLE_APPLICATION_CREDENTIALS") else None,
-        project=found["GOOGLE_CLOUD_PROJECT"],
-        location=found[_LOCATION],
+        project=values["GOOGLE_CLOUD_PROJECT"],
+        location=values[_LOCATION],
         credentials_file=file,
         storage_url=storage if storage.startswith(("http://", "https://")) else None,
     )
 
 
 def _credentials_file(environ: Mapping[str, str]) -> str | None:
-    """The file of application default credentials, where google-auth looks for it."""
+    """Returns the file of application default credentials, as google-auth finds it."""
     if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         try:
             json.loads(Path(named).read_text("utf-8"))
@@ -234,7 +236,7 @@ def _credentials_file(environ: Mapping[str, str]) -> str | None:
             raise ModelFailure(
                 "no-credentials",
                 f"GOOGLE_APPLICATION_CREDENTIALS can't be read: {error}",
-                "It must name the file that google-github-actions/auth or gcloud wrote.",
+                "Set it to the file that google-github-actions/auth or gcloud wrote.",
             ) from error
         return named
     config = environ.get("CLOUDSDK_CONFIG") or (f"{environ['HOME']}/.config/gcloud" if environ.get("HOME") else None)
@@ -253,15 +255,15 @@ def _value(variables: Iterable[str], environ: Mapping[str, str]) -> str | None:
     return environ[variable].strip() if variable else None
 
 
-def _told(explicit: ModelSettings, variable: str | None) -> str | None:
+def _key_source(explicit: ModelSettings, variable: str | None) -> str | None:
     return KEY_INPUT if explicit.api_key else variable
 
 
-def _no_key(model: str, provider: Provider, owner: str | None) -> ModelFailure:
+def _missing_key(model: str, provider: Provider, owner: str | None) -> ModelFailure:
     variables = " or ".join(provider.key_variables)
-    hint = f"Give the key as the input `{KEY_INPUT}` or in {variables}"
+    hint = f"Set the input `{KEY_INPUT}` or the variable {variables}"
     if owner is not None:
-        hint = f"Give the key in {variables}: `{KEY_INPUT}` is for {owner}, the provider of `judge-model`"
+        hint = f"Set {variables}: `{KEY_INPUT}` is for {owner}, the provider of `judge-model`"
     if provider.name == "gemini":
         hint += "; or set GOOGLE_GENAI_USE_VERTEXAI=true to use Vertex AI with application default credentials"
-    return ModelFailure("no-credentials", f"`{model}` needs a key for {provider.name}, and there is none.", f"{hint}.")
+    return ModelFailure("no-credentials", f"`{model}` needs an API key for {provider.name}.", f"{hint}.")

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.core.text import first_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._generation import split_system
-from agent_eval.models._provider import Ask, Told, Trouble, said, status_trouble, token_count, told_delay, version_name
+from agent_eval.models._provider import (
+    ProviderError,
+    ProviderReply,
+    ProviderRequest,
+    error_text,
+    retry_info_delay,
+    status_error,
+    timeout_error,
+    token_count,
+    version_name,
+)
 from agent_eval.models.protocol import ModelFailure, ModelUsage
 
 if TYPE_CHECKING:
@@ -24,17 +34,17 @@ _REFUSALS = {
     "SPII",
     "MODEL_ARMOR",
 }
-"""Finish reasons that mean: this text will not be given out."""
+"""Finish reasons of withheld replies."""
 
 
 class GeminiClient:
-    """One project or key of google-genai."""
+    """A google-genai client of one project or key."""
 
     def __init__(self, client: Client) -> None:
-        """Takes a client of google-genai that does not retry by itself."""
+        """Wraps a google-genai client; its own retries must be off."""
         self._client = client
 
-    async def ask(self, ask: Ask) -> Told:
+    async def send(self, request: ProviderRequest) -> ProviderReply:
         """Makes one attempt."""
         import httpx2
         from google.auth.exceptions import GoogleAuthError
@@ -42,64 +52,64 @@ class GeminiClient:
         from pydantic import ValidationError
 
         try:
-            config = _config(ask)
+            config = _config(request)
         except ValidationError as error:
-            raise Trouble(
-                f"judge_model_config is not what google-genai takes: {_first_error(error)}",
+            raise ProviderError(
+                f"google-genai rejects judge_model_config: {_first_error(error)}",
                 kind="invalid-request",
                 sent=False,
             ) from error
         try:
-            async with asyncio.timeout(ask.timeout):
+            async with asyncio.timeout(request.timeout):
                 response = await self._client.aio.models.generate_content(
-                    model=ask.model, contents=ask.prompt, config=config
+                    model=request.model, contents=request.prompt, config=config
                 )
         except errors.APIError as error:
-            raise _api_trouble(error) from error
+            raise _api_error(error) from error
         except TimeoutError as error:
-            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
+            raise timeout_error(request.timeout) from error
         except httpx2.ConnectError as error:
-            raise Trouble(f"no connection: {said(error)}", again=True, sent=False) from error
+            raise ProviderError(f"no connection: {error_text(error)}", retryable=True, sent=False) from error
         except httpx2.TransportError as error:
-            raise Trouble(f"the connection broke: {said(error)}", again=True) from error
+            raise ProviderError(f"the connection broke: {error_text(error)}", retryable=True) from error
         except GoogleAuthError as error:
-            raise Trouble(
-                f"Google's credentials did not work: {said(error)}",
+            raise ProviderError(
+                f"Google's credentials were rejected: {error_text(error)}",
                 kind="no-credentials",
-                again=bool(getattr(error, "retryable", False)),
-                hopeless=not getattr(error, "retryable", False),
+                retryable=bool(getattr(error, "retryable", False)),
+                permanent=not getattr(error, "retryable", False),
                 hint="Check the service account or the workload identity that the job uses.",
                 sent=False,
             ) from error
-        return _told(response)
+        return _parse(response)
 
     async def close(self) -> None:
-        """Gives up connections."""
+        """Closes connections."""
         await self._client.aio.aclose()
         self._client.close()
 
 
-def _config(ask: Ask) -> types.GenerateContentConfig:
+def _config(request: ProviderRequest) -> types.GenerateContentConfig:
     from google.genai import types
 
-    fields, system = split_system(ask.config, ask.system)
+    fields, system = split_system(request.config, request.system)
     config = types.GenerateContentConfig(
         **fields,
         system_instruction=system,
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         http_options=types.HttpOptions(
-            timeout=max(1, round(ask.timeout * 1000)),
-            # Repeating is ours, so that every attempt is counted; without this google-genai may do it on its own.
+            timeout=max(1, round(request.timeout * 1000)),
+            # The channel retries, so that every attempt is counted; google-genai would retry by default.
             retry_options=types.HttpRetryOptions(attempts=1),
         ),
     )
-    if ask.schema is not None:
+    if request.schema is not None:
         config.response_mime_type = "application/json"
-        config.response_json_schema = dict(ask.schema)
+        config.response_json_schema = dict(request.schema)
     return config
 
 
-def _told(response: types.GenerateContentResponse) -> Told:
+def _parse(response: types.GenerateContentResponse) -> ProviderReply:
     usage = response.usage_metadata
     counts = ModelUsage(
         input_tokens=token_count(usage.prompt_token_count) if usage else None,
@@ -110,38 +120,38 @@ def _told(response: types.GenerateContentResponse) -> Told:
     if not response.candidates:
         feedback = response.prompt_feedback
         reason = _word(feedback.block_reason) if feedback else ""
-        nothing = Told(text="", usage=counts, model_version=version_name(response.model_version))
-        return nothing.refused(f"the prompt was blocked ({reason})") if reason else nothing
+        empty = ProviderReply(text="", usage=counts, model_version=version_name(response.model_version))
+        return empty.refused(f"the prompt was blocked ({reason})") if reason else empty
     candidate = response.candidates[0]
     reason = _word(candidate.finish_reason)
     parts = (candidate.content.parts if candidate.content else None) or []
     text = "".join(part.text for part in parts if part.text and not part.thought)
-    told = Told(text=text, usage=counts, model_version=version_name(response.model_version))
+    reply = ProviderReply(text=text, usage=counts, model_version=version_name(response.model_version))
     if reason in _REFUSALS:
-        return told.refused(f"the reply was blocked ({reason})")
+        return reply.refused(f"the reply was blocked ({reason})")
     if reason == "MAX_TOKENS":
-        return told.truncated("the reply ended at the token limit (MAX_TOKENS)")
-    return told
+        return reply.truncated("the reply ended at the token limit (MAX_TOKENS)")
+    return reply
 
 
 def _word(value: Any) -> str:
     return "" if value is None else str(getattr(value, "value", value))
 
 
-def _api_trouble(error: errors.APIError) -> Trouble:
+def _api_error(error: errors.APIError) -> ProviderError:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     message = first_line(str(error.message or ""))
-    return status_trouble(error.code or 0, message, headers, wait=told_delay(error.details))
+    return status_error(error.code or 0, message, headers, wait=retry_info_delay(error.details))
 
 
 def _first_error(error: Any) -> str:
-    found = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
-    """Makes the client. Imports google-genai (about a second) and may ask the machine for credentials: run it in a
-    thread.
+    """Creates the client. Run it in a thread: it imports google-genai (about a second) and may query the metadata
+    server for credentials.
 
     Raises:
         ModelFailure: `no-credentials`.
@@ -171,7 +181,7 @@ def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
 
 
 def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
-    """Application default credentials, and the project. May ask the machine for them: run it in a thread.
+    """Returns application default credentials and the project. Run it in a thread: it may query the metadata server.
 
     Raises:
         ModelFailure: `no-credentials`.
@@ -181,20 +191,20 @@ def google_credentials(endpoint: Endpoint) -> tuple[Any, str]:
 
     only = endpoint.provider.protocol == "vertex-eval"
     try:
-        # It reads the process's own environment and the machine's metadata server; there is no way to hand it others
-        # that works for every kind of credentials.
+        # It reads the process's environment and the metadata server. No other source works for every kind of
+        # credentials.
         credentials, project = google.auth.default(scopes=[_SCOPE])
     except (GoogleAuthError, OSError, ValueError) as error:
         raise ModelFailure(
             "no-credentials",
-            f"`{endpoint.name.given}` is asked through Vertex AI, and there are no credentials: {said(error)}",
+            f"`{endpoint.name.written}` is called through Vertex AI, and credentials are missing: {error_text(error)}",
             "Use google-github-actions/auth before this step"
             + ("." if only else ", or give an API key as `judge-api-key`."),
         ) from error
     if not (endpoint.project or project):
         raise ModelFailure(
             "no-credentials",
-            f"`{endpoint.name.given}` is asked through Vertex AI, and no project is known.",
+            f"`{endpoint.name.written}` is called through Vertex AI, and the project is unknown.",
             "Set GOOGLE_CLOUD_PROJECT.",
         )
     return credentials, str(endpoint.project or project)

@@ -1,6 +1,6 @@
-"""A user's `judge_model_config`, sorted: what is sent, what is ours to decide, and what nobody knows.
+"""Sorts the fields of `judge_model_config` into sent, ignored and unknown.
 
-The fields are those of google-genai's GenerateContentConfig (3.4.0, which has all of 2.34's), as ADK takes them.
+The fields are those of google-genai's GenerateContentConfig (3.4.0, a superset of 2.34), as in ADK.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ SENT_TO_OPENAI: Mapping[str, str] = {
     "seed": "seed",
     "service_tier": "service_tier",
 }
-"""Fields that chat completions have as well, by their name there."""
+"""Fields that chat completions support too, with their name there."""
 
 OURS = frozenset(
     {
-        # Where the key is sent and for how long: never the word of a file that a pull request may change.
+        # URL and timeouts: a pull request may change the file, and must not redirect the key.
         "http_options", "should_return_http_response",
-        # The form of the reply.
+        # The format of the reply.
         "candidate_count", "response_mime_type", "response_schema", "response_json_schema", "response_modalities",
         "tools", "tool_config", "automatic_function_calling", "cached_content", "continuation_token",
         "automatic_continuation", "generation_output_config", "store",
         "speech_config", "audio_timestamp", "audio_transcription_config", "image_config",
     }
 )  # fmt: skip
-"""Known to google-genai, and left out: we decide these."""
+"""Fields of google-genai that agent-eval sets itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SortedConfig:
-    """A `judge_model_config`, field by field."""
+    """The fields of a `judge_model_config`."""
 
     sent: Mapping[str, Any]
-    """In snake_case; fields that are null are left out, as google-genai does."""
+    """In snake_case. Null fields are left out, as in google-genai."""
     ignored: tuple[str, ...]
     unknown: tuple[str, ...]
 
     def suggestion(self, field: str) -> str | None:
-        """The field that an unknown one may have been meant to be."""
+        """Returns the known field that is most similar to an unknown one."""
         return next(iter(difflib.get_close_matches(field, SENT | OURS, n=1, cutoff=0.7)), None)
 
 
 def sort_config(config: Mapping[str, Any], *, for_openai: bool = False) -> SortedConfig:
-    """Sorts the fields; camelCase is read as well.
+    """Sorts the fields; accepts camelCase too.
 
     Args:
-        config: As the user wrote it.
-        for_openai: Whether the model is asked through chat completions, which have fewer fields.
+        config: The user's config.
+        for_openai: Whether the model is called through chat completions, which support fewer fields.
     """
     sent: dict[str, Any] = {}
     ignored, unknown = [], []
@@ -84,8 +84,8 @@ def sort_config(config: Mapping[str, Any], *, for_openai: bool = False) -> Sorte
 
 
 def split_system(sent: Mapping[str, Any], system: str | None) -> tuple[dict[str, Any], str | None]:
-    """The other fields, and the system instruction: the request's with the user's before it."""
+    """Separates the system instruction: the user's, followed by the request's."""
     rest = dict(sent)
-    users = rest.pop("system_instruction", None)
-    texts = [text for text in (users, system) if text]
+    from_user = rest.pop("system_instruction", None)
+    texts = [text for text in (from_user, system) if text]
     return rest, "\n\n".join(str(text) for text in texts) or None

@@ -1,4 +1,4 @@
-"""Everything with OpenAI's chat completions: OpenAI, Azure, Ollama, vLLM, gateways. Needs the extra `openai`."""
+"""Client for OpenAI-compatible chat completions: OpenAI, Azure, Ollama, vLLM, gateways. Needs the extra `openai`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.core.text import first_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._generation import SENT_TO_OPENAI, split_system
-from agent_eval.models._provider import Ask, Told, Trouble, said, status_trouble, token_count, version_name
+from agent_eval.models._provider import (
+    ProviderError,
+    ProviderReply,
+    ProviderRequest,
+    error_text,
+    status_error,
+    timeout_error,
+    token_count,
+    version_name,
+)
 from agent_eval.models.protocol import ModelUsage
 
 if TYPE_CHECKING:
@@ -20,68 +29,68 @@ if TYPE_CHECKING:
 
 
 class OpenAIClient:
-    """One address with OpenAI's API."""
+    """A client of one server with OpenAI's API."""
 
     def __init__(self, client: AsyncOpenAI, *, has_json_schema: bool = True, is_openai: bool = True) -> None:
-        """Takes a client that does not retry by itself.
+        """Wraps a client; its own retries must be off.
 
         Args:
-            client: Of the official package.
-            has_json_schema: Whether the server takes a schema for the reply.
-            is_openai: Whether it is OpenAI's own service; others know the limit of tokens by its older name only.
+            client: A client of the openai package.
+            has_json_schema: Whether the server accepts a schema for the reply.
+            is_openai: Whether it is OpenAI's own service; other servers know the token limit only as `max_tokens`.
         """
         self._client = client
         self._has_json_schema = has_json_schema
         self._is_openai = is_openai
 
-    async def ask(self, ask: Ask) -> Told:
+    async def send(self, request: ProviderRequest) -> ProviderReply:
         """Makes one attempt."""
         import openai
 
         try:
-            async with asyncio.timeout(ask.timeout):
+            async with asyncio.timeout(request.timeout):
                 response: ChatCompletion = await self._client.chat.completions.create(
-                    **self._arguments(ask), timeout=ask.timeout
+                    **self._arguments(request), timeout=request.timeout
                 )
         except openai.APIStatusError as error:
             if _is_filter(error.body):
-                nothing = Told(text="", usage=ModelUsage(), model_version=None)
-                return nothing.refused(f"the content filter refused the prompt: {_words(error)}")
-            raise status_trouble(error.status_code, _words(error), error.response.headers) from error
+                empty = ProviderReply(text="", usage=ModelUsage(), model_version=None)
+                return empty.refused(f"the content filter refused the prompt: {_message_of(error)}")
+            raise status_error(error.status_code, _message_of(error), error.response.headers) from error
         except (TimeoutError, openai.APITimeoutError) as error:
-            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
+            raise timeout_error(request.timeout) from error
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             unsent = type(cause).__name__ == "ConnectError"
-            what = "no connection" if unsent else "the connection broke"
-            raise Trouble(f"{what}: {said(cause)}", again=True, sent=not unsent) from error
-        return _told(response)
+            message = "no connection" if unsent else "the connection broke"
+            raise ProviderError(f"{message}: {error_text(cause)}", retryable=True, sent=not unsent) from error
+        return _parse(response)
 
-    def _arguments(self, ask: Ask) -> dict[str, Any]:
-        fields, system = split_system(ask.config, ask.system)
+    def _arguments(self, request: ProviderRequest) -> dict[str, Any]:
+        fields, system = split_system(request.config, request.system)
         arguments: dict[str, Any] = {SENT_TO_OPENAI[name]: value for name, value in fields.items()}
         if not self._is_openai and "max_completion_tokens" in arguments:
             arguments["max_tokens"] = arguments.pop("max_completion_tokens")
-        if ask.schema is not None and self._has_json_schema:
+        if request.schema is not None and self._has_json_schema:
             arguments["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": dict(ask.schema), "strict": is_strict(ask.schema)},
+                "json_schema": {"name": "reply", "schema": dict(request.schema), "strict": is_strict(request.schema)},
             }
-        elif ask.schema is not None:
+        elif request.schema is not None:
             arguments["response_format"] = {"type": "json_object"}
-            shown = f"Reply with one JSON value that fits this JSON Schema: {json.dumps(ask.schema)}"
-            system = f"{system}\n\n{shown}" if system else shown
+            instruction = f"Reply with one JSON value that fits this JSON Schema: {json.dumps(request.schema)}"
+            system = f"{system}\n\n{instruction}" if system else instruction
         messages = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": ask.prompt})
-        return {"model": ask.model, "messages": messages, **arguments}
+        messages.append({"role": "user", "content": request.prompt})
+        return {"model": request.model, "messages": messages, **arguments}
 
     async def close(self) -> None:
-        """Gives up connections."""
+        """Closes connections."""
         await self._client.close()
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether OpenAI takes a schema in its strict mode: every object closed, every property required
+    """Whether OpenAI accepts a schema in strict mode: every object closed, every property required
     (platform.openai.com/docs/guides/structured-outputs).
     """
     if isinstance(schema, Mapping):
@@ -94,29 +103,31 @@ def is_strict(schema: Any) -> bool:
     return all(is_strict(item) for item in schema) if isinstance(schema, list) else True
 
 
-def _told(response: ChatCompletion) -> Told:
-    """Reads a reply.
+def _parse(response: ChatCompletion) -> ProviderReply:
+    """Parses a reply.
 
     Raises:
-        Exception: Of any type; the reply is not what the API describes.
+        Exception: Of any type; the reply violates the API's contract.
     """
     if not getattr(response, "choices", None):
-        # The client builds its models without checking them: a proxy's page arrives as text, an error as an object.
+        # The openai package doesn't validate: a proxy's HTML page arrives as text, an error as an object.
         raise ValueError("it has no choices")
     choice = response.choices[0]
     message = choice.message
-    told = Told(text=_text(message.content), usage=_usage(response.usage), model_version=version_name(response.model))
+    reply = ProviderReply(
+        text=_text(message.content), usage=_usage(response.usage), model_version=version_name(response.model)
+    )
     if choice.finish_reason == "length":
-        return told.truncated("the reply ended at the token limit (length)")
+        return reply.truncated("the reply ended at the token limit (length)")
     if choice.finish_reason == "content_filter":
-        return told.refused("the content filter stopped the reply")
+        return reply.refused("the content filter stopped the reply")
     if message.refusal:
-        return told.refused(f"the model refused: {first_line(message.refusal)}")
-    return told
+        return reply.refused(f"the model refused: {first_line(message.refusal)}")
+    return reply
 
 
 def _text(content: Any) -> str:
-    """The reply's text. Mistral's reasoning models send a list of parts, thoughts among them."""
+    """Returns the reply's text. Mistral's reasoning models send a list of parts that includes thoughts."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -132,14 +143,14 @@ def _usage(usage: CompletionUsage | None) -> ModelUsage:
     output = token_count(getattr(usage, "completion_tokens", None))
     return ModelUsage(
         input_tokens=token_count(getattr(usage, "prompt_tokens", None)),
-        # Chat completions count reasoning among the completion's tokens.
+        # Chat completions include reasoning tokens in the completion's count.
         output_tokens=None if output is None else max(0, output - (thoughts or 0)),
         cached_tokens=token_count(getattr(prompt, "cached_tokens", None)),
         thought_tokens=thoughts,
     )
 
 
-def _words(error: Any) -> str:
+def _message_of(error: Any) -> str:
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
     return first_line(str(message or error.message))
@@ -150,13 +161,13 @@ def _is_filter(body: Any) -> bool:
 
 
 def open_openai(endpoint: Endpoint, *, connections: int) -> OpenAIClient:
-    """Makes the client. Imports openai (about half a second): run it in a thread."""
+    """Creates the client. Run it in a thread: it imports openai (about half a second)."""
     import httpx2
     import openai
 
     limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
     http_client = openai.DefaultAsyncHttpxClient(limits=limits)
-    key = endpoint.api_key or "none"  # The client insists; a server of one's own ignores it.
+    key = endpoint.api_key or "none"  # The client requires a key; self-hosted servers ignore it.
     client: AsyncOpenAI
     if endpoint.api_version is not None:
         client = openai.AsyncAzureOpenAI(
@@ -169,15 +180,10 @@ def open_openai(endpoint: Endpoint, *, connections: int) -> OpenAIClient:
     else:
         base_url = endpoint.base_url or ""
         if endpoint.provider.name == "azure" and "/openai" not in base_url:
-            base_url += "/openai/v1"  # Azure's own form of the undated API.
+            base_url += "/openai/v1"  # Azure's path of the API without a version date.
         client = openai.AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http_client)
     return OpenAIClient(
         client,
         has_json_schema=endpoint.provider.has_json_schema,
-        is_openai=endpoint.provider.name == "azure" or base_is_openai(endpoint),
+        is_openai=endpoint.provider.name == "azure" or endpoint.base_url == "https://api.openai.com/v1",
     )
-
-
-def base_is_openai(endpoint: Endpoint) -> bool:
-    """Whether it is OpenAI's own service."""
-    return endpoint.base_url == "https://api.openai.com/v1"

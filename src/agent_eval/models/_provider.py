@@ -1,4 +1,4 @@
-"""What is asked of a provider's client: one attempt. Repeating, counting and reading the reply are done elsewhere."""
+"""The interface of a provider's client: one request, one reply. Retries, budgets and parsing happen elsewhere."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from agent_eval.core.text import first_line, shorten
 from agent_eval.models.protocol import FailureKind, ModelUsage
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Worth another attempt. ADK's are 408, 429, 500, 502, 503, 504; 529 is how some gateways say overloaded."""
+"""Retryable statuses. ADK retries 408, 429, 500, 502, 503 and 504; some gateways answer 529 when overloaded."""
 
 _MOST_TOKENS = 100_000_000
-"""No reply of any model has more tokens, prompt included."""
+"""Upper bound for a plausible token count, including the prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
-    """One attempt."""
+class ProviderRequest:
+    """One attempt's request."""
 
     model: str
-    """As the provider wants it."""
+    """The provider's own name of the model."""
     prompt: str
     system: str | None = None
     schema: Mapping[str, Any] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Sorted: GenerateContentConfig's fields in snake_case, those that are sent."""
+    """The GenerateContentConfig fields to send, in snake_case."""
     timeout: float
     """Seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What came back, as it was."""
+class ProviderReply:
+    """A provider's reply, unparsed."""
 
     text: str
-    """Without thoughts."""
+    """The reply without thoughts."""
     usage: ModelUsage
     model_version: str | None
     end: Literal["complete", "truncated", "refused"] = "complete"
     note: str = ""
-    """Why it is not complete."""
+    """Why the reply is not complete; "" if it is."""
 
-    def truncated(self, note: str) -> Told:
-        """The same, cut off by a limit of tokens."""
+    def truncated(self, note: str) -> ProviderReply:
+        """This reply, marked as cut off by a token limit."""
         return replace(self, end="truncated", note=note)
 
-    def refused(self, note: str) -> Told:
-        """The same, withheld by the provider or the model."""
+    def refused(self, note: str) -> ProviderReply:
+        """This reply, marked as refused by the provider or the model."""
         return replace(self, end="refused", note=note)
 
 
-class Trouble(Exception):
+class ProviderError(Exception):
     """An attempt failed."""
 
     def __init__(
@@ -63,32 +63,32 @@ class Trouble(Exception):
         message: str,
         *,
         kind: FailureKind = "unavailable",
-        again: bool = False,
+        retryable: bool = False,
         throttled: bool = False,
         retry_after: float | None = None,
-        hopeless: bool = False,
+        permanent: bool = False,
         hint: str | None = None,
         sent: bool = True,
     ) -> None:
-        """Describes it.
+        """Creates the error.
 
         Args:
             message: One sentence.
-            kind: What it is if it stays.
-            again: Another attempt may succeed.
-            throttled: The provider said "too many".
-            retry_after: Seconds that it asked us to wait.
-            hopeless: No other question to this model can succeed either: a wrong key, a model that doesn't exist.
+            kind: The kind of the failure if no attempt succeeds.
+            retryable: Another attempt may succeed.
+            throttled: The provider answered "too many requests".
+            retry_after: Seconds that the provider asks us to wait.
+            permanent: All other requests to this model fail too: a wrong key, an unknown model.
             hint: What to do about it.
-            sent: Whether a prompt may have been processed, and paid for, without our hearing of it.
+            sent: Whether the provider may have processed, and billed, the prompt.
         """
         super().__init__(message)
         self.message = message
         self.kind = kind
-        self.again = again
+        self.retryable = retryable
         self.throttled = throttled
         self.retry_after = retry_after
-        self.hopeless = hopeless
+        self.permanent = permanent
         self.hint = hint
         self.sent = sent
 
@@ -96,26 +96,28 @@ class Trouble(Exception):
 class Client(Protocol):
     """A provider's client, for many attempts at once."""
 
-    async def ask(self, ask: Ask) -> Told:
+    async def send(self, request: ProviderRequest) -> ProviderReply:
         """Makes one attempt.
 
         Raises:
-            Trouble: It failed.
-            Exception: Of any type, where the library can't make sense of the answer. The lane makes a Trouble of it.
+            ProviderError: The attempt failed.
+            Exception: Of any type, if the library can't parse the answer. The channel turns it into a ProviderError.
         """
         ...
 
     async def close(self) -> None:
-        """Gives up connections."""
+        """Closes connections."""
         ...
 
 
 def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds that a response asks to wait: `Retry-After` as seconds or a date (RFC 9110, 10.2.3), or `retry-after-ms`.
+    """Returns the seconds that a response asks to wait.
+
+    Reads `retry-after-ms`, else `Retry-After` as seconds or a date (RFC 9110, 10.2.3).
 
     Args:
-        headers: Names in any case, if the mapping ignores case; else in lower case.
-        now: Unix time in seconds; None: the clock's.
+        headers: Response headers, in lower case unless the mapping ignores case.
+        now: Unix time in seconds; None for the current time.
     """
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
@@ -137,49 +139,49 @@ def _number(value: str | None) -> float | None:
     return number if number is not None and 0 <= number < float("inf") else None
 
 
-def status_trouble(status: int, message: str, headers: Mapping[str, str], *, wait: float | None = None) -> Trouble:
-    """What an HTTP status that is no success means.
+def status_error(status: int, message: str, headers: Mapping[str, str], *, wait: float | None = None) -> ProviderError:
+    """Turns an unsuccessful HTTP status into an error.
 
     Args:
-        status: The status.
-        message: The provider's words.
-        headers: Of the response.
-        wait: Seconds to wait as told in the body.
+        status: The HTTP status.
+        message: The provider's message.
+        headers: The response headers.
+        wait: Seconds to wait according to the response body; the header takes precedence.
     """
-    said = f"{status}: {message}" if message else f"status {status}"
+    status_text = f"{status}: {message}" if message else f"status {status}"
     if status in RETRIED_STATUSES:
-        asked = retry_after(headers)
-        return Trouble(
-            f"the provider answered {said}",
-            again=True,
+        header_wait = retry_after(headers)
+        return ProviderError(
+            f"the provider answered {status_text}",
+            retryable=True,
             throttled=status in {429, 529},
-            retry_after=wait if asked is None else asked,
+            retry_after=wait if header_wait is None else header_wait,
             sent=False,
         )
     if status in {401, 403} or (status == 400 and "api key" in message.lower()):
-        return Trouble(
-            f"the provider refused the credentials ({said})",
+        return ProviderError(
+            f"the provider refused the credentials ({status_text})",
             kind="invalid-request",
-            hopeless=True,
+            permanent=True,
             hint="Check that the key is that provider's, valid, and allowed to use this model.",
             sent=False,
         )
     if status == 404:
-        return Trouble(
-            f"the provider knows no such model or address ({said})",
+        return ProviderError(
+            f"the provider does not know this model or URL ({status_text})",
             kind="invalid-request",
-            hopeless=True,
-            hint="Check the model's name (`judge-model`, `judge_model` of the criterion, or that of the simulated "
-            "user), and the base URL if one is set.",
+            permanent=True,
+            hint="Check the model's name (`judge-model`, `judge_model` of the criterion, or the simulated user's) and "
+            "the base URL.",
             sent=False,
         )
-    return Trouble(f"the provider refused the request ({said})", kind="invalid-request", sent=False)
+    return ProviderError(f"the provider refused the request ({status_text})", kind="invalid-request", sent=False)
 
 
-def told_delay(details: Any) -> float | None:
-    """Seconds in a `google.rpc.RetryInfo` of the error's body, how Gemini says when a quota is free again."""
-    found = details.get("error", details) if isinstance(details, dict) else {}
-    entries = found.get("details") if isinstance(found, dict) else None
+def retry_info_delay(details: Any) -> float | None:
+    """Returns the delay of a `google.rpc.RetryInfo` in an error body, in seconds: Gemini's form of Retry-After."""
+    error = details.get("error", details) if isinstance(details, dict) else {}
+    entries = error.get("details") if isinstance(error, dict) else None
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and str(entry.get("@type", "")).endswith("google.rpc.RetryInfo"):
             match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(entry.get("retryDelay", "")))
@@ -187,26 +189,30 @@ def told_delay(details: Any) -> float | None:
     return None
 
 
-def said(error: BaseException) -> str:
-    """The first line of an exception's message, in full: mask secrets before shortening it."""
+def error_text(error: BaseException) -> str:
+    """Returns the first line of an exception's message, in full: mask secrets before shortening it."""
     return first_line(str(error)) or type(error).__name__
 
 
-def nonsense(error: BaseException) -> Trouble:
-    """The trouble for an answer that a client library could not make sense of: another attempt may succeed."""
-    return Trouble(f"the answer makes no sense: {type(error).__name__}: {said(error)}", again=True)
+def unreadable_reply(error: BaseException) -> ProviderError:
+    """Returns the retryable error for an answer that a client library could not parse."""
+    return ProviderError(f"the answer could not be parsed: {type(error).__name__}: {error_text(error)}", retryable=True)
+
+
+def timeout_error(seconds: float) -> ProviderError:
+    """Returns the retryable error for an attempt without an answer in time."""
+    return ProviderError(f"no answer within {round(seconds, 1):g} s", kind="deadline", retryable=True)
 
 
 def version_name(value: Any) -> str | None:
-    """The name of what answered, if the provider gave one."""
+    """Returns the reported model version, if any."""
     return shorten(value, 200) if isinstance(value, str) else None
 
 
 def token_count(value: Any) -> int | None:
-    """A number of tokens as a provider reported it; None where it reported nothing or nothing plausible.
+    """Returns a reported token count; None if it is missing or implausible.
 
-    A negative or absurd number would lower what counts as spent, or use up a budget at once. The budget then goes by
-    its own estimate.
+    A negative or absurd number would corrupt the budget, which then uses its own estimate.
     """
     plausible = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
     return value if plausible else None

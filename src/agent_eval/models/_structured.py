@@ -1,4 +1,4 @@
-"""A reply that should be JSON, read strictly: it fits the schema as it is, or it is no answer."""
+"""Strict parsing of JSON replies: no repairs, the reply fits the schema or is rejected."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ REMINDER = (
     "\n\nYour last reply could not be read. Reply with a single JSON value that fits the schema you were given, and "
     "with nothing before or after it."
 )
-"""Ends the question when it is asked again."""
+"""Appended to the prompt of the second call."""
 
 
 def parse_reply(text: str, schema: Mapping[str, Any]) -> Any:
-    """Reads a reply. No fences, no prose, no repeated keys, no NaN: what could be read in two ways is not read.
+    """Parses a reply. Rejects code fences, prose, repeated keys and NaN, since they are ambiguous.
 
     Args:
-        text: The reply without thoughts; white space around it is fine.
+        text: The reply without thoughts; may have white space around it.
         schema: JSON Schema, draft 2020-12.
 
     Raises:
-        ValueError: It isn't JSON, or it doesn't fit; the message says why, in one line.
+        ValueError: The reply isn't JSON, or doesn't fit the schema; the message is one line.
     """
     from jsonschema import Draft202012Validator
 
@@ -35,20 +35,20 @@ def parse_reply(text: str, schema: Mapping[str, Any]) -> Any:
         if not text.strip():
             raise ValueError("it is empty") from error
         raise ValueError(f"it is not JSON: {error}") from error
-    found = next(iter(Draft202012Validator(dict(schema)).iter_errors(value)), None)
-    if found is not None:
-        where = "".join(f"[{part!r}]" for part in found.absolute_path)
+    mismatch = next(iter(Draft202012Validator(dict(schema)).iter_errors(value)), None)
+    if mismatch is not None:
+        where = "".join(f"[{part!r}]" for part in mismatch.absolute_path)
         raise ValueError(
-            f"it does not fit the schema{f' at {where}' if where else ''}: {shorten(first_line(found.message), 200)}"
+            f"it does not fit the schema{f' at {where}' if where else ''}: {shorten(first_line(mismatch.message), 200)}"
         )
     return value
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise ValueError("it has a key twice")
-    return found
+    return value
 
 
 def _no_constant(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Everything about models that can be wrong before anything runs, as findings. A mistake costs no call."""
+"""Checks names, keys, prices and configs of models before the run, without any call."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from agent_eval.models.settings import ModelSettings
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
 
 NO_KEY = "judge-credentials-missing"
-"""The code of the problem that a model can't be asked for want of credentials."""
+"""Code of the problem that credentials of a model are missing."""
 
 IN_FILES = frozenset({"judge-model-unknown", "judge-config-invalid", "judge-config-ignored"})
-"""The codes of problems that a config file has by itself, on any machine."""
+"""Codes of problems that depend on the config file alone, not on the machine."""
 
 _NAMED = 3
-"""Users of a model that a finding names; of more it says how many."""
+"""Number of uses of a model that a finding lists; it counts the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelUse:
-    """A model, and who asks it."""
+    """A use of a model by a criterion or a simulated user."""
 
     model: str
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -37,62 +37,61 @@ class ModelUse:
     purpose: str
     """The criterion, or `user-simulator`."""
     file: str | None = None
-    """Where the criterion stands."""
+    """The file that configures the criterion."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedModels:
-    """What came of it."""
+    """The result of the check."""
 
     problems: tuple[Problem, ...]
     endpoints: Mapping[str, Endpoint]
-    """By model name, of those that can be asked. Their `credential` says in words whose key is used."""
+    """By name of each usable model. `credential` describes the key in use."""
 
 
 def check_models(uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str]) -> CheckedModels:
-    """Checks names, keys, packages, addresses, prices and configs. Sends nothing.
+    """Checks names, keys, packages, URLs, prices and configs. Sends nothing.
 
-    A replay needs no key, so only the names and the configs are looked at.
+    A replay needs no key, so only names and configs are checked.
     """
-    found = _Findings()
+    findings = _Findings()
     if settings.replay is not None and not settings.replay.is_dir():
-        message = f"{settings.replay} is no directory to replay from."
+        message = f"{settings.replay} is not a directory with recorded replies."
         hint = "Record one first: run with `--judge-cache DIR`, then name that directory."
-        found.add(_Finding(code="judge-replay-missing", message=message, hint=hint))
+        findings.add(_Finding(code="judge-replay-missing", message=message, hint=hint))
     if settings.cache is not None and settings.cache.exists() and not settings.cache.is_dir():
-        message = f"{settings.cache} is a file, so no reply can be kept there."
-        found.add(_Finding(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
+        message = f"{settings.cache} is a file, not a directory."
+        findings.add(_Finding(code="judge-cache-invalid", message=message, hint="Name a directory as `judge-cache`."))
     endpoints: dict[str, Endpoint] = {}
-    owner = _owner(uses, settings, environ, found)
+    owner = _owner(uses, settings, environ, findings)
     for use in uses:
         try:
             protocol = provider_of(parse_model(use.model), environ).protocol
         except ValueError as error:
-            found.add(_Finding(code="judge-model-unknown", message=f"{error}."), use)
+            findings.add(_Finding(code="judge-model-unknown", message=f"{error}."), use)
             continue
         if protocol == "vertex-eval" and use.purpose not in JUDGED_BY_SERVICE:
-            found.add(
+            findings.add(
                 _Finding(
                     code="judge-model-unknown",
-                    message=f"`{use.model}` is no model: Vertex AI's evaluation service judges nothing but "
-                    f"{', '.join(JUDGED_BY_SERVICE)}.",
+                    message=f"`{use.model}` supports no other criteria than {', '.join(JUDGED_BY_SERVICE)}.",
                 ),
                 use,
             )
             continue
         for finding in _config_findings(use, protocol):
-            found.add(finding, use)
+            findings.add(finding, use)
         if settings.replay is not None:
             continue
         try:
             endpoints[use.model] = endpoint = resolve(use.model, settings, environ, owner=owner)
         except ModelFailure as missing:
-            found.add(_Finding(code=NO_KEY, message=missing.message, hint=missing.hint), use)
+            findings.add(_Finding(code=NO_KEY, message=missing.message, hint=missing.hint), use)
             continue
         if settings.budget.max_cost is not None and price_of(endpoint, settings) is None:
-            unknown = no_price(endpoint)
-            found.add(_Finding(code="judge-price-missing", message=unknown.message, hint=unknown.hint), use)
-    return CheckedModels(problems=tuple(found.problems()), endpoints=endpoints)
+            failure = no_price(endpoint)
+            findings.add(_Finding(code="judge-price-missing", message=failure.message, hint=failure.hint), use)
+    return CheckedModels(problems=tuple(findings.problems()), endpoints=endpoints)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,35 +101,35 @@ class _Finding:
     hint: str | None = None
 
 
-def opening_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
-    """What ModelPool.prepare found: credentials that exist and don't work."""
-    found = _Findings()
+def credential_problems(failures: Iterable[ModelFailure]) -> list[Problem]:
+    """Turns the failures of ModelPool.prepare into problems: credentials that exist but don't work."""
+    findings = _Findings()
     for failure in failures:
-        found.add(_Finding(code=NO_KEY, message=failure.message, hint=failure.hint))
-    return found.problems()
+        findings.add(_Finding(code=NO_KEY, message=failure.message, hint=failure.hint))
+    return findings.problems()
 
 
 def shared_keys(endpoints: Mapping[str, Endpoint], agents_environment: Mapping[str, str]) -> list[str]:
-    """Says which keys of judges the agent gets as well.
+    """Lists the judges' keys that the agent's environment contains too.
 
     Args:
-        endpoints: As checked.
-        agents_environment: The whole environment of the agent's process.
+        endpoints: The checked endpoints.
+        agents_environment: The complete environment of the agent's process.
 
     Returns:
-        A sentence for each key, sorted. None of them contains a key.
+        A sentence for each key, sorted. It names the variable, not the key.
     """
-    found = set()
+    sentences = set()
     for endpoint in endpoints.values():
         same = {name for name, value in agents_environment.items() if endpoint.api_key and value == endpoint.api_key}
         if endpoint.key_variable in agents_environment:
             same.add(endpoint.key_variable or "")
-        found |= {f"The agent gets the judge's key for {endpoint.provider.name} too, as {name}." for name in same}
-    return sorted(found)
+        sentences |= {f"The agent gets the judge's key for {endpoint.provider.name} too, as {name}." for name in same}
+    return sorted(sentences)
 
 
 class _Findings:
-    """Findings in the order in which they turned up, each once, with all whom it concerns."""
+    """Distinct findings in order of discovery, each with the uses that it concerns."""
 
     def __init__(self) -> None:
         self._users: dict[_Finding, list[ModelUse]] = {}
@@ -143,23 +142,23 @@ class _Findings:
 
 
 def _owner(
-    uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str], found: _Findings
+    uses: Sequence[ModelUse], settings: ModelSettings, environ: Mapping[str, str], findings: _Findings
 ) -> str | None:
-    known = []
+    models = []
     for model in dict.fromkeys(use.model for use in uses):
-        with contextlib.suppress(ValueError):  # A wrong name has a finding of its own.
-            known.append(parse_model(model).given)
+        with contextlib.suppress(ValueError):  # An unknown name has its own finding.
+            models.append(parse_model(model).written)
     if settings.judge_model is not None:
         try:
             parse_model(settings.judge_model)
         except ValueError as error:
             if all(use.model != settings.judge_model for use in uses):
-                found.add(_Finding(code="judge-model-unknown", message=f"judge-model: {error}."))
+                findings.add(_Finding(code="judge-model-unknown", message=f"judge-model: {error}."))
             return None
     try:
-        return key_owner(settings, known, environ)
+        return key_owner(settings, models, environ)
     except ValueError as error:
-        found.add(_Finding(code="judge-key-ambiguous", message=f"{error}."), *uses)
+        findings.add(_Finding(code="judge-key-ambiguous", message=f"{error}."), *uses)
         return None
 
 
@@ -170,28 +169,28 @@ def _config_findings(use: ModelUse, protocol: str) -> Iterator[_Finding]:
         yield _Finding(
             code="judge-config-invalid",
             message=f"judge_model_config has no field `{name}`.",
-            hint=f"Did you mean `{near}`?" if near else "Its fields are those of google-genai's GenerateContentConfig.",
+            hint=f"Did you mean `{near}`?" if near else "The fields are those of google-genai's GenerateContentConfig.",
         )
     for name in config.ignored:
         yield _Finding(
             code="judge-config-ignored",
             message=f"`{name}` in judge_model_config is not passed on to `{use.model}`.",
-            hint="The form of the reply and the connection are decided here; some fields only Gemini has.",
+            hint="agent-eval sets the reply format and the connection itself, and some fields exist for Gemini only.",
         )
-    wrong = _refused_by_google(config.sent) if protocol == "gemini" and config.sent else None
-    if wrong is not None:
-        yield _Finding(code="judge-config-invalid", message=f"judge_model_config: {wrong}.")
+    error = _config_error(config.sent) if protocol == "gemini" and config.sent else None
+    if error is not None:
+        yield _Finding(code="judge-config-invalid", message=f"judge_model_config: {error}.")
 
 
-def _refused_by_google(sent: Mapping[str, Any]) -> str | None:
+def _config_error(sent: Mapping[str, Any]) -> str | None:
     from google.genai import types
     from pydantic import ValidationError
 
     try:
         types.GenerateContentConfig(**sent)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        return f"`{'.'.join(str(part) for part in found['loc'])}`: {found['msg']}"
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"`{'.'.join(str(part) for part in first['loc'])}`: {first['msg']}"
     return None
 
 
@@ -200,15 +199,15 @@ def _problem(finding: _Finding, users: Sequence[ModelUse]) -> Problem:
     return Problem(
         severity=Severity.WARNING if finding.code == "judge-config-ignored" else Severity.ERROR,
         code=finding.code,
-        message=f"{finding.message}{_needed_by(users)}",
+        message=f"{finding.message}{_used_by(users)}",
         hint=finding.hint,
         file=files.pop() if len(files) == 1 else None,
     )
 
 
-def _needed_by(users: Sequence[ModelUse]) -> str:
+def _used_by(users: Sequence[ModelUse]) -> str:
     names = list(dict.fromkeys(f"{use.purpose} of {use.case_id}" for use in users))
     if not names:
         return ""
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f" Asked by {', '.join(names[:_NAMED])}{more}."
+    return f" Used by {', '.join(names[:_NAMED])}{more}."

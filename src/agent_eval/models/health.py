@@ -1,4 +1,4 @@
-"""Whether a model is worth asking: one that is down is given up once, not once for each question."""
+"""Circuit breaker of a model: an outage is detected once, and all later calls fail at once."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Hashable
 from agent_eval.core.text import plural
 from agent_eval.models.protocol import FailureKind, ModelFailure
 
-_JUDGED_HINT = "Run again when the provider is back; what was judged is kept if a judge cache is set."
+_JUDGED_HINT = "Run again when the provider is back; finished verdicts are reused if a judge cache is set."
 _SILENT_CALLS = 3
 
 
 class Health:
-    """Follows the fate of the attempts at one model."""
+    """Tracks the attempts at one model."""
 
     def __init__(
         self, model: str, *, outage: float, enough: int, now: float, where: str = "", hint: str = _JUDGED_HINT
     ) -> None:
-        """Begins healthy.
+        """Starts healthy.
 
         Args:
-            model: Its name, for the message.
-            outage: Seconds without an answer after which it can count as down.
-            enough: Attempts in a row that must have failed as well.
-            now: On any clock that only goes forward.
-            where: Follows the name in the message: ` at http://...`.
-            hint: What to do when it is down.
+            model: The model's name, for the message.
+            outage: Seconds without an answer after which the model can count as down.
+            enough: Consecutive failed attempts that are required as well.
+            now: Time in seconds of a monotonic clock.
+            where: Text after the name in the message, e.g. ` at http://...`.
+            hint: What to do during an outage.
         """
         self._model = f"`{model}`{where}"
         self._hint = hint
@@ -38,50 +38,50 @@ class Health:
 
     @property
     def failure(self) -> ModelFailure | None:
-        """Why it is not worth asking; None while it is."""
+        """Why the model is unusable; None while it is usable."""
         return self._failure
 
     def check(self) -> None:
-        """Does nothing while the model is worth asking.
+        """Checks that the model is usable.
 
         Raises:
-            ModelFailure: It isn't; always in the same words.
+            ModelFailure: It is unusable; the message is always the same.
         """
         if self._failure is not None:
             raise ModelFailure(self._failure.kind, self._failure.message, self._failure.hint)
 
     def answered(self, now: float) -> None:
-        """An attempt was answered."""
+        """Records an answered attempt."""
         self._well_at = now
         self._failed = 0
         self._silent.clear()
 
     def silent(self, call: Hashable, seconds: float) -> None:
-        """A call was sent nothing for so long that several of them mean an outage."""
+        """Records a call that received no data for so long that several such calls mean an outage."""
         self._silent.add(call)
         if self._failure is None and len(self._silent) >= _SILENT_CALLS:
-            calls, waited = plural(len(self._silent), "call"), plural(round(seconds), "second")
+            calls, duration = plural(len(self._silent), "call"), plural(round(seconds), "second")
             self._failure = ModelFailure(
                 "unavailable",
-                f"{self._model} is down and was not asked any more: it sent nothing to {calls} in {waited}",
-                f"{self._hint} A model that takes so long? Raise `--turn-timeout`.",
+                f"{self._model} is down, so no more calls were made: it sent no data to {calls} in {duration}",
+                f"{self._hint} If the model needs that long, raise `--turn-timeout`.",
             )
 
     def failed(self, now: float, cause: str) -> None:
-        """An attempt failed in a way that another may not."""
+        """Records an attempt that failed with a retryable error."""
         if self._failed == 0:
-            # Nobody asked in the meantime, so nobody knows since when it is down.
+            # The outage starts now: without calls since the last answer its true start is unknown.
             self._well_at = now
         self._failed += 1
         if self._failure is None and self._failed >= self._enough and now - self._well_at >= self._outage:
             seconds = plural(round(now - self._well_at), "second")
             self._failure = ModelFailure(
                 "unavailable",
-                f"{self._model} is down and was not asked any more, after {seconds} without an answer: {cause}",
+                f"{self._model} is down, so no more calls were made after {seconds} without an answer: {cause}",
                 self._hint,
             )
 
-    def hopeless(self, kind: FailureKind, cause: str, hint: str | None) -> None:
-        """No question to this model can succeed."""
+    def disable(self, kind: FailureKind, cause: str, hint: str | None) -> None:
+        """Marks the model as unusable: no call can succeed."""
         if self._failure is None:
-            self._failure = ModelFailure(kind, f"{self._model} can't be asked: {cause}", hint)
+            self._failure = ModelFailure(kind, f"{self._model} can't be used: {cause}", hint)

@@ -14,27 +14,27 @@ DEFAULT_JUDGE = "gemini-2.5-flash"
 """ADK's default judge (google-adk 2.13.0)."""
 
 VERTEX_EVAL = "vertex-eval"
-"""What Vertex AI's evaluation service is called among the models: it judges a few metrics by itself, and is no model
-that could be asked anything else (vertex_eval.py)."""
+"""The model name of Vertex AI's evaluation service, which scores a few metrics and is no general model
+(vertex_eval.py)."""
 
 Protocol = Literal["gemini", "openai", "azure", "vertex-eval"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """A service that answers, and where LiteLLM's users are used to put its key and address."""
+    """A model provider, with the environment variables that LiteLLM uses for its key and base URL."""
 
     name: str
     protocol: Protocol
     key_variables: tuple[str, ...] = ()
-    """Environment variables that may hold the key; the first that is set counts."""
+    """Environment variables for the key; the first one that is set wins."""
     base_url_variables: tuple[str, ...] = ()
     base_url: str | None = None
-    """Where it is, unless a variable says otherwise."""
+    """The default base URL."""
     needs_key: bool = True
-    """False for servers of one's own, which usually have none."""
+    """False for self-hosted servers, which usually need no key."""
     has_json_schema: bool = True
-    """Whether it takes a JSON Schema for the reply; if not it is asked for JSON, and shown the schema in words."""
+    """Whether it accepts a JSON Schema for the reply; otherwise the schema is part of the prompt."""
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -114,8 +114,8 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
     )
 }
-"""By the prefix of a model's name. Names of variables and prefixes: docs.litellm.ai/docs/providers; addresses: the
-providers' own documentation."""
+"""By the prefix of the model name. Sources: docs.litellm.ai/docs/providers for variables and prefixes, the providers'
+documentation for URLs."""
 
 EVALUATION = Provider(
     name="vertex_ai_evaluation",
@@ -123,7 +123,7 @@ EVALUATION = Provider(
     base_url_variables=("GOOGLE_VERTEX_BASE_URL",),
     needs_key=False,
 )
-"""Not among PROVIDERS: it has no models to name."""
+"""Not in PROVIDERS: it has no models."""
 
 _OTHER_SPELLINGS = {"ollama_chat": "ollama", "vertex_ai_beta": "vertex_ai", "azure_ai": "azure", "vllm": "hosted_vllm"}
 
@@ -137,20 +137,21 @@ _OPENAI = re.compile(r"(gpt-|chatgpt-|o[1-9](-|$)).*")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelName:
-    """A name, understood."""
+    """A parsed model name."""
 
-    given: str
+    written: str
+    """The name as the user wrote it."""
     provider: Provider | None
-    """None: `gemini` or `vertex_ai`, as the environment says (credentials.py)."""
+    """None: `gemini` or `vertex_ai`, depending on the environment (provider_of)."""
     model: str
-    """As the provider wants it."""
+    """The provider's own name of the model."""
     project: str | None = None
     location: str | None = None
-    """Of a full Vertex resource name: it has to be asked where it lies."""
+    """Of a full Vertex resource name, which fixes the location."""
 
     @property
     def price_key(self) -> str:
-        """What the price table calls it: the bare name of Google's and OpenAI's own models, else `provider/model`."""
+        """The key in the price table: the bare name of Google's and OpenAI's models, else `provider/model`."""
         bare = self.model.rpartition("/")[2]
         if self.provider is None or self.provider.name in {"gemini", "vertex_ai", "openai", EVALUATION.name}:
             return bare
@@ -158,19 +159,19 @@ class ModelName:
 
 
 def parse_model(name: str) -> ModelName:
-    """Understands a model's name.
+    """Parses a model name.
 
     Raises:
-        ValueError: No provider of ours has models of such a name; the message says which forms there are.
+        ValueError: No supported provider; the message lists the supported forms.
     """
     text = name.strip()
     if text == VERTEX_EVAL:
-        return ModelName(given=name, provider=EVALUATION, model=text)
+        return ModelName(written=name, provider=EVALUATION, model=text)
     if match := _VERTEX_PATH.fullmatch(text):
         if match["publisher"] not in {None, "google"}:
-            raise ValueError(f"`{name}`: of the models on Vertex AI only Google's own can be asked")
+            raise ValueError(f"`{name}`: on Vertex AI only Google's own models are supported")
         return ModelName(
-            given=name,
+            written=name,
             provider=PROVIDERS["vertex_ai"],
             model=text,
             project=match["project"],
@@ -178,15 +179,15 @@ def parse_model(name: str) -> ModelName:
         )
     bare = text.removeprefix("models/")
     if _GEMINI.fullmatch(bare) and "/" not in bare:
-        return ModelName(given=name, provider=None, model=bare)
+        return ModelName(written=name, provider=None, model=bare)
     if _OPENAI.fullmatch(text) and "/" not in text:
-        return ModelName(given=name, provider=PROVIDERS["openai"], model=text)
+        return ModelName(written=name, provider=PROVIDERS["openai"], model=text)
     prefix, slash, model = text.partition("/")
     provider = PROVIDERS.get(_OTHER_SPELLINGS.get(prefix, prefix))
     if slash and model and provider is not None:
-        return ModelName(given=name, provider=provider, model=model)
-    known = ", ".join(f"{known}/..." for known in PROVIDERS)
+        return ModelName(written=name, provider=provider, model=model)
+    prefixes = ", ".join(f"{prefix}/..." for prefix in PROVIDERS)
     raise ValueError(
-        f"`{name}` is no model that can be asked: write a Gemini name (gemini-2.5-flash), a full Vertex AI resource "
-        f"name, or one of {known}; any server with OpenAI's API is `openai/MODEL` with its base URL"
+        f"`{name}` is not a supported model: use a Gemini name (gemini-2.5-flash), a full Vertex AI resource "
+        f"name, or one of {prefixes}; for any server with OpenAI's API use `openai/MODEL` with its base URL"
     )

@@ -1,4 +1,4 @@
-"""What tokens cost: a small dated table, and what a user lays over it. A model that is in neither has no price."""
+"""Token prices: a small dated table that the user's `[prices]` override. Other models have no price."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 from agent_eval.models.protocol import ModelUsage
 
 PRICES_AS_OF = "2026-08"
-"""When the table below was compared with others' last; docs/models.md says so too."""
+"""Month of the last comparison of the table with other price lists; docs/models.md states it too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float
     output: float
-    """For thoughts as well."""
+    """Also the price of thoughts."""
     cached: float | None = None
-    """For input that the provider had cached; None: as `input`."""
+    """Price of input from the provider's cache; None: the same as `input`."""
 
     def of(self, usage: ModelUsage) -> float:
-        """US dollars. What the provider didn't tell counts as none."""
+        """Returns the cost in US dollars. Unreported counts are taken as 0."""
         cached = min(usage.cached_tokens or 0, usage.input_tokens or 0)
         fresh = (usage.input_tokens or 0) - cached
-        told = (usage.output_tokens or 0) + (usage.thought_tokens or 0)
+        output = (usage.output_tokens or 0) + (usage.thought_tokens or 0)
         cached_price = self.input if self.cached is None else self.cached
-        return (fresh * self.input + cached * cached_price + told * self.output) / 1_000_000
+        return (fresh * self.input + cached * cached_price + output * self.output) / 1_000_000
 
 
 DEFAULT_PRICES: Mapping[str, Price] = {
@@ -53,33 +53,32 @@ DEFAULT_PRICES: Mapping[str, Price] = {
 }
 """List prices of the standard tier, for text and for prompts below the sizes from which some models cost more.
 
-The providers' own pages (ai.google.dev/gemini-api/docs/pricing, developers.openai.com/api/docs/pricing) were not read.
-Each figure is in the table of litellm 1.96.2 and in at least one other public list of 2026, such as simonw/llm-prices,
-github/docs (Copilot's models), or api-evangelist's transcripts of both pages. Models with a promotional price, and
-those whose price changed in the summer of 2026, are left out."""
+Each figure equals those of genai-prices 0.2.3 and litellm 1.96.2; the providers' own pages were not read. Models with a
+promotional price, and those whose price changed in the summer of 2026, are left out.
 
+The table is not replaced by genai-prices: importing it takes 0.4 s of CPU and 96 MB of memory (0.2.3, measured)."""
 
-_DEAREST = 1e9
-"""US dollars for a million tokens; beyond, sums of prices stop to be some."""
+_MAX_PRICE = 1e9
+"""US dollars per million tokens. Larger values would make sums meaningless."""
 
 
 def read_prices(table: Mapping[str, Any]) -> dict[str, Price]:
-    """The default table with a user's `[prices]` laid over it.
+    """Returns the default table, overridden by the user's `[prices]`.
 
     Args:
-        table: By model, `{input, output, cached}` in US dollars for a million tokens; `cached` may be missing.
+        table: By model, `{input, output, cached}` in US dollars per million tokens; `cached` is optional.
 
     Raises:
-        ValueError: An entry is no such thing; the message names it.
+        ValueError: An entry is invalid; the message names it.
     """
     if not isinstance(table, Mapping):
         raise ValueError("[prices] must be a table of models")
     prices = dict(DEFAULT_PRICES)
     for model, entry in table.items():
         if not isinstance(entry, Mapping) or not {"input", "output"} <= set(entry) <= {"input", "output", "cached"}:
-            raise ValueError(f"[prices] {model!r} must be a table with `input` and `output`, and `cached` if known")
+            raise ValueError(f"[prices] {model!r} must be a table with `input` and `output`, and optionally `cached`")
         for key, value in entry.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _DEAREST:
-                raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars for a million tokens, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_PRICE:
+                raise ValueError(f"[prices] {model!r}: `{key}` must be US dollars per million tokens, not {value!r}")
         prices[model] = Price(**{key: float(value) for key, value in entry.items()})
     return prices

@@ -1,6 +1,6 @@
-"""The models that we call ourselves (judges, simulated users): what is asked, what comes back, and how it can fail.
+"""The interface of the models that agent-eval calls (judges, simulated users): request, reply, failure.
 
-Whoever asks sees only this page. Providers, retries, limits, budgets, the cache and the bill are behind it (pool.py).
+Callers use only this module. Providers, retries, limits, budgets, cache and usage accounting are behind it (pool.py).
 """
 
 from __future__ import annotations
@@ -10,87 +10,87 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 FailureKind = Literal[
-    "unavailable",  # the provider did not answer well, also after retries
+    "unavailable",  # no valid answer from the provider, after retries
     "budget",  # a limit on calls, tokens or cost was reached
-    "deadline",  # the call, or the run, had no time left
-    "malformed",  # twice a reply that does not fit the schema
+    "deadline",  # the time limit of the call or the run was reached
+    "malformed",  # two replies did not fit the schema
     "refused",  # the provider blocked the prompt or the reply
-    "invalid-request",  # the provider does not accept what was asked: model name, configuration, key
+    "invalid-request",  # the provider rejects the request: model name, configuration, key
     "no-credentials",  # a key, a project or a package is missing
-    "replay-miss",  # replies come from a directory, and this one isn't there
+    "replay-miss",  # the replay directory has no reply for the request
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """One question to a model.
+    """A request to a model.
 
-    Everything except `case_id` and `purpose` decides the answer and is part of the cache's key.
+    All fields except `case_id` and `purpose` affect the reply and are part of the cache key.
     """
 
     model: str
-    """As ADK users write it: `gemini-2.5-flash`, a full Vertex resource name, `provider/model`."""
+    """The name as in ADK: `gemini-2.5-flash`, a full Vertex resource name, `provider/model`."""
     prompt: str
-    """The whole user message. The long part that requests have in common comes first, for the provider's own cache."""
+    """The complete user message. The long common part comes first, so that the provider can cache it."""
     system: str | None = None
     """The system instruction."""
     schema: Mapping[str, Any] | None = None
-    """The JSON Schema that the reply must fit; None asks for text."""
+    """The JSON Schema of the reply; None requests text."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The user's `judge_model_config`: fields of google-genai's GenerateContentConfig, in snake_case."""
     sample: int = 0
-    """The vote, from 0: equal questions with different numbers are asked separately."""
+    """Number of the vote, from 0: equal requests with different numbers are sent separately."""
     run: int = 0
-    """The run of the case, from 0: a fresh run gets fresh votes."""
+    """Number of the case's run, from 0: each run gets its own votes."""
     case_id: str = ""
-    """Who pays: the case."""
+    """The case that the usage is attributed to."""
     purpose: str = ""
-    """Who pays: the criterion, or `user-simulator`."""
+    """The criterion, or `user-simulator`, that the usage is attributed to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelUsage:
-    """Tokens of one reply, or of all attempts for it. None: the provider didn't tell."""
+    """Tokens of one reply, or of all its attempts. None: not reported by the provider."""
 
     input_tokens: int | None = None
-    """Tokens of the prompt, including those that the provider had cached."""
+    """Tokens of the prompt, including cached ones."""
     output_tokens: int | None = None
-    """Tokens of the reply, without the thoughts."""
+    """Tokens of the reply, without thoughts."""
     cached_tokens: int | None = None
-    """The part of `input_tokens` that was read from the provider's cache."""
+    """The part of `input_tokens` from the provider's cache."""
     thought_tokens: int | None = None
-    """Tokens the model spent on thinking; paid as output."""
+    """Tokens of the model's thoughts; billed as output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelReply:
-    """What a model answered."""
+    """A model's reply."""
 
     text: str
-    """The reply without the thoughts."""
+    """The reply without thoughts."""
     value: Any | None
-    """The reply parsed as JSON, fitting the request's schema; None where none was given."""
+    """The reply parsed as JSON, valid by the request's schema; None without a schema."""
     usage: ModelUsage
-    """Of all attempts that were paid for this reply."""
+    """Usage of all billed attempts for this reply."""
     model_version: str
-    """As the provider names what answered; the requested name if it doesn't tell."""
+    """The model version that the provider reports, else the requested name."""
     calls: int
-    """Attempts sent to the provider; 0 if the reply comes from our cache."""
+    """Attempts sent to the provider; 0 for a reply from our cache."""
     cached: bool
-    """Whether it comes from our cache (or a replay directory)."""
+    """Whether the reply comes from our cache or a replay directory."""
 
 
 class ModelFailure(Exception):
-    """No reply. Never a score and never a vote: a missing measurement."""
+    """A request without a usable reply. It counts as a missing measurement, never as a score or a vote."""
 
     def __init__(self, kind: FailureKind, message: str, hint: str | None = None, *, calls: int = 0) -> None:
-        """Describes it.
+        """Creates the failure.
 
         Args:
-            kind: What it is.
+            kind: The kind of failure.
             message: What happened, in one sentence.
             hint: What to do about it.
-            calls: Attempts that were sent to the provider for it.
+            calls: Attempts sent to the provider.
         """
         super().__init__(message)
         self.kind = kind
@@ -100,16 +100,16 @@ class ModelFailure(Exception):
 
 
 class Model(Protocol):
-    """Whatever answers requests; safe to be used by many tasks at once."""
+    """Answers requests. Safe for concurrent tasks."""
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answers.
+        """Answers a request.
 
         Raises:
-            ModelFailure: there is no usable reply, and retrying was done already.
+            ModelFailure: No usable reply, after all retries.
         """
         ...
 
     async def close(self) -> None:
-        """Gives up connections. Idempotent."""
+        """Closes connections. Idempotent."""
         ...

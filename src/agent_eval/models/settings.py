@@ -1,4 +1,4 @@
-"""What can be set about the models that we call. Plain data: the composition root fills it in."""
+"""Settings of the models that agent-eval calls. Plain data; the pipeline fills it in."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from agent_eval.models.prices import DEFAULT_PRICES, Price
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """How a failed attempt is repeated: after `initial * factor**n` seconds, jittered, or when the provider says."""
+    """Retries of a failed attempt: after `initial * factor**n` seconds with jitter, or as the provider asks."""
 
     attempts: int = 6
-    """Attempts for one question; asking again after a malformed reply has as many of its own."""
+    """Attempts per call; the second call after a malformed reply has as many of its own."""
     initial: float = 1.0
-    """Seconds, as the next one."""
+    """Seconds, like `maximum`."""
     maximum: float = 30.0
     factor: float = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limits over all calls of a run. Every attempt that is sent counts; replies from the cache do not."""
+    """Limits for all calls of a run. Every sent attempt counts; cached replies don't."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
     """Input, output and thoughts together."""
     max_cost: float | None = None
-    """US dollars by the price table."""
+    """US dollars, by the price table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """Everything about models but the questions."""
+    """Settings of all models of a run."""
 
     judge_model: str | None = None
-    """The `judge-model` input: for criteria that name no model. Here it only says whose key `api_key` is."""
+    """The `judge-model` input: for criteria that name no model. Here it only determines the provider of
+    `api_key`."""
     api_key: str | None = None
-    """The `judge-api-key` input, so that the key needs no variable that the agent's process could get as well. It is
-    for the provider of `judge_model`, or for the only one in use."""
+    """The `judge-api-key` input, which keeps the key out of variables that the agent's process could see. It belongs to
+    the provider of `judge_model`, or to the only provider in use."""
     base_url: str | None = None
-    """The address of that same provider. Never take it from a file of the pull request: the key is sent there."""
+    """The base URL of that provider. Never read it from a file of the pull request: the key is sent there."""
     concurrency: int = 16
-    """Attempts in flight, per model; fewer for a while after a 429."""
+    """Maximum attempts in flight per model; temporarily lower after a 429."""
     attempt_timeout: float = 60.0
     """Seconds for one attempt."""
     call_timeout: float = 300.0
-    """Seconds for one question with all its attempts and pauses, from its first attempt on."""
+    """Seconds for one call, from its first attempt, including retries and waits."""
     backoff: Backoff = field(default_factory=Backoff)
     outage: float = 120.0
-    """Seconds without any answer, and three questions' worth of failed attempts, after which a model counts as down and
-    is not asked any more. Longer than a minute, since quotas per minute are common."""
+    """Seconds without any answer after which a model counts as down, if the attempts of three calls have failed too.
+    Longer than a minute, since quotas per minute are common."""
     budget: Budget = field(default_factory=Budget)
     prices: Mapping[str, Price] = field(default_factory=lambda: DEFAULT_PRICES)
-    """By price key (names.py): the default table with `[prices]` of agent-eval.toml laid over it."""
+    """By price key (names.py): the default table, overridden by `[prices]` of agent-eval.toml."""
     cache: Path | None = None
     """`--judge-cache DIR`; None: off."""
     cache_bytes: int = 256 * 1024 * 1024
-    """The cache's size on disk; the entries that were used longest ago go first."""
+    """Maximum size of the cache on disk; the least recently used replies are evicted first."""
     replay: Path | None = None
-    """`--judge replay:DIR`: every reply comes from this cache directory, and one that isn't there is a failure."""
+    """`--judge replay:DIR`: every reply comes from this cache directory; a missing reply is a failure."""

@@ -1,9 +1,9 @@
-"""Vertex AI's evaluation service, which judges five metrics of ADK by itself and is paid for it.
+"""Client for Vertex AI's evaluation service, a paid service that scores five of ADK's metrics.
 
-It is asked as google-cloud-aiplatform 2.7.0 asks it for google-adk 2.13.0: `evaluateInstances` of API version v1beta1,
-one metric and one instance at a time (`make conformance` compares the bodies). Seen from outside it is a model whose
-prompt is the request's body as JSON and whose reply is a verdict (RESULT); so retries, limits, the cache and the bill
-are those of all models.
+Requests match those of google-cloud-aiplatform 2.7.0 for google-adk 2.13.0: `evaluateInstances` of API version v1beta1,
+one metric and one instance per request (`make conformance` compares the bodies). The service is wrapped as a model: the
+prompt is the request's body as JSON, the reply is a verdict (RESULT). Retries, limits, cache and usage accounting are
+those of all models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from agent_eval.core.text import first_line
 from agent_eval.models._endpoint import Endpoint
 from agent_eval.models._gemini import google_credentials
-from agent_eval.models._provider import Ask, Told, Trouble, said, status_trouble, told_delay
+from agent_eval.models._provider import (
+    ProviderError,
+    ProviderReply,
+    ProviderRequest,
+    error_text,
+    retry_info_delay,
+    status_error,
+    timeout_error,
+)
 from agent_eval.models.protocol import ModelFailure, ModelUsage
 
 if TYPE_CHECKING:
@@ -31,10 +39,10 @@ JUDGED_BY_SERVICE: Mapping[str, Mapping[str, str]] = {
     "multi_turn_trajectory_quality_v1": {"predefined": "multi_turn_trajectory_quality_v1"},
     "multi_turn_tool_use_quality_v1": {"predefined": "multi_turn_tool_use_quality_v1"},
 }
-"""By ADK's metric: the name of the service's own specification, or where the definition lies that is sent along.
+"""By ADK metric: the name of the service's predefined specification, or the path of a definition to send along.
 
-google-adk 2.13.0 pins SAFETY to v1, and COHERENCE is v1 unless told otherwise; the latter is no specification of the
-service but a file of prompts in a public bucket (_definition)."""
+google-adk 2.13.0 pins SAFETY to v1; COHERENCE defaults to v1. COHERENCE is not a predefined specification but a file of
+prompts in a public bucket (_definition)."""
 
 RESULT: Mapping[str, Any] = {
     "type": "object",
@@ -62,14 +70,14 @@ _API_VERSION = "v1beta1"
 _BUCKET = "vertex-ai-generative-ai-eval-sdk-resources"
 _STORAGE = "https://storage.googleapis.com"
 _DEFINITION = "definition"
-"""The key of a metric in a request that stands for a definition still to be fetched."""
+"""Placeholder key of a metric whose definition the client has to fetch."""
 _RETRIED_CODES = {4: False, 8: True, 10: False, 13: False, 14: False}
-"""Of a result's own `google.rpc.Code`, those that another attempt may mend; true where there were too many calls."""
+"""Retryable `google.rpc.Code` values of a result; the value says whether it means throttling."""
 _NOT_ALLOWED = {7, 16}
 
 
 def metric_spec(metric: str) -> dict[str, Any]:
-    """What a request says of the metric.
+    """Returns the metric entry of a request.
 
     Args:
         metric: One of JUDGED_BY_SERVICE.
@@ -77,14 +85,14 @@ def metric_spec(metric: str) -> dict[str, Any]:
     Returns:
         The wire form, or `{"definition": ...}`, which the client replaces.
     """
-    known = JUDGED_BY_SERVICE[metric]
-    if _DEFINITION in known:
-        return {_DEFINITION: known[_DEFINITION]}
-    return {"predefined_metric_spec": {"metric_spec_name": known["predefined"], "metric_spec_parameters": None}}
+    source = JUDGED_BY_SERVICE[metric]
+    if _DEFINITION in source:
+        return {_DEFINITION: source[_DEFINITION]}
+    return {"predefined_metric_spec": {"metric_spec_name": source["predefined"], "metric_spec_parameters": None}}
 
 
 def service_url(endpoint: Endpoint) -> str:
-    """Where the service is: a host for each location, others for the multi-regions, as in google-genai."""
+    """Returns the service's URL: one host per location, special hosts for multi-regions, as in google-genai."""
     if endpoint.base_url is not None:
         return endpoint.base_url
     location = endpoint.location
@@ -99,9 +107,9 @@ class VertexEvalClient:
     """The service in one project and location."""
 
     def __init__(self, endpoint: Endpoint, credentials: Credentials, client: AsyncClient) -> None:
-        """Takes credentials and a client that does not retry by itself."""
-        place = f"projects/{endpoint.project}/locations/{endpoint.location}"
-        self._url = f"{service_url(endpoint)}/{_API_VERSION}/{place}:evaluateInstances"
+        """Wraps credentials and an HTTP client; its own retries must be off."""
+        parent = f"projects/{endpoint.project}/locations/{endpoint.location}"
+        self._url = f"{service_url(endpoint)}/{_API_VERSION}/{parent}:evaluateInstances"
         self._storage = endpoint.storage_url
         self._credentials = credentials
         self._client = client
@@ -109,31 +117,31 @@ class VertexEvalClient:
         self._defining = asyncio.Lock()
         self._definitions: dict[str, dict[str, Any]] = {}
 
-    async def ask(self, ask: Ask) -> Told:
-        """Makes one attempt: one metric on one instance."""
-        body = _body(ask.prompt)
+    async def send(self, request: ProviderRequest) -> ProviderReply:
+        """Makes one attempt: one metric, one instance."""
+        body = _body(request.prompt)
         try:
-            async with asyncio.timeout(ask.timeout):
+            async with asyncio.timeout(request.timeout):
                 body["metrics"] = [await self._defined(metric) for metric in body["metrics"]]
-                response = await self._send("POST", self._url, json=body)
+                response = await self._request("POST", self._url, json=body)
         except TimeoutError as error:
-            raise Trouble(f"no answer within {round(ask.timeout, 1):g} s", kind="deadline", again=True) from error
-        return Told(text=json.dumps(_result(response.json())), usage=ModelUsage(), model_version=None)
+            raise timeout_error(request.timeout) from error
+        return ProviderReply(text=json.dumps(_result(response.json())), usage=ModelUsage(), model_version=None)
 
     async def close(self) -> None:
-        """Gives up connections."""
+        """Closes connections."""
         await self._client.aclose()
 
-    async def _send(self, method: str, url: str, *, anonymous: bool = False, **options: Any) -> Response:
+    async def _request(self, method: str, url: str, *, anonymous: bool = False, **options: Any) -> Response:
         import httpx2
 
         try:
             headers = {} if anonymous else await self._headers()
             response = await self._client.request(method, url, headers=headers, **options)
         except httpx2.ConnectError as error:
-            raise Trouble(f"no connection: {said(error)}", again=True, sent=False) from error
+            raise ProviderError(f"no connection: {error_text(error)}", retryable=True, sent=False) from error
         except httpx2.TransportError as error:
-            raise Trouble(f"the connection broke: {said(error)}", again=True) from error
+            raise ProviderError(f"the connection broke: {error_text(error)}", retryable=True) from error
         if response.status_code != 200:
             raise _refusal(response)
         return response
@@ -148,11 +156,11 @@ class VertexEvalClient:
                     await asyncio.to_thread(self._credentials.refresh, Request())
                 except GoogleAuthError as error:
                     retryable = bool(getattr(error, "retryable", False))
-                    raise Trouble(
-                        f"Google's credentials did not work: {said(error)}",
+                    raise ProviderError(
+                        f"Google's credentials were rejected: {error_text(error)}",
                         kind="no-credentials",
-                        again=retryable,
-                        hopeless=not retryable,
+                        retryable=retryable,
+                        permanent=not retryable,
                         hint="Check the service account or the workload identity that the job uses.",
                         sent=False,
                     ) from error
@@ -162,7 +170,7 @@ class VertexEvalClient:
         return headers
 
     async def _defined(self, metric: dict[str, Any]) -> dict[str, Any]:
-        """The metric with what had to be fetched for it, once for all."""
+        """Returns the metric with its definition, which is fetched once."""
         name = metric.get(_DEFINITION)
         if name is None:
             return metric
@@ -170,9 +178,9 @@ class VertexEvalClient:
             if name not in self._definitions:
                 path = f"metrics/{name}.yaml".replace("/", "%2F")
                 url = f"{self._storage or _STORAGE}/download/storage/v1/b/{_BUCKET}/o/{path}"
-                # What stands in for Cloud Storage is not shown the token, as with Google's own client.
-                found = await self._send("GET", url, params={"alt": "media"}, anonymous=self._storage is not None)
-                self._definitions[name] = _definition(found.text)
+                # An emulator of Cloud Storage gets no token, as with Google's own client.
+                response = await self._request("GET", url, params={"alt": "media"}, anonymous=self._storage is not None)
+                self._definitions[name] = _definition(response.text)
         return self._definitions[name]
 
 
@@ -182,68 +190,68 @@ def _body(prompt: str) -> dict[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict) or not isinstance(body.get("metrics"), list):
-        raise Trouble(
-            "Vertex AI's evaluation service judges its own metrics and can't be asked anything else",
+        raise ProviderError(
+            "Vertex AI's evaluation service only evaluates its own metrics",
             kind="invalid-request",
-            hopeless=True,
+            permanent=True,
             sent=False,
         )
     return body
 
 
 def _definition(text: str) -> dict[str, Any]:
-    """The wire form of a definition: what google-cloud-aiplatform 2.7.0 makes of the fields of such a file."""
+    """Converts a definition file to the wire form, as google-cloud-aiplatform 2.7.0 does."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        found = YAML(typ="safe", pure=True).load(text)
+        definition = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
-        raise _no_definition("it is no YAML") from error
-    if not isinstance(found, dict) or not isinstance(found.get("prompt_template"), str):
+        raise _no_definition("it is not YAML") from error
+    if not isinstance(definition, dict) or not isinstance(definition.get("prompt_template"), str):
         raise _no_definition("it has no `prompt_template`")
-    spec: dict[str, Any] = {"metric_prompt_template": found["prompt_template"]}
-    if told := found.get("judge_model_system_instruction"):
-        spec["system_instruction"] = told
-    if group := found.get("rubric_group_name"):
+    spec: dict[str, Any] = {"metric_prompt_template": definition["prompt_template"]}
+    if instruction := definition.get("judge_model_system_instruction"):
+        spec["system_instruction"] = instruction
+    if group := definition.get("rubric_group_name"):
         spec["rubric_group_key"] = group
-    if raw := found.get("return_raw_output"):
+    if raw := definition.get("return_raw_output"):
         spec["custom_output_format_config"] = {"return_raw_output": raw}
     names = {
         "judge_model": "autorater_model",
         "judge_model_generation_config": "generation_config",
         "judge_model_sampling_count": "sampling_count",
     }
-    if judge := {name: found[key] for key, name in names.items() if found.get(key)}:
+    if judge := {name: definition[key] for key, name in names.items() if definition.get(key)}:
         spec["judge_autorater_config"] = judge
-    if parser := found.get("result_parsing_function"):
+    if parser := definition.get("result_parsing_function"):
         spec["result_parser_config"] = {"custom_code_parser_config": {"parsing_function": parser}}
     return {"llm_based_metric_spec": spec}
 
 
-def _no_definition(why: str) -> Trouble:
-    return Trouble(
-        f"Google's definition of the metric can't be used: {why}", kind="invalid-request", hopeless=True, sent=False
+def _no_definition(why: str) -> ProviderError:
+    return ProviderError(
+        f"Google's definition of the metric can't be used: {why}", kind="invalid-request", permanent=True, sent=False
     )
 
 
 def _result(answer: Any) -> dict[str, Any]:
-    """The verdict in an answer, in the form of RESULT."""
-    listed = answer.get("metricResults") if isinstance(answer, dict) else None
-    found = listed[0] if isinstance(listed, list) and listed else None
-    if not isinstance(found, dict):
-        raise Trouble("the answer makes no sense: it has no `metricResults`", again=True)
-    error = found.get("error")
+    """Converts an answer to a verdict in the form of RESULT."""
+    results = answer.get("metricResults") if isinstance(answer, dict) else None
+    result = results[0] if isinstance(results, list) and results else None
+    if not isinstance(result, dict):
+        raise ProviderError("the answer could not be parsed: it has no `metricResults`", retryable=True)
+    error = result.get("error")
     if isinstance(error, dict) and error.get("code"):
-        raise _result_trouble(error)
-    score = found.get("score")
+        raise _result_error(error)
+    score = result.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        explained = first_line(str(found.get("explanation") or ""))
-        raise Trouble(f"the service gave no score{f': {explained}' if explained else ''}", kind="malformed")
-    verdicts = found.get("rubricVerdicts")
+        explanation = first_line(str(result.get("explanation") or ""))
+        raise ProviderError(f"the service gave no score{f': {explanation}' if explanation else ''}", kind="malformed")
+    verdicts = result.get("rubricVerdicts")
     return {
         "score": float(score),
-        "explanation": str(found.get("explanation") or ""),
+        "explanation": str(result.get("explanation") or ""),
         "rubrics": [
             _rubric(number, verdict)
             for number, verdict in enumerate(verdicts if isinstance(verdicts, list) else ())
@@ -253,12 +261,12 @@ def _result(answer: Any) -> dict[str, Any]:
 
 
 def _rubric(number: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """Named as ADK names it; a verdict that isn't there is a no."""
+    """Converts a rubric verdict, with ADK's name; a missing verdict counts as not met."""
     rubric = verdict.get("evaluatedRubric")
     rubric = rubric if isinstance(rubric, dict) else {}
     content = rubric.get("content")
-    demanded = content.get("property") if isinstance(content, dict) else None
-    description = demanded.get("description") if isinstance(demanded, dict) else None
+    criterion = content.get("property") if isinstance(content, dict) else None
+    description = criterion.get("description") if isinstance(criterion, dict) else None
     return {
         "rubric": str(description or rubric.get("rubricId") or f"rubric_{number}"),
         "met": bool(verdict.get("verdict")),
@@ -266,28 +274,28 @@ def _rubric(number: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _result_trouble(error: Mapping[str, Any]) -> Trouble:
+def _result_error(error: Mapping[str, Any]) -> ProviderError:
     code = error["code"]
-    message = f"the service could not judge ({code}: {first_line(str(error.get('message', '')))})"
+    message = f"the service returned an error ({code}: {first_line(str(error.get('message', '')))})"
     if code in _RETRIED_CODES:
-        return Trouble(message, again=True, throttled=_RETRIED_CODES[code])
+        return ProviderError(message, retryable=True, throttled=_RETRIED_CODES[code])
     if code in _NOT_ALLOWED:
-        return Trouble(message, kind="invalid-request", hopeless=True)
-    return Trouble(message, kind="refused")
+        return ProviderError(message, kind="invalid-request", permanent=True)
+    return ProviderError(message, kind="refused")
 
 
-def _refusal(response: Response) -> Trouble:
+def _refusal(response: Response) -> ProviderError:
     try:
         details = response.json()
     except ValueError:
         details = {}
     error = details.get("error") if isinstance(details, dict) else None
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
-    return status_trouble(response.status_code, first_line(message), response.headers, wait=told_delay(details))
+    return status_error(response.status_code, first_line(message), response.headers, wait=retry_info_delay(details))
 
 
 def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClient:
-    """Makes the client. May ask the machine for credentials: run it in a thread.
+    """Creates the client. Run it in a thread: it may query the metadata server for credentials.
 
     Raises:
         ModelFailure: `no-credentials`.
@@ -295,7 +303,7 @@ def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClien
     import httpx2
 
     try:
-        import ruamel.yaml  # noqa: F401 - what is missing is said before anything runs
+        import ruamel.yaml  # noqa: F401 - a missing package is reported before anything runs
     except ImportError as error:
         raise ModelFailure(
             "no-credentials",
@@ -304,5 +312,5 @@ def open_vertex_eval(endpoint: Endpoint, *, connections: int) -> VertexEvalClien
         ) from error
     credentials, _ = google_credentials(endpoint)
     limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
-    client = httpx2.AsyncClient(limits=limits, timeout=None)  # Each attempt has a deadline of its own.
+    client = httpx2.AsyncClient(limits=limits, timeout=None)  # Each attempt has its own deadline.
     return VertexEvalClient(endpoint, credentials, client)

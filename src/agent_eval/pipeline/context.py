@@ -275,7 +275,7 @@ async def open_models(
     """Opens the models that will be called: the pool (None if none will be), problems, and models without a key."""
     if not uses:
         return None, (), None
-    from agent_eval.models import NO_KEY, check_models, opening_problems
+    from agent_eval.models import NO_KEY, check_models, credential_problems
     from agent_eval.models import open_models as open_pool
     from agent_eval.results import WITHOUT_KEY
     from agent_eval.runner import MissingModels
@@ -297,7 +297,7 @@ async def open_models(
     pool = await stack.enter_async_context(open_pool(configured, context.environ, models=names, until=until))
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
     if not has_error(problems):
-        problems = [*problems, *opening_problems(await pool.prepare())]
+        problems = [*problems, *credential_problems(await pool.prepare())]
     return pool, problems, without
 
 

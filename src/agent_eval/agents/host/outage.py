@@ -134,7 +134,7 @@ class ModelOutages:
         model.causes[news.cause] += 1
         model.refused += 1
         if model.refused >= _REFUSED and not model.ever_answered:
-            model.health.hopeless("no-credentials", blame.counted(model.causes), blame.KEY_HINT)
+            model.health.disable("no-credentials", blame.counted(model.causes), blame.KEY_HINT)
 
     def turn_was_late(self, outage: asyncio.Future[AgentFailure], call: ModelCallFacts) -> None:
         """Takes in that a turn's time was up while its model was silent."""
