@@ -17,7 +17,7 @@ from adk_envs import adk_python
 from agents_open_dir import as_root, remove
 from gate_runs import AGENT_EVAL, MARK, Repository, repository_in
 
-from agent_eval.results.folder import InUse, held
+from agent_eval.results.folder import InUse, locked
 
 RUN = ("run", "evals", "--agent", "recorded:recordings/good.json")
 
@@ -84,7 +84,7 @@ def test_output_directory__git_ignores_it_but_no_other_name(repository: Reposito
 
 def test_output_directory__a_second_gate_is_refused_and_named_the_first(repository: Repository) -> None:
     output = repository.root / "agent-eval-results"
-    with held(output):
+    with locked(output):
         second = repository.gate(*RUN, python=False)
         assert second.code == 2
         assert "output-dir-in-use" in second.out
@@ -98,8 +98,8 @@ def test_output_directory__a_second_gate_is_refused_and_named_the_first(reposito
 
 def test_output_directory__a_lock_of_a_dead_gate_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("1\n", "utf-8")
-    with held(tmp_path):
-        with pytest.raises(InUse, match=str(os.getpid())), held(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(InUse, match=str(os.getpid())), locked(tmp_path):
             pass
         assert (tmp_path / ".lock").read_text("utf-8") == f"{os.getpid()}\n"
     assert list(tmp_path.iterdir()) == []

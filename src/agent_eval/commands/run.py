@@ -120,7 +120,7 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
     """
     import tempfile
 
-    from agent_eval.results import DEFAULT, InUse, file_in, held, link_in, relative, why_unwritable
+    from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
 
     hint = "Remove it from the repository, or name another `output-dir`."
     with contextlib.ExitStack() as stack:
@@ -132,7 +132,7 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
             problem = Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
         else:
             try:
-                stack.enter_context(held(settings.output))
+                stack.enter_context(locked(settings.output))
             except InUse as used:
                 where = relative(settings.output, settings.root)
                 message = f"{where} is in use by another agent-eval (process {used.holder})."
@@ -148,7 +148,7 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
                 return
         fresh = Path(tempfile.mkdtemp(prefix=f"{DEFAULT}-", dir=settings.root))
         fresh.chmod(0o755)
-        stack.enter_context(held(fresh))
+        stack.enter_context(locked(fresh))
         yield dataclasses.replace(settings, output_dir=fresh.relative_to(settings.root)), [problem]
 
 

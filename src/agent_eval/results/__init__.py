@@ -1,4 +1,4 @@
-"""The models of what a run leaves behind: report, recordings, comparison, decision."""
+"""The models of a run's output: report, recordings, comparison, decision; and the output directory."""
 
 from agent_eval.results._merge import WITHOUT_KEY, merge, reaches, status_of_run
 from agent_eval.results.comparison import (
@@ -32,8 +32,8 @@ from agent_eval.results.folder import (
     InUse,
     file_in,
     give_to_owner,
-    held,
     link_in,
+    locked,
     relative,
     remove_logs,
     why_unwritable,
@@ -144,8 +144,8 @@ __all__ = [
     "VerdictValue",
     "file_in",
     "give_to_owner",
-    "held",
     "link_in",
+    "locked",
     "merge",
     "reaches",
     "relative",

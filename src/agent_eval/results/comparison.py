@@ -1,4 +1,4 @@
-"""What a run is compared with, and what came of it: the part of `results.json` about the base branch."""
+"""The baseline and the comparison with it: the part of `results.json` about the base branch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from agent_eval.results.status import CaseStatus
 
 BaselineSource = Literal["artifact", "file", "rerun"]
 BaselineStatus = Literal["found", "none-yet", "fetch-failed", "incompatible"]
-"""`none-yet`: nobody has recorded one. `fetch-failed`: there may be one, but it could not be had. `incompatible`: there
-is one, and nothing of it can be compared."""
+"""`none-yet`: none has been recorded. `fetch-failed`: there may be one, but it could not be fetched. `incompatible`:
+there is one, but nothing in it can be compared."""
 Change = Literal["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"]
-"""What became of a case since the base. `changed`: the case itself is another one, so that its scores say nothing about
-the agent. `unjudged`: one of the sides has no result to compare. `renamed`: the same case under another id, which
-passes as it did."""
+"""How a case changed since the base branch. `changed`: the case itself was edited, so its scores say nothing about the
+agent. `unjudged`: one side has no result to compare. `renamed`: the same case under another id, which still passes."""
 
 
 class BaselineStep(WireModel):
@@ -25,29 +24,29 @@ class BaselineStep(WireModel):
     source: BaselineSource
     status: BaselineStatus
     message: str
-    """One plain sentence: what was found, or why nothing was."""
+    """One plain sentence: what was found, or why there is none."""
 
 
 class BaselineReport(WireModel):
-    """Where the results of the base come from, or why there are none."""
+    """Where the base branch's results come from, or why there are none."""
 
     status: BaselineStatus
     branch: str = Field(default="", exclude_if=lambda value: not value)
-    """The base branch's name, e.g. `main`; "" where it is unknown."""
+    """The base branch's name, e.g. `main`; "" if unknown."""
     source: BaselineSource | None = None
-    """Only when found, as the next ones."""
+    """Only if found; also the next ones."""
     commit: str | None = None
     wanted_commit: str | None = None
-    """What the head was tested on top of; `commit` may lie before it."""
+    """The base commit of the head; `commit` may be an ancestor of it."""
     distance: int | None = None
-    """Commits from `wanted_commit` back to `commit`; 0 when they are the same."""
+    """Number of commits from `commit` to `wanted_commit`; 0 if they are the same."""
     run_url: str | None = None
     recorded_at: float | None = None
     """Unix time in seconds."""
     message: str
     """One plain sentence for people."""
     steps: list[BaselineStep] = Field(default_factory=list)
-    """All places that were looked at, in order."""
+    """All places that were searched, in order."""
 
 
 class Delta(WireModel):
@@ -64,7 +63,7 @@ class Delta(WireModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def delta(self) -> float | None:
-        """Head minus base; None when one of them is missing."""
+        """Head minus base; None if one of them is missing."""
         return None if self.head is None or self.base is None else self.head - self.base
 
 
@@ -73,17 +72,17 @@ class MetricComparison(WireModel):
 
     name: str
     cases: int
-    """How many those are."""
+    """Number of those cases."""
     score: Delta
     """Means over those cases."""
     threshold: float | None = None
-    """What the head asks for; None for an informational metric, and where the cases differ."""
+    """The head's threshold; None for an informational metric, and if the cases differ."""
     base_threshold: float | None = None
-    """What the base asked for, under the same rule."""
+    """The base branch's threshold; None under the same conditions."""
     not_compared: int = 0
     """Cases with the same content whose scores of this metric can't be compared."""
     note: str | None = None
-    """Why some or all cases can't be compared, e.g. that the judge is another one."""
+    """Why some or all cases can't be compared, e.g. because the judge changed."""
 
 
 class CaseMetricComparison(WireModel):
@@ -92,30 +91,30 @@ class CaseMetricComparison(WireModel):
     name: str
     score: Delta
     note: str | None = None
-    """Why the two scores can't be compared, and then there is no base score; or that the threshold is another one."""
+    """Why the scores can't be compared (then there is no base score), or that the threshold changed."""
 
 
 class CaseComparison(WireModel):
-    """A case that is not as it was on the base."""
+    """A case that differs from the base branch."""
 
     case_id: str
     file: str
     eval_id: str
     change: Change
     head: CaseStatus | None = None
-    """None when the case is gone."""
+    """None if the case was removed."""
     base: CaseStatus | None = None
-    """None when it is new."""
+    """None if the case is new."""
     renamed_from: str | None = None
-    """The case id on the base of a case with the same content that is gone there."""
+    """The case's id on the base branch, if it was renamed."""
     metrics: list[CaseMetricComparison] = Field(default_factory=list)
-    """Gating metrics whose score or status is not as it was."""
+    """Gating metrics whose score or status changed."""
     note: str | None = None
     """Why the case is unjudged, in one sentence."""
 
 
 class Move(WireModel):
-    """A score of a case that passes on both sides."""
+    """A changed score of a case that passes on both sides."""
 
     case_id: str
     file: str
@@ -126,26 +125,26 @@ class Move(WireModel):
 
 
 class ComparisonReport(WireModel):
-    """Head against base. Deltas carry no claim here: what is significant is in the gate's decision."""
+    """Head compared with base. A delta is not necessarily significant: see the gate's decision."""
 
     cases: list[CaseComparison] = Field(default_factory=list)
-    """Those that are not as they were, in the head's order, removed ones last."""
+    """Cases that differ, in the head's order; removed cases last."""
     compared: int
     """Cases with the same content on both sides."""
     unchanged: int
-    """Of those, cases that passed on both sides."""
+    """Compared cases that passed on both sides."""
     metrics: list[MetricComparison] = Field(default_factory=list)
     pass_rate: Delta = Field(default_factory=Delta)
     """Over the compared cases."""
     duration: Delta = Field(default_factory=Delta)
-    """Mean seconds of a run of the compared cases."""
+    """Mean seconds per run of the compared cases."""
     tokens: Delta = Field(default_factory=Delta)
-    """Mean tokens of a run of the compared cases, of the agent's model calls."""
+    """Mean tokens of the agent's model calls per run of the compared cases."""
     cost: Delta = Field(default_factory=Delta)
-    """US dollars for judges and simulated users, of everything."""
+    """Total US dollars for judges and simulated users."""
     base_records: int = Field(default=1, ge=0, exclude_if=lambda value: value == 1)
-    """How many runs of the gate on the base branch its scores and its pass rate are means of."""
+    """Number of gate runs on the base branch over which its scores and pass rate are averaged."""
     drops: list[Move] = Field(default_factory=list)
-    """The largest drops of scores that still pass, at most ten."""
+    """The largest drops of scores that still pass; at most ten."""
     notes: list[str] = Field(default_factory=list)
-    """What the reader must know to read the numbers, e.g. that the criteria of a file have changed."""
+    """Remarks on the numbers, e.g. that the criteria of a file changed."""

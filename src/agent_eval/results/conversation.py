@@ -1,6 +1,7 @@
-"""What the agent did in one run of a case, cut to size for `results.json`; the whole is in `recordings.jsonl.gz`.
+"""Excerpt of one run of a case for `results.json`; `recordings.jsonl.gz` has the full recording.
 
-Only texts: a call is written as code, a response as JSON. Everything in them comes from agents, tools and models.
+Everything is text: calls are written as code, responses as JSON. All texts come from agents, tools and models and are
+untrusted.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from agent_eval.core.wire import WireModel
 
 
 class StepReport(WireModel):
-    """One thing that happened before the answer: a tool call with its responses, or words on the way."""
+    """One step before the answer: a tool call with its responses, or an intermediate text."""
 
     agent: str = Field(default="", exclude_if=lambda value: not value)
-    """Who did it; "" where only one agent took part in the turn."""
+    """The agent of this step; "" if only one agent took part in the turn."""
     call: str = Field(default="", exclude_if=lambda value: not value)
     """E.g. `find_devices(room="bedroom")`."""
     responses: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
-    """What the tool returned, as JSON: one as a rule, none if the turn ended before, more from a long-running tool."""
+    """Results of the tool as JSON: usually one, none if the turn ended before, several from a long-running tool."""
     text: str = Field(default="", exclude_if=lambda value: not value)
-    """What the agent said on the way."""
+    """Text that the agent wrote before its answer."""
 
 
 class TurnReport(WireModel):
-    """One turn: what the user said, what the agent did and answered, what was expected where that is something else."""
+    """One turn: the user's message, the agent's steps and answer, and expectations that were not met."""
 
     turn: int
     """0-based."""
@@ -32,20 +33,20 @@ class TurnReport(WireModel):
     steps: list[StepReport] = Field(default_factory=list)
     """In order."""
     steps_left_out: int = Field(default=0, exclude_if=lambda value: not value)
-    """How many steps there were behind those."""
+    """Number of further steps."""
     answer: str | None = None
-    """None: the turn ended without one."""
+    """None: the turn ended without an answer."""
     expected_calls: list[str] | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What the eval file expects, where other calls were made; None where these were made, or none are named."""
+    """The eval file's expected calls, if other calls were made; None if they match, or none are given."""
     expected_answer: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    """The eval file's answer, where the agent's is another; None where it is the same, or there is none."""
+    """The eval file's expected answer, if the agent's differs; None if it is equal, or none is given."""
 
 
 class ConversationReport(WireModel):
     """One run of a case, turn by turn."""
 
     run: int
-    """0-based. A number beyond `num_runs` is a run that was added to tell a change from noise."""
+    """0-based. A number of `num_runs` or more is an extra run for the statistical comparison."""
     turns: list[TurnReport] = Field(default_factory=list)
-    """In order; where there is no room for all, those that lowered a score come before the others."""
+    """In order. If there are too many, turns that lowered a score are preferred."""
     turns_left_out: int = Field(default=0, exclude_if=lambda value: not value)

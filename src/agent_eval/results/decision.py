@@ -1,4 +1,4 @@
-"""What the statistical gate found: the part of `results.json` that says which changes are more than noise."""
+"""The statistical decision: the part of `results.json` that says which changes are significant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_eval.results.status import CaseWord
 
 
 class DecisionReasonReport(WireModel):
-    """Why the outcome is what it is."""
+    """A reason for the outcome."""
 
     code: str
     message: str
@@ -21,7 +21,7 @@ class DecisionReasonReport(WireModel):
 
 
 class FlakinessReport(WireModel):
-    """How often a case fails on the base, though it asks the same; by the runs that its history keeps."""
+    """How often an unchanged case fails on the base branch, according to its history."""
 
     failures: int
     runs: int
@@ -29,86 +29,86 @@ class FlakinessReport(WireModel):
     high: float
     """95% Wilson interval of the failure rate, 0 to 1."""
     since: str = ""
-    """The commit of its first failure there; "" if nobody knows."""
+    """The commit of its first failure there; "" if unknown."""
 
 
 class CaseDecisionReport(WireModel):
-    """A case and metric of which there is something to tell."""
+    """The decision on one case and metric."""
 
     case_id: str
     metric: str
-    """`pass` is the case's own pass or fail."""
+    """`pass` stands for the case's status."""
     word: CaseWord
     blocking: bool = False
-    """Whether it fails the gate by itself."""
+    """Whether this alone fails the gate."""
     evidence: str
     """E.g. "0 of 5 now, 10 of 10 on base"."""
     head_mean: float | None = None
     base_mean: float | None = None
     p_value: float | None = None
-    """One-sided: how likely a drop like this is if nothing changed."""
+    """One-sided p-value: the probability of such a drop if nothing changed."""
     p_adjusted: float | None = None
-    """The same, after allowing for all that was tested."""
+    """The p-value adjusted for multiple testing."""
     would_decide: str | None = None
-    """What is missing where data is too thin."""
+    """Which runs would decide, if the data is insufficient."""
     flakiness: FlakinessReport | None = Field(default=None, exclude_if=lambda value: value is None)
-    """Of the metric `pass`, if the case both passed and failed on the base."""
+    """For the metric `pass`, if the case both passed and failed on the base branch."""
 
 
 class CaseRunsReport(WireModel):
-    """How many runs of a case passed on each side, of those that were judged."""
+    """Evaluated runs of a case, and how many passed, on each side."""
 
     case_id: str
     head_passed: int = Field(ge=0, le=100_000)
     head_runs: int = Field(ge=0, le=100_000)
-    """Extra runs included."""
+    """Including extra runs."""
     base_passed: int = Field(ge=0, le=100_000)
     base_runs: int = Field(ge=0, le=100_000)
-    """Stored runs, and those of today."""
+    """Stored runs, and runs made for this comparison."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """It comes from a file."""
+        """Checks untrusted input."""
         if self.head_passed > self.head_runs or self.base_passed > self.base_runs:
-            raise ValueError(f"more runs of {self.case_id!r} passed than were made")
+            raise ValueError(f"more runs of {self.case_id!r} passed than took place")
         return self
 
 
 class SuiteTestReport(WireModel):
-    """All cases of one metric together."""
+    """The test of one metric over all cases."""
 
     metric: str
     cases: int
     drop: float | None = None
-    """Mean over the cases of how much worse the head is: base minus head, or head minus base if lower is better."""
+    """Mean drop over the cases: base minus head, or head minus base if lower is better."""
     interval: tuple[float, float] | None = None
-    """95%, of the mean over the cases."""
+    """95% confidence interval of the mean drop."""
     p_value: float | None = None
-    """Of the screening runs against the base."""
+    """p-value of the screening runs against the base branch."""
     p_again: float | None = None
-    """The same with a second look, where the first was on the brink."""
+    """p-value after the second interim analysis, if the first was borderline."""
     p_confirm: float | None = None
-    """Of the suspicious cases' confirmation runs, all together."""
+    """p-value of all confirmation runs of the suspected regressions."""
     p_adjusted: float | None = None
-    """All of it, after allowing for all that was tested."""
+    """Combined p-value adjusted for multiple testing."""
     minimum_detectable_drop: float | None = None
-    """The smallest drop of all cases that this run would have seen four times out of five."""
+    """The smallest drop over all cases that this run detects with 80% power."""
     blocking: bool = False
     direction: Literal["higher", "lower"] = Field(default="higher", exclude_if=lambda value: value == "higher")
-    """Which way is better; where it is `lower`, a drop is a rise."""
+    """Which way is better. With `lower`, a drop means a higher score."""
 
 
 class DecisionReport(WireModel):
-    """What is significant, by docs/statistics.md."""
+    """The decision and its significant changes (docs/statistics.md)."""
 
     outcome: Literal["passed", "failed", "inconclusive"]
     reasons: list[DecisionReasonReport] = Field(default_factory=list)
     cases: list[CaseDecisionReport] = Field(default_factory=list)
-    """Those that are not `unchanged`."""
+    """Cases that are not `unchanged`."""
     runs: list[CaseRunsReport] = Field(default_factory=list, exclude_if=lambda value: not value)
-    """The compared cases of which a run failed on either side, in the head's order."""
+    """Compared cases with a failed run on either side, in the head's order."""
     suites: list[SuiteTestReport] = Field(default_factory=list)
     alpha: float
-    """How often a pull request that changed nothing may fail."""
+    """The probability that a pull request without any effect fails."""
     extra_runs: int = 0
-    """Confirmation runs, of both sides together."""
+    """Confirmation runs of both sides."""

@@ -1,4 +1,4 @@
-"""The output directory: what a run leaves there, under which names, and whose it is."""
+"""The output directory: file names, lock and ownership."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 DEFAULT = "agent-eval-results"
-"""The directory's usual name."""
+"""The directory's default name."""
 FILES: Mapping[str, str] = {
     "results-file": "results.json",
     "recordings-file": "recordings.jsonl.gz",
     "junit-file": "junit.xml",
     "summary-file": "summary.md",
 }
-"""What a run leaves in its output directory, by the action's output that holds the path."""
+"""Result files, by the action's output that contains the path."""
 JOURNAL = "journal.jsonl"
-"""What a run that did not come to its end leaves besides."""
+"""Left behind by a run that did not complete."""
 LOGS = "logs"
-"""Where the output of the agents' processes goes."""
+"""Logs of the agents' processes."""
 BASE = "base"
-"""The same for the base's agents."""
+"""Output of the base branch's agents."""
 LOCK = ".lock"
-"""Held by the gate that writes to the directory; it says which process that is."""
+"""Locked by the gate that writes to the directory; contains its process id."""
 
 
 class InUse(Exception):
@@ -38,12 +38,12 @@ class InUse(Exception):
 
 
 @contextlib.contextmanager
-def held(output: Path) -> Iterator[None]:
-    """Makes the output directory and keeps other gates out of it: two of them would write into one journal.
+def locked(output: Path) -> Iterator[None]:
+    """Creates and locks the output directory: two gates must not write to one journal.
 
     Raises:
-        InUse: Another gate is there.
-        OSError: It can't be made or written to.
+        InUse: Another gate has locked it.
+        OSError: It can't be created or written to.
     """
     import fcntl  # not on Windows, where other commands need this module
 
@@ -54,7 +54,7 @@ def held(output: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not path.exists() or path.stat().st_ino != os.fstat(descriptor).st_ino:
-                os.close(descriptor)  # It was another gate's, which has just ended and removed it.
+                os.close(descriptor)  # Another gate has just ended and removed the lock file.
                 continue
             break
         except BlockingIOError:
@@ -65,10 +65,10 @@ def held(output: Path) -> Iterator[None]:
             if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
                 os.close(descriptor)
                 raise
-            break  # A network disk without locks.
+            break  # A network disk without lock support.
     try:
         os.truncate(descriptor, 0)
-        with contextlib.suppress(OSError):  # The disk is full: another gate won't know our number.
+        with contextlib.suppress(OSError):  # The disk is full: other gates won't see our process id.
             os.write(descriptor, f"{os.getpid()}\n".encode())
         yield
     finally:
@@ -77,7 +77,7 @@ def held(output: Path) -> Iterator[None]:
 
 
 def _make(output: Path) -> None:
-    """Makes the directory; under its usual name it is none of git's business."""
+    """Creates the directory. With its default name, git ignores it."""
     output.mkdir(parents=True, exist_ok=True)
     ignore = output / ".gitignore"
     if output.name.startswith(DEFAULT) and not ignore.is_symlink() and not ignore.exists():
@@ -85,21 +85,20 @@ def _make(output: Path) -> None:
 
 
 def remove_logs(output: Path) -> None:
-    """Removes the logs of an earlier run; only from a directory that we have written to, and only what is ours."""
+    """Removes the logs of an earlier run. Touches only directories and files that agent-eval has written."""
     if not any((output / name).exists() for name in (*FILES.values(), JOURNAL)):
         return
     for log in (output / LOGS).glob("*/*.log"):
         if re.search(r"-\d+\.log$", log.name):
             log.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # Something else lies there too.
+            with contextlib.suppress(OSError):  # It contains other files.
                 log.parent.rmdir()
 
 
 def link_in(output: Path, root: Path) -> Path | None:
-    """The first symbolic link on the way from the root to what we write; None if there is none.
+    """The first symbolic link between the root and the files that we write; None if there is none.
 
-    A checkout can hold one, and whoever made it would say where we write, maybe as root, and what we give to the
-    workspace's owner.
+    A link in a checkout could redirect what we write, maybe as root, and what `give_to_owner` changes.
     """
     ours = [output / name for name in (*FILES.values(), JOURNAL, LOGS, BASE, LOCK)]
     below = (
@@ -108,17 +107,17 @@ def link_in(output: Path, root: Path) -> Path | None:
         for folder, folders, files in os.walk(top)
         for name in (*folders, *files)
     )
-    return next((path for path in (*_way(output, root), *ours, *below) if path.is_symlink()), None)
+    return next((path for path in (*_path_below(output, root), *ours, *below) if path.is_symlink()), None)
 
 
 def file_in(output: Path) -> Path | None:
-    """What stands where the output directory or one above it should be; None if nothing does."""
-    there = next(path for path in (output, *output.parents) if path.exists())
-    return None if there.is_dir() else there
+    """The file in place of the output directory or one of its parents; None if there is none."""
+    existing = next(path for path in (output, *output.parents) if path.exists())
+    return None if existing.is_dir() else existing
 
 
 def why_unwritable(path: Path) -> str:
-    """Whose a directory is that we may not write to, as a sentence."""
+    """Why a directory is not writable, as a sentence that names its owner."""
     import pwd  # not on Windows, where other commands need this module
 
     def name(uid: int) -> str:
@@ -127,14 +126,14 @@ def why_unwritable(path: Path) -> str:
         except KeyError:
             return f"uid {uid}"
 
-    there = next(part for part in (path, *path.parents) if os.path.lexists(part))
-    facts = there.lstat()
-    owner, ours = name(facts.st_uid), os.geteuid()
-    return f"{there} belongs to {owner} ({stat.filemode(facts.st_mode)}), and agent-eval runs as {name(ours)}."
+    existing = next(part for part in (path, *path.parents) if os.path.lexists(part))
+    status = existing.lstat()
+    owner, ours = name(status.st_uid), os.geteuid()
+    return f"{existing} belongs to {owner} ({stat.filemode(status.st_mode)}), and agent-eval runs as {name(ours)}."
 
 
 def relative(path: Path, root: Path) -> str:
-    """As later steps of a job, outside of a container, find it."""
+    """The path relative to the root, which later steps outside of a container need."""
     try:
         return path.relative_to(root.absolute()).as_posix()
     except ValueError:
@@ -142,15 +141,15 @@ def relative(path: Path, root: Path) -> str:
 
 
 def give_to_owner(folder: Path, root: Path) -> None:
-    """Gives what we wrote as root to whom the repository belongs.
+    """Changes the owner of files that we wrote as root to the repository's owner.
 
-    Later steps of a job run as that user: they could not put it into a cache, and not clean it up.
+    Later steps of a job run as that user, and could otherwise neither cache nor delete the files.
 
     Args:
-        folder: If it is there. One that a link of the checkout leads to is left as it is.
+        folder: The directory. Nothing happens if it does not exist, or if the path contains a symbolic link.
         root: The repository's root.
     """
-    if os.geteuid() != 0 or not folder.exists() or any(path.is_symlink() for path in _way(folder, root)):
+    if os.geteuid() != 0 or not folder.exists() or any(path.is_symlink() for path in _path_below(folder, root)):
         return
     owner = root.stat()
     base = root.resolve()
@@ -160,10 +159,10 @@ def give_to_owner(folder: Path, root: Path) -> None:
         if path.lstat().st_uid == 0:
             try:
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-            except PermissionError:  # Without CAP_CHOWN (a container with --cap-drop) it stays ours.
+            except PermissionError:  # Without CAP_CHOWN (a container with --cap-drop).
                 return
 
 
-def _way(folder: Path, root: Path) -> list[Path]:
-    """The directories below the root that lead to a folder, and the folder, which a checkout could hold."""
+def _path_below(folder: Path, root: Path) -> list[Path]:
+    """The folder and its parents below the root: paths that a checkout may contain."""
     return [path for path in (*reversed(folder.parents), folder) if path != root and path.is_relative_to(root)]

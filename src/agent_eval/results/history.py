@@ -1,11 +1,11 @@
-"""What earlier runs of the base branch gave, case by case: the part of `results.json` that the next gate learns from.
+"""Results of earlier runs of the base branch, by case: the part of `results.json` that the next gate reads.
 
-Twenty runs of ten thousand cases must not outgrow the report itself, so a case's runs are short texts, one a column:
+Twenty runs of 10,000 cases must not be larger than the report itself, so a case's runs are stored as short texts:
 
     {"case_id": "evals/home.test.json:lamp_on", "fingerprint": "…", "outcomes": "1101", "records": "0 1 2 3",
      "scores": {"0": "1 1 .5 1"}}
 
-The key of `scores` is a number in `metrics`, the numbers in `records` are those in the report's `records`.
+The keys of `scores` are indexes into `metrics`; the numbers in `records` are indexes into the report's `records`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from agent_eval.core.wire import WireModel
 
 PASSED, FAILED, BROKE, UNKNOWN = "1", "0", "x", "?"
-"""What a run came to: it passed; its scores were too low; the agent broke; it was not judged by all criteria."""
+"""Outcomes of a run: passed; scores too low; the agent failed; not evaluated by all criteria."""
 NO_SCORE = "-"
 
 
@@ -31,12 +31,12 @@ class HistoryRecord(WireModel):
     run_attempt: int | None = None
     run_url: str | None = None
     recorded_at: float
-    """When it started; Unix time in seconds."""
+    """Start time; Unix time in seconds."""
     tool_version: str = ""
 
 
 class HistoryMetric(WireModel):
-    """What the scores of one column measure."""
+    """The metric of a column of scores."""
 
     name: str
     fingerprint: str = ""
@@ -44,10 +44,10 @@ class HistoryMetric(WireModel):
 
 
 class HistoryRule(WireModel):
-    """What a metric must reach for a run to pass."""
+    """The threshold that a metric must reach for a run to pass."""
 
     metric: int
-    """Its number in `metrics`."""
+    """Index into `metrics`."""
     threshold: float
     direction: Literal["higher", "lower"] = "higher"
 
@@ -57,26 +57,26 @@ class CaseHistory(WireModel):
 
     case_id: str
     fingerprint: str = ""
-    """See `CaseReport.fingerprint`; runs of a case with another content are not kept."""
+    """See `CaseReport.fingerprint`; runs of a case with different content are not kept."""
     outcomes: str = ""
-    """A character a run: `1` passed, `0` failed, `x` the agent broke, `?` not judged by all criteria."""
+    """One character per run: `1` passed, `0` failed, `x` the agent failed, `?` not evaluated by all criteria."""
     records: str = ""
-    """The number of each run's record, separated by blanks."""
+    """The index of each run's record, separated by spaces."""
     rules: int | None = None
-    """Number of the set of rules by which `outcomes` was judged."""
+    """Index of the set of rules that decided `outcomes`."""
     scores: dict[str, str] = Field(default_factory=dict)
-    """By the number of a metric a score for each run, rounded down to 4 digits, `-` where there is none."""
+    """By index of the metric: a score per run, rounded down to 4 digits; `-` if there is none."""
 
 
 class HistoryReport(WireModel):
-    """What a baseline knows of the runs before it, its own included."""
+    """Earlier runs of the base branch, including the baseline's own."""
 
     scoring_version: int
-    """Scores of another version are not kept."""
+    """Scores of other versions are not kept."""
     keep: int
-    """The most records that are kept of a case; each may have several runs (`num-runs`)."""
+    """Maximum records per case; a record may have several runs (`num-runs`)."""
     records: list[HistoryRecord] = Field(default_factory=list)
-    """Oldest first; each is the source of at least one run below."""
+    """Oldest first; each record is the source of at least one run in `cases`."""
     metrics: list[HistoryMetric] = Field(default_factory=list)
     rules: list[list[HistoryRule]] = Field(default_factory=list)
     """Sets of rules; most cases share one."""
@@ -85,14 +85,14 @@ class HistoryReport(WireModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """It comes from a file: a column of another length would move scores to other runs."""
+        """Checks untrusted input: a column of another length would assign scores to the wrong runs."""
         for case in self.cases:
             sources = case.records.split()
             columns = [column.split() for column in case.scores.values()]
             if {len(case.outcomes), *map(len, columns)} - {len(sources)}:
                 raise ValueError(f"the columns of {case.case_id!r} don't have the same length")
             if set(case.outcomes) - {PASSED, FAILED, BROKE, UNKNOWN}:
-                raise ValueError(f"{case.outcomes!r} is no list of outcomes")
+                raise ValueError(f"{case.outcomes!r} is not a list of outcomes")
             _within(sources, len(self.records), "record")
             _within(case.scores, len(self.metrics), "metric")
             _within([] if case.rules is None else [str(case.rules)], len(self.rules), "set of rules")

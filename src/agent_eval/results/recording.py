@@ -1,4 +1,4 @@
-"""What an agent did in one run of one case: a line of recordings.jsonl.gz."""
+"""The recording of one run of one case: a line of recordings.jsonl.gz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_eval.core.wire import WireModel
 
 
 class Usage(WireModel):
-    """What the agent's model calls amounted to; None where no event reported the count."""
+    """Model calls and tokens of the agent; None if no event reported the count."""
 
     model_calls: int = 0
     input_tokens: int | None = None
@@ -21,26 +21,26 @@ class Usage(WireModel):
 
 
 class RunError(WireModel):
-    """Why a run has no, or not all, turns."""
+    """Why a run has no turns, or not all."""
 
     kind: str
     """A stable code, see docs/verdict.md."""
     owner: Literal["agent", "provider", "gate"]
-    """Who has to act: the pull request's author, the world, or ourselves."""
+    """Who has to act: the pull request's author, an external provider, or the gate."""
     message: str
     hint: str | None = None
     traceback: str | None = None
     log_tail: str | None = None
     turn: int | None = None
-    """0-based turn in which it happened; None before the first."""
+    """0-based turn in which the error happened; None before the first turn."""
 
 
 class Recording(WireModel):
-    """One run of one case, complete or as far as it came."""
+    """One run of one case, complete or until its error."""
 
     schema_version: Literal["1"] = "1"
     run_id: str
-    """Stable: the case's id and the run's number."""
+    """`CASE_ID#NUMBER`."""
     case_id: str
     file: str
     eval_set_id: str
@@ -48,16 +48,16 @@ class Recording(WireModel):
     run: int
     """0-based."""
     fingerprint: str
-    """Hash of what the run depended on (case content, agent): a resumed run reuses it only if it is the same."""
+    """Hash of everything that the run depends on (case, agent). `--resume` reuses a recording only if it is equal."""
     invocations: list[Invocation] = Field(default_factory=list)
     """The actual turns, in order; fewer than expected when `error` is set."""
     error: RunError | None = None
     started_at: float
     """Unix time in seconds."""
     duration: float
-    """Wall seconds."""
+    """Wall-clock seconds."""
     usage: Usage = Field(default_factory=Usage)
     attempts: int = 1
-    """2 when the run was repeated in a process of its own after another run took its process down."""
+    """2 if the run was repeated in its own process after its shared process died."""
     stop_reason: str | None = None
-    """Why a simulated conversation ended well: `stop-signal` or `turn-limit`; None for fixed turns."""
+    """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""

@@ -1,7 +1,7 @@
-"""The one model that every renderer reads, and its wire form `results.json`.
+"""The model that every renderer reads, serialized as `results.json`.
 
-`results.json` stays small: scores, statuses, reasons and, for what did not pass, short excerpts and one conversation.
-All that the agent did is beside it in `recordings.jsonl.gz`.
+`results.json` stays small: scores, statuses, reasons and, for cases that did not pass, short excerpts and one
+conversation. The complete recordings are in `recordings.jsonl.gz`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ from agent_eval.results.status import VerdictValue as VerdictValue
 
 SCHEMA_VERSION: Literal["1"] = "1"
 SCORING_VERSION = 1
-"""Rises whenever the same recording and config would get another score."""
-
-
+"""Incremented whenever the same recording and config would get a different score."""
 _UNUSED: set[str] = set()
 
 
 class _Report(WireModel):
-    """What the models of a report have in common.
+    """Base class of a report's models.
 
-    Their JSON also tells what follows from the fields; when it is read again that is computed anew. Which fields were
-    set explicitly matters to none of them, but to remember it would be most of the memory of 10,000 cases: they share
-    one set.
+    Their JSON includes computed fields, which are ignored when it is read. No one needs to know which fields were set
+    explicitly, and that set would take most of the memory of 10,000 cases: all models share one.
     """
 
     @model_validator(mode="before")
@@ -46,19 +43,19 @@ class _Report(WireModel):
         return value
 
     def model_post_init(self, context: Any, /) -> None:
-        """Lets go of the set of fields."""
+        """Replaces the set of explicitly set fields."""
         object.__setattr__(self, "__pydantic_fields_set__", _UNUSED)
 
 
 class Reason(_Report):
-    """Why something has the status it has: a code for machines, words for people."""
+    """The reason for a status: a code for programs and a message for people."""
 
     code: str
     message: str
 
 
 class TurnEvidence(_Report):
-    """What to show of a turn that lowered a score, each text cut to size."""
+    """Excerpts of a turn that lowered a score."""
 
     turn: int
     """0-based."""
@@ -67,11 +64,11 @@ class TurnEvidence(_Report):
     expected: str = ""
     actual: str = ""
     why: list[str] = Field(default_factory=list)
-    """One finding a line, e.g. "missing: turn_on(device='lamp')"."""
+    """One finding per line, e.g. "missing: turn_on(device='lamp')"."""
 
 
 class RunScore(_Report):
-    """A metric in one run."""
+    """The score of a metric in one run."""
 
     run: int
     score: float | None = None
@@ -81,7 +78,7 @@ class RunScore(_Report):
     details: dict[str, Any] = Field(default_factory=dict)
     """Numbers behind an informational score, e.g. token counts."""
     error: RunError | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What broke while it was evaluated: a custom metric, with its traceback. Written only where something did."""
+    """The failure of a custom metric, with its traceback."""
 
 
 class MetricReport(_Report):
@@ -95,14 +92,14 @@ class MetricReport(_Report):
     status: MetricStatus
     reason: Reason | None = None
     judge: str | None = None
-    """Who judges it, e.g. `gemini-2.5-flash`; None for a metric that is computed."""
+    """The judge model, e.g. `gemini-2.5-flash`; None for a metric without a judge."""
     fingerprint: str = ""
-    """Hash of what decides the score of an answer: the criterion's options, the judge's model, the version of what it
-    is asked. Scores with different fingerprints are not compared. The threshold is not in it."""
+    """Hash of the criterion's options, the judge model and the version of its prompt. Scores with different
+    fingerprints are not compared. The threshold does not count."""
     blocking: bool = Field(default=True, exclude_if=bool)
-    """False: shown, never a reason for the case to fail (`[[policy]]` in agent-eval.toml)."""
+    """False: the metric is reported but never fails the case (`[[policy]]` in agent-eval.toml)."""
     direction: Literal["higher", "lower"] = Field(default="higher", exclude_if=lambda value: value == "higher")
-    """Which side of the threshold is good. Like `blocking` it is written only when it is not the usual one."""
+    """Which side of the threshold passes. Like `blocking`, written only if it is not the default."""
     runs: list[RunScore]
 
 
@@ -126,36 +123,36 @@ class CaseReport(_Report):
     """A case over all its runs."""
 
     case_id: str
-    """Stable: file and eval_id."""
+    """`file:eval_id`."""
     file: str
     line: int | None = None
     eval_set_id: str
     eval_id: str
     status: CaseStatus
     reason: Reason | None = None
-    """Why it is not `passed`."""
+    """Why the case did not pass."""
     fingerprint: str = ""
-    """Hash of the eval case: what is asked and expected. Cases with different fingerprints are not compared."""
+    """Hash of the eval case's messages and expectations. Cases with different fingerprints are not compared."""
     metrics: list[MetricReport] = Field(default_factory=list)
     runs: list[RunResult] = Field(default_factory=list)
     conversation: ConversationReport | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What the agent did in a run that did not pass, cut to size. There for cases that did not pass, as far as the
-    file has room (docs/results.md), and where the agent was asked at all."""
+    """A run that did not pass, in bounded size. Only for cases that did not pass and whose agent was called, as far as
+    the file has room (docs/results.md)."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def duration(self) -> float:
-        """Wall seconds of all runs together."""
+        """Wall-clock seconds of all runs."""
         return sum(run.duration for run in self.runs)
 
 
 class FileReport(_Report):
-    """A file: which config and which agent applied to it."""
+    """An eval file with its config and its agent."""
 
     file: str
     eval_set_id: str
     config: str | None = None
-    """None: ADK's defaults."""
+    """None: ADK's defaults apply."""
     criteria: dict[str, float] = Field(default_factory=dict)
     """Thresholds by metric."""
     agent: str
@@ -169,21 +166,21 @@ class TargetReport(_Report):
     path: str
     """Relative to the root, with forward slashes."""
     ids: list[str] = Field(default_factory=list)
-    """Eval ids or globs of them; none for all cases."""
+    """Eval ids or globs; empty for all cases."""
 
 
 class SelectionReport(_Report):
-    """What a run was limited to. Cases outside of it are not missing."""
+    """What a run was limited to. Cases outside of the selection are not missing."""
 
     targets: list[TargetReport] = Field(default_factory=list)
-    """None: the whole repository."""
+    """Empty: the whole repository."""
     include: list[str] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
     """Patterns as in a .gitignore."""
 
 
 class ProblemReport(_Report):
-    """A Problem on the wire."""
+    """A `Problem` in results.json."""
 
     severity: Literal["error", "warning", "notice"]
     code: str
@@ -196,7 +193,7 @@ class ProblemReport(_Report):
 
 
 class Origin(_Report):
-    """Which state of which repository was tested, and by what."""
+    """The repository and commit that were tested, and the workflow run that tested them."""
 
     repository: str = ""
     """`owner/name`; "" outside of a forge."""
@@ -204,14 +201,14 @@ class Origin(_Report):
     ref: str = ""
     """E.g. `refs/heads/main`."""
     event: str = ""
-    """GitHub's name of what started the run; "" elsewhere."""
+    """The GitHub event that started the run; "" elsewhere."""
     base_commit: str | None = None
-    """The tip of the base branch that a pull request was tested on top of."""
+    """The tip of the base branch with which a pull request was merged for the test."""
     pull_request: int | None = None
     head_commit: str | None = None
-    """The pull request's own last commit; `commit` is GitHub's merge of it with the base."""
+    """The pull request's last commit; `commit` is GitHub's merge of it with the base branch."""
     workflow: str = ""
-    """Path of the workflow's file, e.g. `.github/workflows/evals.yml`."""
+    """Path of the workflow file, e.g. `.github/workflows/evals.yml`."""
     run_id: int | None = None
     run_attempt: int | None = None
     run_url: str | None = None
@@ -230,35 +227,35 @@ class Totals(_Report):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def pass_rate(self) -> float | None:
-        """Passed cases among those that passed or failed, 0..1; None when there are none."""
-        judged = self.passed + self.failed
-        return self.passed / judged if judged else None
+        """Passed cases as a share of those that passed or failed, 0..1; None if there are none."""
+        completed = self.passed + self.failed
+        return self.passed / completed if completed else None
 
 
 class ModelUsageReport(WireModel):
-    """What the judges and simulated users of one model spent."""
+    """Usage of one model by judges and simulated users."""
 
     model: str
     versions: list[str] = Field(default_factory=list)
-    """What answered, as the provider names it."""
+    """Model versions that replied, as reported by the provider."""
     calls: int
     """Attempts that were sent."""
     cached_replies: int = 0
-    """Questions that our cache answered; they cost nothing."""
+    """Replies from the cache, which cost nothing."""
     failures: int = 0
-    """Questions without a usable reply."""
+    """Requests without a usable reply."""
     saved_votes: int = 0
-    """Votes that were not asked for, since those before them had decided."""
+    """Votes that were not needed, because the earlier votes had decided."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     thought_tokens: int | None = None
     cost: float | None = None
-    """US dollars; None when there is no price for the model."""
+    """US dollars; None if the model has no price."""
 
 
 class CaseUsageReport(_Report):
-    """What one criterion, or the simulated user, spent on one case with one model, runs of the base included."""
+    """Usage of one model by one criterion, or the simulated user, for one case, including runs of the base branch."""
 
     case_id: str
     purpose: str
@@ -272,20 +269,20 @@ class CaseUsageReport(_Report):
     cached_tokens: int | None = None
     thought_tokens: int | None = None
     cost: float | None = None
-    """US dollars; None when there is no price for the model, or nothing was sent."""
+    """US dollars; None if the model has no price, or nothing was sent."""
 
 
 class PassRates(_Report):
-    """What to expect of a case that is tried several times, averaged over the cases."""
+    """pass@k and pass^k for one k, averaged over the cases."""
 
     k: int
-    """How often it is tried."""
+    """Number of runs."""
     cases: int
-    """Cases with at least that many judged runs."""
+    """Cases with at least that many evaluated runs."""
     any: float
-    """pass@k: the share of the cases of which at least one of k runs passes, 0..1."""
+    """pass@k: the share of cases in which at least one of k runs passes, 0..1."""
     all: float
-    """pass^k: the share of the cases of which all of k runs pass, 0..1."""
+    """pass^k: the share of cases in which all of k runs pass, 0..1."""
 
 
 class RunReport(_Report):
@@ -296,52 +293,52 @@ class RunReport(_Report):
     tool_version: str
     verdict: VerdictValue
     reasons: list[Reason] = Field(default_factory=list)
-    """Why the verdict is what it is, the weightiest first. One that is `passed` has a reason only where it does not
-    show that the agent works: nothing is gated, no case passes, or the gate only advises."""
+    """Why the verdict is what it is, most important reason first. A `passed` verdict has a reason only if it does not
+    show that the agent works: nothing is gated, no case passes, or the gate is advisory."""
     exit_code: int | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What the gate ends with; None for results that are no gate's own."""
+    """The gate's exit code; None for results that no gate produced."""
     started_at: float
     """Unix time in seconds."""
     duration: float
     num_runs: int
     min_pass_rate: float
     provenance: dict[str, str] = Field(default_factory=dict)
-    """Versions and commit: shown, never compared."""
+    """Versions and commit, for information only."""
     origin: Origin | None = None
-    """What was tested; None when nobody knows."""
+    """What was tested; None if unknown."""
     selection: SelectionReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """None: all eval files of the repository."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
-    """Settings that a run on another machine must be given to repeat this one: `agent`, `config`, `agent-python`."""
+    """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)
     cases: list[CaseReport] = Field(default_factory=list)
-    """In file order, then case order, whatever finished first."""
+    """In file order, then case order."""
     gate: GateMode = "thresholds"
-    """What decided."""
+    """The rule that decided the verdict."""
     blocking: list[str] = Field(default_factory=list)
-    """Ids of the cases that fail the gate: on a pull request those that got worse, not all that failed."""
+    """Ids of the cases that fail the gate. On a pull request: the regressions, not all failed cases."""
     baseline: BaselineReport | None = None
-    """Where the base's results come from, or why there are none; None when nobody asked for a comparison."""
+    """Where the base branch's results come from, or why there are none; None if no comparison was requested."""
     comparison: ComparisonReport | None = None
     decision: DecisionReport | None = None
-    """What of the comparison is more than noise; None when nothing was compared."""
+    """The statistically significant changes; None if nothing was compared."""
     confirmations: list[CaseReport] = Field(default_factory=list)
-    """Runs that were added to see whether a case got worse. `cases` don't count them."""
+    """Extra runs that confirm or refute a regression; not included in `cases`."""
     base_runs: list[CaseReport] = Field(default_factory=list)
-    """The base's runs of today."""
+    """Runs of the base branch's agent that were made for this comparison."""
     rule_changes: RuleChangesReport | None = None
-    """What a pull request changes about the gate; None when there is no base branch to hold it to."""
+    """Changes of a pull request to the gate's rules; None without a base branch."""
     problems: list[ProblemReport] = Field(default_factory=list)
     model_usage: list[ModelUsageReport] = Field(default_factory=list)
-    """By model, sorted by name; empty when nothing was judged by one."""
+    """By model, sorted by name; empty if no model was called."""
     case_usage: list[CaseUsageReport] = Field(default_factory=list)
-    """The same by case, criterion and model, sorted by these."""
+    """By case, criterion and model, in this sort order."""
     notices: list[str] = Field(default_factory=list)
-    """What else the reader should know, e.g. that recordings were reused."""
+    """Other information for the reader, e.g. that recordings were reused."""
     pass_rates: list[PassRates] = Field(default_factory=list)
-    """For k from 1 to `num_runs`; empty when every case runs once."""
+    """For k from 1 to `num_runs`; empty if every case runs once."""
     history: HistoryReport | None = None
-    """Only in a run of the base branch: what the next gate compares with, this run included."""
+    """Only in a run of the base branch: the runs that the next gate compares with, including this one."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -1,4 +1,4 @@
-"""The closed words of a report."""
+"""Enumerations of a report."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ MetricStatus = Literal["passed", "failed", "not_evaluated", "informational"]
 CaseStatus = Literal["passed", "failed", "errored", "not_run", "quarantined"]
 VerdictValue = Literal["passed", "failed", "inconclusive", "invalid"]
 GateMode = Literal["thresholds", "regressions", "both", "advisory"]
-"""What decides; `auto` is one of the first two, once it is known whether there is a baseline."""
+"""The rule that decides. `auto` becomes one of the first two, depending on whether there is a baseline."""
 CaseWord = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
-"""What became of a case since the base, see docs/statistics.md."""
+"""How a case changed since the base branch, see docs/statistics.md."""
