@@ -25,7 +25,7 @@ from judged_cases import (
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result
 from agent_eval.criteria.judged.judge import Judge
-from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.criteria import CRITERION_MODELS
 from agent_eval.evalset.models.schema import EvalCase
@@ -190,20 +190,20 @@ def draw_rows(drawn: Drawn) -> set[str]:
 # --- the five that ADK sends to Vertex AI, with its remote call stubbed ---------------------------------------------
 
 
-@pytest.mark.parametrize("metric", YARDSTICKS)
+@pytest.mark.parametrize("metric", JUDGE_SPECS)
 def test_metrics_of_vertex__come_from_turns_to_cases_as_adks(judged_reference: Reference, metric: str) -> None:
-    yardstick = YARDSTICKS[metric]
-    words = {score: word for word, score in yardstick.scale.items()}
+    spec = JUDGE_SPECS[metric]
+    words = {score: word for word, score in spec.scale.items()}
     statuses: Counter[str] = Counter()
     exempt = 0
     for seed in range(100):
         rng = random.Random(f"{metric} {seed}")
-        low, high = yardstick.span
+        low, high = spec.span
         threshold = rng.choice([low, low + (high - low) / 3, low + (high - low) / 2, high])
         drawn = _fixed(metric, 1, threshold)
         for number in range(rng.randint(1, 4)):
             _add_turn(drawn, f"@@T{number}@@", [""], [])
-        asked = list(drawn.samples)[-1:] if yardstick.conversation else list(drawn.samples)
+        asked = list(drawn.samples)[-1:] if spec.conversation else list(drawn.samples)
         scores = [rng.choice([*words, *words, None]) for _ in asked]
         for key, value in zip(asked, scores, strict=True):
             drawn.samples[key] = ["garbage" if value is None else [words[value]]]

@@ -17,8 +17,8 @@ from fake_gemini import Answer, FakeGemini, GenerateRequest
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import AppDetails, Invocation, InvocationEvents
+from agent_eval.core.prompt_fence import Data, Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Scored
-from agent_eval.criteria.judged._fence import Data, Draft, Render, fenced
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models import JUDGED_METRICS

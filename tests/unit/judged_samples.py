@@ -9,8 +9,8 @@ from typing import Any
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
+from agent_eval.core.prompt_fence import Render, fenced
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored
-from agent_eval.criteria.judged._fence import Render, fenced
 from agent_eval.criteria.judged.judge import Judge
 from agent_eval.criteria.registry import build
 from agent_eval.evalset.models.criteria import CRITERION_MODELS

@@ -10,8 +10,8 @@ from judged_samples import ScriptedModel, conversation, judged, refused, rubric,
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
-from agent_eval.criteria.judged._fence import RULE
-from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.judged._prompt_rule import RULE
+from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.registry import build, supported
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS, Family
 from agent_eval.evalset.models.personas import PERSONAS
@@ -496,21 +496,21 @@ def test_simulator__needs_a_scenario() -> None:
 # --- Vertex AI's five -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", YARDSTICKS)
+@pytest.mark.parametrize("metric", JUDGE_SPECS)
 def test_vertex_metrics__score_by_their_scale_and_say_who_judged(metric: str) -> None:
-    yardstick = YARDSTICKS[metric]
-    for word, value in yardstick.scale.items():
+    spec = JUDGE_SPECS[metric]
+    for word, value in spec.scale.items():
         model = always(verdict(word))
-        result = scored(judged(metric, model, samples=3, threshold=yardstick.span[1]), conversation([turn(), turn()]))
+        result = scored(judged(metric, model, samples=3, threshold=spec.span[1]), conversation([turn(), turn()]))
 
         assert result.score == value
         assert result.details["backend"] == "judge"
         assert result.details["judge"]["model"] == "input-model"
-        assert len(model.requests) == (2 if yardstick.conversation else 4)
-        assert bool(result.findings) == (value < yardstick.span[1])
+        assert len(model.requests) == (2 if spec.conversation else 4)
+        assert bool(result.findings) == (value < spec.span[1])
         for request in model.requests:
             assert request.schema is not None
-            assert request.schema["properties"]["verdict"]["enum"] == list(yardstick.scale)
+            assert request.schema["properties"]["verdict"]["enum"] == list(spec.scale)
 
 
 def test_vertex_metrics__the_middle_vote_counts() -> None:
@@ -526,8 +526,8 @@ def test_vertex_metrics__every_word_that_would_have_passed_is_told() -> None:
 
 
 def test_vertex_metrics__stay_in_the_range_of_the_metric() -> None:
-    for metric, yardstick in YARDSTICKS.items():
-        assert yardstick.span == (METRICS[metric].low, METRICS[metric].high)
+    for metric, spec in JUDGE_SPECS.items():
+        assert spec.span == (METRICS[metric].low, METRICS[metric].high)
 
 
 @pytest.mark.parametrize(

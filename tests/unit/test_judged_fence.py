@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.criteria.judged._fence import Data, Draft, fenced
+from agent_eval.core.prompt_fence import Data, Draft, fenced
 
 PIECE = re.compile(r"<data-([0-9a-f]{32})>\n(.*?)\n</data-\1>", re.DOTALL)
 

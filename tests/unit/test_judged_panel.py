@@ -200,7 +200,7 @@ def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
     assert result.code == "judge-malformed"
     assert result.message.startswith("The judge: scripted malformed; 1 of 2 verdicts")
     assert "turn 2" in result.message
-    assert "from 0.5 to 1" in result.message
+    assert "between 0.5 and 1" in result.message
     assert [one["verdict"] for one in result.details["judgements"]] == ["valid", None], "what was said is kept"
     assert result.details["judge"]["saved"] == 2
 

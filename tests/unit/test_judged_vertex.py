@@ -12,7 +12,7 @@ from judged_samples import judged as judged_by
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
 from agent_eval.criteria.base import Criterion
-from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.evalset.models.schema import ConversationScenario
 from agent_eval.models.protocol import FailureKind, ModelRequest
 from agent_eval.models.vertex_eval import JUDGED_BY_SERVICE
@@ -40,7 +40,7 @@ def _answer(request: ModelRequest) -> str:
 
 
 def test_the_five_are_the_services() -> None:
-    assert set(JUDGED_BY_SERVICE) == set(YARDSTICKS)
+    assert set(JUDGED_BY_SERVICE) == set(JUDGE_SPECS)
 
 
 def test_a_single_turn_metric__is_the_mean_over_turns_asked_once_each() -> None:

@@ -42,7 +42,7 @@ def test_a_metric_that_nobody_brings_is_refused() -> None:
     made = planned(code=None)
 
     assert [(one.code, one.message) for one in made.problems] == [
-        ("criterion-package-broken", "No installed package gives the metric `polite`.")
+        ("criterion-package-broken", "No installed package has the metric `polite`.")
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
 from agent_eval.evalset.templates import TemplateFault, check, render
-from agent_eval.simulation.personas import Persona, persona_of
+from agent_eval.simulation.persona_rendering import Persona, persona_of
 
 
 def scenario(persona: Any) -> ConversationScenario:

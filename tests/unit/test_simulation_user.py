@@ -266,5 +266,5 @@ async def test_user_of__a_case() -> None:
     texts, _ = await talk(user_of(case, {"max_allowed_invocations": 2}, model, case_id="a:c", run=1))
     assert texts == ["Hi", "x"]
     assert (model.requests[0].case_id, model.requests[0].run) == ("a:c", 1)
-    with pytest.raises(ValueError, match="no model plays its user"):
+    with pytest.raises(ValueError, match="no model for its user"):
         user_of(case, None, None, case_id="a:c")

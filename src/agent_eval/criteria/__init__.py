@@ -1,4 +1,4 @@
-"""Every criterion: one module per family, one registry."""
+"""Criteria, which score recorded conversations."""
 
 from agent_eval.criteria._literal import literal, name_of, render_call
 from agent_eval.criteria.base import Conversation, Criterion, Judgement, NotEvaluated, Result, Scored, TurnFinding

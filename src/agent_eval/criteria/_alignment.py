@@ -1,6 +1,6 @@
-"""Lines up the calls that were expected with the calls that were made, so that a difference can be named.
+"""Aligns expected with actual tool calls, to explain differences. Scores come from `calls`.
 
-This only explains; scores come from `calls`. The work is bounded for trajectories of thousands of calls.
+The work is bounded for trajectories of thousands of calls.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from agent_eval.core.content import FunctionCall
 
 _MOST_CANDIDATES = 64
-"""Places that one expected call is tried at. Only a list of over 64 equal calls can be aligned less than best."""
+"""Positions at which one expected call is tried. Only lists of over 64 equal calls can be aligned suboptimally."""
 _MOST_COMPARED = 40
-"""Same-name calls that are compared argument by argument to find which one was meant."""
+"""Maximum number of calls of one tool that are compared argument by argument."""
 _DEEPEST = 50
-"""Levels inside args that are looked at."""
+"""Maximum depth at which args are compared."""
 
 Places = tuple[tuple[int, int], ...]
 """Pairs of 0-based positions: in the expected list, in the actual list."""
@@ -25,7 +25,7 @@ Places = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment:
-    """Every expected and every actual call stands in exactly one of these."""
+    """Each expected and each actual call is in exactly one of these."""
 
     matched: Places
     """Same call, in order."""
@@ -34,48 +34,48 @@ class Alignment:
     changed: Places
     """Same tool, other args."""
     missing: tuple[int, ...]
-    """Positions of expected calls that nothing stands for."""
+    """Positions of expected calls without an actual one."""
     extra: tuple[int, ...]
-    """Positions of actual calls that nothing asked for."""
+    """Positions of actual calls without an expected one."""
 
 
 def align(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, ignore_args: bool = False) -> Alignment:
-    """Lines up two lists of calls.
+    """Aligns two lists of calls.
 
-    The longest common subsequence is matched first; then equal calls that are out of order; then calls of the same
-    tool whose args differ, those that agree in most args first.
+    First the longest common subsequence is matched; then equal calls that are out of order; then calls of the same
+    tool with different args, those with most equal args first.
     """
     kinds = _kinds([*expected, *actual], ignore_args=ignore_args)
-    wanted, made = kinds[: len(expected)], kinds[len(expected) :]
-    matched = _in_order(wanted, made)
+    expected_keys, actual_keys = kinds[: len(expected)], kinds[len(expected) :]
+    matched = _in_order(expected_keys, actual_keys)
     used_expected, used_actual = {i for i, _ in matched}, {j for _, j in matched}
-    left_expected = [i for i in range(len(wanted)) if i not in used_expected]
-    left_actual = [j for j in range(len(made)) if j not in used_actual]
+    left_expected = [i for i in range(len(expected_keys)) if i not in used_expected]
+    left_actual = [j for j in range(len(actual_keys)) if j not in used_actual]
 
-    moved = _take_pairs(left_expected, left_actual, wanted, made)
+    moved = _take_pairs(left_expected, left_actual, expected_keys, actual_keys)
     changed: list[tuple[int, int]] = []
     for name in dict.fromkeys(expected[i].name for i in left_expected):
         ours = [i for i in left_expected if expected[i].name == name]
         theirs = [j for j in left_actual if actual[j].name == name]
         changed += _nearest(ours, theirs, expected, actual)
-    gone_expected, gone_actual = {i for i, _ in changed}, {j for _, j in changed}
+    paired_expected, paired_actual = {i for i, _ in changed}, {j for _, j in changed}
     return Alignment(
         matched=tuple(matched),
         moved=tuple(sorted(moved)),
         changed=tuple(sorted(changed)),
-        missing=tuple(i for i in left_expected if i not in gone_expected),
-        extra=tuple(j for j in left_actual if j not in gone_actual),
+        missing=tuple(i for i in left_expected if i not in paired_expected),
+        extra=tuple(j for j in left_actual if j not in paired_actual),
     )
 
 
 def _kinds(calls: Sequence[FunctionCall], *, ignore_args: bool) -> list[int]:
-    """A number for each call; calls that are the same (`calls.same_call`) have the same one."""
+    """A number for each call; calls that are the same (`calls.same_call`) have the same number."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault((call.name, None if ignore_args else _key(call.args)), len(numbers)) for call in calls]
 
 
 def _key(value: Any, depth: int = 0) -> Hashable:
-    """A hashable stand-in: equal for equal JSON values (`1 == 1.0 == True`, keys in any order)."""
+    """A hashable key: equal for equal JSON values (`1 == 1.0 == True`, keys in any order)."""
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, dict):
@@ -85,23 +85,23 @@ def _key(value: Any, depth: int = 0) -> Hashable:
     return value if isinstance(value, Hashable) else repr(value)
 
 
-def _in_order(wanted: Sequence[int], made: Sequence[int]) -> list[tuple[int, int]]:
-    """A longest common subsequence (Hunt and Szymanski, 1977), after what both ends have in common."""
-    shorter = min(len(wanted), len(made))
+def _in_order(expected_keys: Sequence[int], actual_keys: Sequence[int]) -> list[tuple[int, int]]:
+    """A longest common subsequence (Hunt and Szymanski, 1977), after the common prefix and suffix."""
+    shorter = min(len(expected_keys), len(actual_keys))
     head = 0
-    while head < shorter and wanted[head] == made[head]:
+    while head < shorter and expected_keys[head] == actual_keys[head]:
         head += 1
     tail = 0
-    while tail < shorter - head and wanted[-1 - tail] == made[-1 - tail]:
+    while tail < shorter - head and expected_keys[-1 - tail] == actual_keys[-1 - tail]:
         tail += 1
     places: dict[int, list[int]] = {}
-    for j in range(head, len(made) - tail):
-        places.setdefault(made[j], []).append(j)
+    for j in range(head, len(actual_keys) - tail):
+        places.setdefault(actual_keys[j], []).append(j)
 
-    ends: list[int] = []  # ends[k]: the smallest actual position at which a chain of k + 1 pairs ends
+    ends: list[int] = []  # ends[k]: the lowest actual position where a chain of k + 1 pairs ends
     chains: list[_Link] = []
-    for i in range(head, len(wanted) - tail):
-        for j in reversed(_near(places.get(wanted[i], []), i)):
+    for i in range(head, len(expected_keys) - tail):
+        for j in reversed(_near(places.get(expected_keys[i], []), i)):
             k = bisect_left(ends, j)
             link = _Link(pair=(i, j), before=chains[k - 1] if k else None)
             if k == len(ends):
@@ -117,7 +117,7 @@ def _in_order(wanted: Sequence[int], made: Sequence[int]) -> list[tuple[int, int
     return [
         *((i, i) for i in range(head)),
         *reversed(middle),
-        *((len(wanted) - k, len(made) - k) for k in range(tail, 0, -1)),
+        *((len(expected_keys) - k, len(actual_keys) - k) for k in range(tail, 0, -1)),
     ]
 
 
@@ -128,19 +128,19 @@ class _Link:
 
 
 def _near(places: list[int], position: int) -> list[int]:
-    """At most `_MOST_CANDIDATES` of ascending places, those around a position."""
+    """At most `_MOST_CANDIDATES` of the ascending places, those around a position."""
     start = max(0, min(bisect_left(places, position) - _MOST_CANDIDATES // 2, len(places) - _MOST_CANDIDATES))
     return places[start : start + _MOST_CANDIDATES]
 
 
 def _take_pairs(
-    left_expected: list[int], left_actual: list[int], wanted: Sequence[int], made: Sequence[int]
+    left_expected: list[int], left_actual: list[int], expected_keys: Sequence[int], actual_keys: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Takes equal calls out of both lists, first come first served."""
+    """Removes equal calls from both lists and returns them as pairs, in order."""
     places: dict[int, list[int]] = {}
     for j in reversed(left_actual):
-        places.setdefault(made[j], []).append(j)
-    pairs = [(i, places[wanted[i]].pop()) for i in left_expected if places.get(wanted[i])]
+        places.setdefault(actual_keys[j], []).append(j)
+    pairs = [(i, places[expected_keys[i]].pop()) for i in left_expected if places.get(expected_keys[i])]
     taken_expected, taken_actual = {i for i, _ in pairs}, {j for _, j in pairs}
     left_expected[:] = [i for i in left_expected if i not in taken_expected]
     left_actual[:] = [j for j in left_actual if j not in taken_actual]
@@ -150,7 +150,7 @@ def _take_pairs(
 def _nearest(
     ours: list[int], theirs: list[int], expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]
 ) -> list[tuple[int, int]]:
-    """Pairs calls of one tool: most equal args first, then nearest in place; by place when there are many."""
+    """Pairs calls of one tool: most equal args first, then by distance; by position alone if there are many."""
     if len(ours) > _MOST_COMPARED or len(theirs) > _MOST_COMPARED:
         return list(zip(ours, theirs, strict=False))
     ranked = sorted((-_likeness(expected[i], actual[j]), abs(i - j), i, j) for i in ours for j in theirs)
@@ -165,7 +165,7 @@ def _nearest(
 
 
 def _likeness(expected: FunctionCall, actual: FunctionCall) -> float:
-    """How many args agree; a name that only both have counts a little."""
+    """The number of equal args; an arg that both have with different values counts 0.1."""
     ours, theirs = expected.args or {}, actual.args or {}
     shared = ours.keys() & theirs.keys()
     return sum(1.0 if ours[name] == theirs[name] else 0.1 for name in shared)

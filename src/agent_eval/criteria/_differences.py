@@ -1,4 +1,4 @@
-"""In which arguments two calls of the same tool differ, in words."""
+"""Describes the arguments in which two calls of the same tool differ."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from agent_eval.core.text import plural
 from agent_eval.criteria._literal import escaped, literal, name_of
 
 MOST_DIFFERENCES = 6
-"""Lines for one pair of calls."""
+"""Maximum number of lines for one pair of calls."""
 _DEEPEST = 20
 _WINDOW = 60
-"""Characters shown of a long text where it begins to differ."""
+"""Characters shown of a long text around its first difference."""
 
 
 def describe_differences(expected: FunctionCall, actual: FunctionCall) -> list[str]:
     """One line for each argument that differs, e.g. `turn_on(device): expected "lamp", got "fan"`.
 
-    At most MOST_DIFFERENCES lines and one that says there are more.
+    At most MOST_DIFFERENCES lines, and a last one if there are more.
     """
     tool = name_of(expected.name)
     if not expected.args and not actual.args and expected.args != actual.args:
         return [_omitted_or_empty(tool, expected)]
-    found = list(islice(_between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
-    lines = [f"{tool}({path}): {text}" for path, text in found[:MOST_DIFFERENCES]]
-    if len(found) > MOST_DIFFERENCES:
+    differences = list(islice(_between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
+    lines = [f"{tool}({path}): {text}" for path, text in differences[:MOST_DIFFERENCES]]
+    if len(differences) > MOST_DIFFERENCES:
         lines.append(f"{tool}: more arguments differ")
-    return lines or [f"{tool}: the args differ below the depth that is compared here"]
+    return lines or [f"{tool}: the args differ below the compared depth"]
 
 
 def _omitted_or_empty(tool: str, expected: FunctionCall) -> str:
@@ -40,7 +40,7 @@ def _omitted_or_empty(tool: str, expected: FunctionCall) -> str:
 
 
 def _between(expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Pairs of path and words. Never compares below `_DEEPEST` levels."""
+    """Pairs of path and description. Does not compare below `_DEEPEST` levels."""
     if depth > _DEEPEST:
         return
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -65,21 +65,21 @@ def _between_lists(expected: list[Any], actual: list[Any], path: str, depth: int
         yield path, f"{numbers}: expected {literal(expected)}, got {literal(actual)}"
         return
     if _same_items(expected, actual):
-        yield path, f"the same items in another order: expected {literal(expected)}, got {literal(actual)}"
+        yield path, f"same items in a different order: expected {literal(expected)}, got {literal(actual)}"
         return
-    for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
-        if one != other:
-            yield from _between(one, other, f"{path}[{index}]", depth + 1)
+    for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
+        if left != right:
+            yield from _between(left, right, f"{path}[{index}]", depth + 1)
 
 
 def _same_items(expected: list[Any], actual: list[Any]) -> bool:
     if len(expected) > 50:
         return False
-    left = list(actual)
+    remaining = list(actual)
     for item in expected:
-        if item not in left:
+        if item not in remaining:
             return False
-        left.remove(item)
+        remaining.remove(item)
     return True
 
 
@@ -91,7 +91,7 @@ def _unequal(expected: Any, actual: Any) -> str:
     ours, theirs = _kind(expected), _kind(actual)
     if isinstance(expected, str) and isinstance(actual, str):
         return _unequal_texts(expected, actual)
-    kinds = f" ({ours} was expected, not {theirs})" if ours != theirs else ""
+    kinds = f" (expected {ours}, not {theirs})" if ours != theirs else ""
     return f"expected {literal(expected)}, got {literal(actual)}{kinds}"
 
 
@@ -110,15 +110,15 @@ def _kind(value: Any) -> str:
 def _unequal_texts(expected: str, actual: str) -> str:
     if max(len(expected), len(actual)) > 2 * _WINDOW:
         place = next(
-            (i for i, (one, other) in enumerate(zip(expected, actual, strict=False)) if one != other),
+            (i for i, (left, right) in enumerate(zip(expected, actual, strict=False)) if left != right),
             min(len(expected), len(actual)),
         )
         ours, theirs = _window(expected, place), _window(actual, place)
-        return f"expected {ours}, got {theirs} (they differ from character {place + 1:,} on)"
+        return f"expected {ours}, got {theirs} (first difference at character {place + 1:,})"
     if expected.split() == actual.split():
-        note = " (only white space differs)"
+        note = " (only whitespace differs)"
     elif unicodedata.normalize("NFKC", expected) == unicodedata.normalize("NFKC", actual):
-        return f"expected {escaped(expected)}, got {escaped(actual)} (they look alike but are different characters)"
+        return f"expected {escaped(expected)}, got {escaped(actual)} (different characters that look alike)"
     else:
         note = " (only upper and lower case differ)" if expected.casefold() == actual.casefold() else ""
     return f"expected {literal(expected)}, got {literal(actual)}{note}"

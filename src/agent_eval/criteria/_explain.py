@@ -1,4 +1,4 @@
-"""Says in words why a turn lost its points. These lines are read in pull requests, JUnit reports and consoles."""
+"""Explains why a turn scored low, for pull request comments, JUnit reports and the console."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from agent_eval.criteria.tokenize import stem, words
 from agent_eval.evalset.models import MatchType
 
 LONGEST_LINE = 400
-"""Characters of one `why` line."""
+"""Maximum length of a `why` line, in characters."""
 MOST_LINES = 12
-"""`why` lines of one turn, besides the one that counts the rest."""
+"""Maximum number of `why` lines per turn, without the last one that counts the rest."""
 MOST_CALLS = 40
-"""Calls listed of one turn."""
+"""Maximum number of calls listed per turn."""
 LONGEST_TEXT = 4_000
-"""Characters of `expected` and of `actual`."""
+"""Maximum length of `expected` and of `actual`, in characters."""
 _MOST_NAMES = 20
 _FEW_WORDS = 7
-"""Words that an answer lacks, or has too many: beyond, the two texts say more than a list of words."""
+"""Maximum number of missing or unexpected words to list. With more, reading the two texts is easier."""
 
 
 def list_calls(calls: Sequence[FunctionCall], *, ignore_args: bool = False) -> str:
-    """The calls of a turn, one on a line; `(no tool calls)` for none. At most LONGEST_TEXT characters."""
+    """The calls of a turn, one per line; `(no tool calls)` for none. At most LONGEST_TEXT characters."""
     if not calls:
         return "(no tool calls)"
     lines = [render_call(call, ignore_args=ignore_args) for call in calls[:MOST_CALLS]]
@@ -47,21 +47,21 @@ def explain_trajectory(
     match_type: MatchType = MatchType.EXACT,
     ignore_args: bool = False,
 ) -> tuple[str, ...]:
-    """Why the calls of a turn do not match the expected ones: only what the match type objects to.
+    """Explains why the calls of a turn don't match the expected ones, as far as the match type requires it.
 
     Args:
         expected: The calls of the eval file.
         actual: The calls that the agent made.
-        match_type: How they had to match.
+        match_type: The match type of the criterion.
         ignore_args: Whether only names were compared.
 
     Returns:
-        A line that counts what matched, then one line for each difference. No line holds a line break.
+        A line with the number of matches, then one line per difference. No line has a line break.
     """
     alignment = align(expected, actual, ignore_args=ignore_args)
     order_matters = match_type is not MatchType.ANY_ORDER
-    found = len(alignment.matched) + (0 if order_matters else len(alignment.moved))
-    summary = _summary(found, expected, actual, alignment, match_type)
+    matched = len(alignment.matched) + (0 if order_matters else len(alignment.moved))
+    summary = _summary(matched, expected, actual, alignment, match_type)
     differences = _differences(
         alignment,
         expected,
@@ -82,7 +82,7 @@ def explain_share(
     of_expected: bool,
     ignore_args: bool = False,
 ) -> tuple[str, ...]:
-    """Why precision (or, `of_expected`, recall) of a turn is below 1: the calls too many, or too few."""
+    """Explains why precision (or recall, if `of_expected`) of a turn is below 1: extra or missing calls."""
     alignment = align(expected, actual, ignore_args=ignore_args)
     if of_expected:
         summary = f"{matched:,} of {len(expected):,} expected calls made"
@@ -101,13 +101,13 @@ def explain_share(
 
 
 def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[str, ...]:
-    """Why `trajectory_single_tool_use` is 0: what was called instead, over all turns of the case."""
+    """Explains why `trajectory_single_tool_use` is 0: the tools called instead, over all turns of the case."""
     line = f"{name_of(tool)} was not called in {'the turn' if turns == 1 else f'any of {turns:,} turns'}"
     return _bounded(line, [f"called instead: {_counted([name_of(name) for name in called])}"] if called else [])
 
 
 def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...]:
-    """Why the words of an answer don't match the reference: how many match and, if the others are few, which they are.
+    """Explains why an answer doesn't match the reference: how many words match and, if they are few, which don't.
 
     Args:
         expected: The text of the reference.
@@ -115,8 +115,8 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
         rouge: Their score.
     """
     if not rouge.reference_tokens:
-        lack = "no text" if not expected.strip() else "no words, only punctuation or symbols"
-        return (f"the reference has {lack}; it scores 0 whatever the answer is (as in ADK)",)
+        content = "no text" if not expected.strip() else "no words, only punctuation or symbols"
+        return (f"the reference has {content}; any answer scores 0 (as in ADK)",)
     if not rouge.prediction_tokens:
         return (f"the answer has {'no text' if not actual.strip() else 'no words, only punctuation or symbols'}",)
     lines = [
@@ -133,19 +133,19 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
 
 
 def _summary(
-    found: int,
+    matched: int,
     expected: Sequence[FunctionCall],
     actual: Sequence[FunctionCall],
     alignment: Alignment,
     match_type: MatchType,
 ) -> str:
     if not expected:
-        return f"no call was expected, {plural(len(actual), 'call')} made"
+        return f"no calls expected, {plural(len(actual), 'call')} made"
     if not actual:
         return f"{plural(len(expected), 'call')} expected, none made"
     if alignment.moved and not (alignment.changed or alignment.missing or alignment.extra):
-        return f"the expected calls were made in another order; match_type {match_type.name} demands the eval file's"
-    return f"{found:,} of {len(expected):,} expected calls matched"
+        return f"expected calls in a different order; match_type {match_type.name} requires the order of the eval file"
+    return f"{matched:,} of {len(expected):,} expected calls matched"
 
 
 def _differences(
@@ -158,9 +158,9 @@ def _differences(
     missing: bool,
     extra: bool,
 ) -> Iterator[str]:
-    """The lines in the order in which the expected calls stand, then the calls that nobody expected."""
+    """The differences in the order of the expected calls, then the extra calls."""
     many = len(expected) > 1 or len(actual) > 1
-    changed, out_of_order, gone = dict(alignment.changed), dict(alignment.moved), set(alignment.missing)
+    changed, out_of_order, absent = dict(alignment.changed), dict(alignment.moved), set(alignment.missing)
     for i, call in enumerate(expected):
         if i in changed:
             place = _place(i, changed[i]) if many else ""
@@ -168,8 +168,8 @@ def _differences(
                 yield line + place
         elif i in out_of_order and moved:
             name = render_call(call, ignore_args=ignore_args)
-            yield f"order: {name} was expected as call {i + 1}, came as call {out_of_order[i] + 1}"
-        elif i in gone and missing:
+            yield f"order: {name} expected as call {i + 1}, was call {out_of_order[i] + 1}"
+        elif i in absent and missing:
             place = f" (expected as call {i + 1})" if len(expected) > 1 else ""
             yield f"missing: {render_call(call, ignore_args=ignore_args)}{place}"
     if extra:
@@ -179,18 +179,18 @@ def _differences(
 
 
 def _never_none(lines: Iterator[str]) -> Iterator[str]:
-    """The lines; when there are none, what was compared for the score lies deeper than what is compared here."""
+    """The lines, or a line that says why there are none: scores compare args at any depth, explanations don't."""
     first = next(lines, None)
-    yield first or "the args of a call differ below the depth that is compared here"
+    yield first or "the args of a call differ below the compared depth"
     yield from lines
 
 
 def _place(i: int, j: int) -> str:
-    return f" (call {i + 1})" if i == j else f" (expected as call {i + 1}, came as call {j + 1})"
+    return f" (call {i + 1})" if i == j else f" (expected as call {i + 1}, was call {j + 1})"
 
 
 def _bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
-    """The summary and at most MOST_LINES lines; counts no more of the rest than it must."""
+    """The summary, at most MOST_LINES lines, and the number of further lines (counted up to 1,000)."""
     rest = iter(lines)
     shown = [shorten(line, LONGEST_LINE) for line in islice(rest, MOST_LINES)]
     left = sum(1 for _ in islice(rest, 1_000))
@@ -200,7 +200,7 @@ def _bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """The words of one text that the other lacks, as they are spelt, in order."""
+    """The words of one text that the other lacks, as spelled, in order."""
     available = Counter(map(stem, theirs))
     surplus: list[str] = []
     for word in ours:

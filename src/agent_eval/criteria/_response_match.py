@@ -1,4 +1,4 @@
-"""`response_match_score`: ROUGE-1 of each answer against its reference, bit for bit as google-adk 2.13.0."""
+"""`response_match_score`: ROUGE-1 of each answer and its reference, with the exact scores of google-adk 2.13.0."""
 
 from __future__ import annotations
 

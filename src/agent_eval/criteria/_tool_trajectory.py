@@ -1,4 +1,4 @@
-"""`tool_trajectory_avg_score`: did the agent make the expected tool calls, bit for bit as google-adk 2.13.0."""
+"""`tool_trajectory_avg_score`: tool calls compared with the expected ones, scored exactly as in google-adk 2.13.0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_eval.evalset.models import MatchType
 class ToolTrajectory:
     """The share of turns whose tool calls match the expected ones, 0..1.
 
-    A turn without `intermediate_data` in the eval file expects no call.
+    A turn without `intermediate_data` in the eval file expects no calls.
     """
 
     threshold: float
@@ -33,8 +33,13 @@ class ToolTrajectory:
         findings: list[TurnFinding] = []
         try:
             for turn, (actual, expected) in enumerate(pairs):
-                wanted, made = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
-                matches = match_calls(wanted, made, match_type=self.match_type, ignore_args=self.ignore_args)
+                expected_calls, actual_calls = (
+                    tool_calls(expected.intermediate_data),
+                    tool_calls(actual.intermediate_data),
+                )
+                matches = match_calls(
+                    expected_calls, actual_calls, match_type=self.match_type, ignore_args=self.ignore_args
+                )
                 score = 1.0 if matches else 0.0
                 scores.append(score)
                 if score < self.threshold:
@@ -42,10 +47,10 @@ class ToolTrajectory:
                         TurnFinding(
                             turn=turn,
                             score=score,
-                            expected=list_calls(wanted, ignore_args=self.ignore_args),
-                            actual=list_calls(made, ignore_args=self.ignore_args),
+                            expected=list_calls(expected_calls, ignore_args=self.ignore_args),
+                            actual=list_calls(actual_calls, ignore_args=self.ignore_args),
                             why=explain_trajectory(
-                                wanted, made, match_type=self.match_type, ignore_args=self.ignore_args
+                                expected_calls, actual_calls, match_type=self.match_type, ignore_args=self.ignore_args
                             ),
                         )
                     )

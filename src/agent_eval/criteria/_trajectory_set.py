@@ -1,7 +1,7 @@
 """`trajectory_precision`, `trajectory_recall`, `trajectory_single_tool_use`.
 
-ADK's documents name them and ADK lacks them; the names are Vertex AI's
-(https://cloud.google.com/vertex-ai/generative-ai/docs/models/evaluation-agents). Order doesn't matter here.
+ADK's documentation names them, but ADK lacks them. The names are those of Vertex AI
+(https://cloud.google.com/vertex-ai/generative-ai/docs/models/evaluation-agents). The order of calls doesn't matter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RECALL = "trajectory_recall"
 class TrajectoryShare:
     """The mean over turns of precision or recall of the tool calls, 0..1.
 
-    Calls are matched as a multiset by the rule of `calls.same_call`.
+    Calls are matched as multisets, compared with `calls.same_call`.
     """
 
     name: str
-    """PRECISION: matched calls / calls made; a turn without calls scores 1 if none was expected, else 0.
+    """PRECISION: matched calls / calls actual_calls; a turn without calls scores 1 if none were expected, else 0.
     RECALL: matched calls / expected calls; a turn that expects none scores 1."""
     threshold: float
     ignore_args: bool = False
@@ -43,8 +43,11 @@ class TrajectoryShare:
         findings: list[TurnFinding] = []
         try:
             for turn, (actual, expected) in enumerate(pairs):
-                wanted, made = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
-                score, finding = self._turn(turn, wanted, made)
+                expected_calls, actual_calls = (
+                    tool_calls(expected.intermediate_data),
+                    tool_calls(actual.intermediate_data),
+                )
+                score, finding = self._turn(turn, expected_calls, actual_calls)
                 scores.append(score)
                 findings += [finding] if finding else []
         except RecursionError:
@@ -52,24 +55,26 @@ class TrajectoryShare:
         return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))
 
     def _turn(
-        self, turn: int, wanted: Sequence[FunctionCall], made: Sequence[FunctionCall]
+        self, turn: int, expected_calls: Sequence[FunctionCall], actual_calls: Sequence[FunctionCall]
     ) -> tuple[float, TurnFinding | None]:
         of_expected = self.name == RECALL
-        matched = count_matched(wanted, made, ignore_args=self.ignore_args)
+        matched = count_matched(expected_calls, actual_calls, ignore_args=self.ignore_args)
         if of_expected:
-            score = matched / len(wanted) if wanted else 1.0
-        elif made:
-            score = matched / len(made)
+            score = matched / len(expected_calls) if expected_calls else 1.0
+        elif actual_calls:
+            score = matched / len(actual_calls)
         else:
-            score = 0.0 if wanted else 1.0
+            score = 0.0 if expected_calls else 1.0
         if score >= self.threshold:
             return score, None
         return score, TurnFinding(
             turn=turn,
             score=score,
-            expected=list_calls(wanted, ignore_args=self.ignore_args),
-            actual=list_calls(made, ignore_args=self.ignore_args),
-            why=explain_share(wanted, made, matched=matched, of_expected=of_expected, ignore_args=self.ignore_args),
+            expected=list_calls(expected_calls, ignore_args=self.ignore_args),
+            actual=list_calls(actual_calls, ignore_args=self.ignore_args),
+            why=explain_share(
+                expected_calls, actual_calls, matched=matched, of_expected=of_expected, ignore_args=self.ignore_args
+            ),
         )
 
 
@@ -82,7 +87,7 @@ class SingleToolUse:
     name: str = "trajectory_single_tool_use"
 
     async def score(self, conversation: Conversation) -> Result:
-        """Scores one run. A turn's score is 1 if that turn called the tool; the case's is the highest of them."""
+        """Scores one run. A turn scores 1 if it called the tool; the score of the case is the maximum."""
         if not conversation.actual:
             return no_turns()
         turns = [tool_calls(turn.intermediate_data) for turn in conversation.actual]
@@ -90,12 +95,12 @@ class SingleToolUse:
         score = max(scores)
         if score >= self.threshold:
             return Scored(score=score, turn_scores=scores)
-        made = [call for calls in turns for call in calls]
+        actual_calls = [call for calls in turns for call in calls]
         finding = TurnFinding(
             turn=len(turns) - 1,
             score=score,
             expected=f"{name_of(self.tool_name)}(…) in any turn",
-            actual=list_calls(made),
-            why=explain_single_tool(self.tool_name, [call.name for call in made], len(turns)),
+            actual=list_calls(actual_calls),
+            why=explain_single_tool(self.tool_name, [call.name for call in actual_calls], len(turns)),
         )
         return Scored(score=score, turn_scores=scores, findings=(finding,))

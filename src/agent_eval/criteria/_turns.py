@@ -1,4 +1,4 @@
-"""What the criteria that look at turns share: pairing turns with their references, and averaging."""
+"""Shared by criteria that score turns: pairing turns with references, and averaging."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from collections.abc import Iterable, Sequence
 from agent_eval.core.invocation import Invocation
 from agent_eval.criteria.base import Conversation, NotEvaluated
 
-Pair = tuple[Invocation, Invocation]
+TurnPair = tuple[Invocation, Invocation]
 """The actual turn, then the expected one."""
 
 
-def paired(conversation: Conversation) -> list[Pair] | NotEvaluated:
-    """The turns of a run, each with its reference; at least one, or the reason why there are none."""
+def paired(conversation: Conversation) -> list[TurnPair] | NotEvaluated:
+    """The turns of a run with their references, at least one pair; or the reason why there are none."""
     expected = conversation.expected
     if expected is None:
-        return NotEvaluated(
-            code="needs-reference", message="this metric compares with expected turns, and a scenario has none"
-        )
+        return NotEvaluated(code="needs-reference", message="this metric needs expected turns, and a scenario has none")
     if len(conversation.actual) != len(expected):
         return NotEvaluated(
             code="turn-count",
-            message=f"{len(expected)} turns were expected and {len(conversation.actual)} recorded; "
-            "a score over some of them would say nothing about the case",
+            message=f"expected {len(expected)} turns, recorded {len(conversation.actual)}; "
+            "a score of some of them would be meaningless",
         )
     if not expected:
         return no_turns()
@@ -30,21 +28,17 @@ def paired(conversation: Conversation) -> list[Pair] | NotEvaluated:
 
 
 def no_turns() -> NotEvaluated:
-    """For a conversation without a turn."""
-    return NotEvaluated(code="no-turns", message="the conversation has no turn to score")
+    """The result for a conversation without turns."""
+    return NotEvaluated(code="no-turns", message="the conversation has no turns")
 
 
 def running_mean(scores: Sequence[float]) -> float:
-    """The mean, summed one by one from the left: `sum` rounds differently since Python 3.12, and ADK adds up so.
-
-    Args:
-        scores: At least one.
-    """
+    """The mean of at least one score, summed from the left as in ADK: `sum` rounds differently since Python 3.12."""
     return running_sum(scores) / len(scores)
 
 
 def running_sum(values: Iterable[float]) -> float:
-    """The sum, one by one from the left."""
+    """The sum, added from the left."""
     total = 0.0
     for value in values:
         total += value
@@ -52,5 +46,5 @@ def running_sum(values: Iterable[float]) -> float:
 
 
 def too_deep() -> NotEvaluated:
-    """For args whose comparison exceeds Python's recursion limit."""
-    return NotEvaluated(code="too-deep", message="the args of a tool call are nested too deeply to be compared")
+    """The result for args that exceed Python's recursion limit."""
+    return NotEvaluated(code="too-deep", message="the args of a tool call are nested too deeply to compare")

@@ -1,7 +1,7 @@
-"""What a package needs to bring a criterion of its own (docs/custom-metrics.md). These names stay.
+"""The public API for packages with their own criteria (docs/custom-metrics.md). These names are stable.
 
-The entry point's name, in the group `agent_eval.criteria`, is the metric's; its value is a function that takes the
-`CriterionConfig` and returns a `Criterion`, or raises ValueError where the config is wrong.
+The entry point's name, in the group `agent_eval.criteria`, is the name of the metric. Its value is a function that
+takes the `CriterionConfig` and returns a `Criterion`, or raises ValueError if the config is invalid.
 """
 
 from agent_eval.core.content import text_of as text_of

@@ -1,4 +1,4 @@
-"""The contract of a criterion: a recorded conversation in, a score or the reason for none out."""
+"""The interface of a criterion: a recorded conversation in, a score or the reason for a missing one out."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from agent_eval.results import RunError
 
 @dataclass(frozen=True, kw_only=True)
 class Conversation:
-    """What a criterion sees of one run."""
+    """The input of a criterion: one run of a case."""
 
     case: EvalCase
     actual: Sequence[Invocation]
     expected: Sequence[Invocation] | None
     """As many as `actual`; None for a scenario."""
     run: int = 0
-    """Which run of the case this is, from 0: a judge votes anew on each."""
+    """Number of the run, 0-based. A judge votes on each run separately."""
     case_id: str = ""
-    """What the calls of a judge are booked on."""
+    """Attributes the judge's calls to the case."""
     metrics: MetricRunner | None = None
-    """Runs the pull request's own metrics; None where there is no agent's environment."""
+    """Runs custom metrics; None if there is no environment of an agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnFinding:
-    """A turn that lowered the score, with the reasons in words."""
+    """A turn with a low score, and the reasons."""
 
     turn: int
     score: float | None
@@ -41,41 +41,41 @@ class TurnFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
-    """What a judge said once about one thing."""
+    """One vote of a judge on one question."""
 
     sample: int
     """0-based."""
     verdict: str | None
-    """One of the closed words of the question; None: this sample doesn't vote."""
+    """One of the question's verdicts; None: no vote."""
     score: float | None
-    """What the verdict counts."""
+    """The score of the verdict."""
     rationale: str = ""
-    """The judge's words, or why there is no vote. Written by a model that has read hostile text: escape it."""
+    """The judge's rationale, or the reason for no vote. Written by a model that has read hostile text: escape it."""
     failure: str | None = None
-    """The code of why there is no vote, if the model gave no reply."""
+    """The code of the reason for no vote, if the model gave no reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the votes on one thing came to."""
+    """The outcome of the votes on one question."""
 
     turn: int | None
-    """0-based; None for the conversation as a whole."""
+    """0-based; None for the whole conversation."""
     subject: str
-    """What was asked about: a rubric's id, a sentence, or "" for the turn itself."""
+    """The subject of the question: a rubric's id, a sentence, or "" for the turn itself."""
     verdict: str | None
-    """None: nobody voted."""
+    """None: there was no vote."""
     score: float | None
     rationale: str
-    """Of the first vote that agrees with the outcome."""
+    """Of the first vote for the outcome."""
     votes: tuple[Vote, ...]
-    """By sample, as far as they were needed."""
+    """By sample; samples that could not change the outcome were not asked for."""
     planned: int
-    """Votes that would have been asked for, had they not been decided before."""
+    """Maximum number of votes."""
 
     @property
     def tally(self) -> tuple[int, int]:
-        """Votes for the outcome, and votes that count something else."""
+        """Number of votes for the outcome, and for other scores."""
         cast = [vote for vote in self.votes if vote.score is not None]
         agreeing = sum(1 for vote in cast if vote.score == self.score)
         return agreeing, len(cast) - agreeing
@@ -88,7 +88,7 @@ class Judgement:
 
     @property
     def close(self) -> bool:
-        """Whether one vote more or less could have changed it, e.g. 3:2."""
+        """Whether a single vote could have changed the outcome, e.g. 3:2."""
         agreeing, others = self.tally
         return others > 0 and agreeing - others <= 1
 
@@ -98,28 +98,28 @@ class Scored:
     """A measurement."""
 
     score: float | None
-    """None only for an informational metric that had nothing to count."""
+    """None only for an informational metric without data."""
     passed: bool | None = None
-    """The metric's own word; None: it passes if the score is at least the threshold."""
+    """The metric's own decision; None: it passes if the score reaches the threshold."""
     turn_scores: tuple[float | None, ...] = ()
     findings: tuple[TurnFinding, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
-    """Numbers behind the score, and for a judged one its votes, cut to size for results.json."""
+    """Details of the score, e.g. votes of a judge, shortened for results.json."""
     judgements: tuple[Judgement, ...] = ()
-    """What a judge said, in full; `details` has it for the wire."""
+    """The judge's votes in full; `details` has the shortened form for results.json."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotEvaluated:
-    """No measurement: another type than a score, so that it can't be averaged by mistake."""
+    """A missing score. It is a separate type so that it can't be averaged by mistake."""
 
     code: str
     """Stable, kebab-case."""
     message: str
     error: RunError | None = None
-    """What broke, if code did. One that the agent's owner has to mend fails the run."""
+    """The failure of code, if any. A failure that the agent's owner has to fix fails the run."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What a judge did say, as `Scored.details` has it."""
+    """The votes that there are, as in `Scored.details`."""
 
 
 Result = Scored | NotEvaluated
@@ -139,5 +139,5 @@ class Criterion(Protocol):
         ...
 
     async def score(self, conversation: Conversation) -> Result:
-        """Scores one run. Raises nothing for bad data: that is a NotEvaluated."""
+        """Scores one run. For bad data it returns NotEvaluated instead of raising."""
         ...

@@ -1,7 +1,7 @@
-"""Custom metrics: functions that the config names (`custom_metrics`) and that run beside the agent, not here.
+"""Custom metrics: functions named in `custom_metrics` that run in the agent's environment, not in this process.
 
-They are code of the pull request. What they return is believed only if it is a result that counts; one that raises,
-hangs or returns something else fails its run (docs/custom-metrics.md).
+They are code of the pull request, so their results are validated. A function that raises, hangs or returns anything
+else fails its run (docs/custom-metrics.md).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored,
 from agent_eval.results import RunError
 
 NOT_EVALUATED = "custom-metric-not-evaluated"
-"""The code where the function itself says that it could not evaluate."""
+"""The code if the function itself reports that it could not evaluate."""
 _MESSAGE, _LOG = 2_000, 4_000
-"""Characters of a message, and of a traceback and of a log's end, that are kept."""
+"""Maximum length of a message, and of a traceback or log tail, in characters."""
 _RUBRICS, _RATIONALE = 20, 300
 
 
@@ -34,16 +34,16 @@ class CustomMetric:
     function: str
     """`code_config.name`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What else the criterion's object says."""
+    """The other fields of the criterion."""
 
     async def score(self, conversation: Conversation) -> Result:
-        """Has the function called with what ADK passes to it."""
+        """Calls the function with the arguments that ADK passes."""
         if conversation.metrics is None:
             return broken(no_environment(self.name))
         call = MetricCall(
             metric=self.name,
             function=self.function,
-            criterion={"threshold": self.threshold, **_given(self.options)},
+            criterion={"threshold": self.threshold, **_options(self.options)},
             actual=conversation.actual,
             expected=conversation.expected,
             scenario=conversation.case.conversation_scenario,
@@ -53,28 +53,32 @@ class CustomMetric:
         except MetricFailure as failure:
             return broken(failure)
 
-    def _read(self, told: Evaluated, conversation: Conversation) -> Result:
-        if told.type != "EvaluationResult":
-            return self._invalid(f"returned a {told.type} ({told.shown}), not ADK's EvaluationResult")
-        if told.status == "NOT_EVALUATED":
-            given = "" if told.score is None else f", with the score {_shown(told.score)}"
+    def _read(self, evaluated: Evaluated, conversation: Conversation) -> Result:
+        if evaluated.type != "EvaluationResult":
+            return self._invalid(f"returned a {evaluated.type} ({evaluated.shown}), not ADK's EvaluationResult")
+        if evaluated.status == "NOT_EVALUATED":
+            score_note = "" if evaluated.score is None else f", with the score {_shown(evaluated.score)}"
             return NotEvaluated(
-                code=NOT_EVALUATED, message=f"`{self.function}` left overall_eval_status at NOT_EVALUATED{given}"
+                code=NOT_EVALUATED, message=f"`{self.function}` left overall_eval_status at NOT_EVALUATED{score_note}"
             )
-        if told.status not in ("PASSED", "FAILED"):
-            return self._invalid(f"gave the status {told.status}; a metric with a threshold is PASSED or FAILED")
-        score = number(told.score)
+        if evaluated.status not in ("PASSED", "FAILED"):
+            return self._invalid(f"gave the status {evaluated.status}; a metric with a threshold is PASSED or FAILED")
+        score = number(evaluated.score)
         if score is None:
-            return self._invalid(f"gave {_shown(told.score)} as overall_score, which is no finite number")
-        if len(told.turns) != len(conversation.actual):
-            return self._invalid(f"gave {len(told.turns)} per_invocation_results for {len(conversation.actual)} turns")
-        rubrics = [_rubric(one.rubric_id, one.score, one.rationale) for one in told.rubrics[:_RUBRICS]]
+            return self._invalid(f"gave {_shown(evaluated.score)} as overall_score, which is not a finite number")
+        if len(evaluated.turns) != len(conversation.actual):
+            return self._invalid(
+                f"gave {len(evaluated.turns)} per_invocation_results for {len(conversation.actual)} turns"
+            )
+        rubrics = [_rubric(rubric.rubric_id, rubric.score, rubric.rationale) for rubric in evaluated.rubrics[:_RUBRICS]]
         return Scored(
             score=score,
-            passed=told.status == "PASSED",
-            turn_scores=tuple(number(turn.score) for turn in told.turns),
+            passed=evaluated.status == "PASSED",
+            turn_scores=tuple(number(turn.score) for turn in evaluated.turns),
             findings=tuple(
-                _finding(index, turn, conversation) for index, turn in enumerate(told.turns) if turn.status == "FAILED"
+                _finding(index, turn, conversation)
+                for index, turn in enumerate(evaluated.turns)
+                if turn.status == "FAILED"
             ),
             details={"function": self.function, **({"rubrics": rubrics} if rubrics else {})},
         )
@@ -91,22 +95,22 @@ class CustomMetric:
 
 
 def no_environment(metric: str) -> MetricFailure:
-    """What becomes of a custom metric where there is no agent whose environment it could run in."""
+    """The failure of a custom metric without an agent's environment to run in."""
     return MetricFailure(
         f"`{metric}` runs in the agent's environment, and a recording has none",
         kind=MetricFailureKind.ENVIRONMENT,
-        hint="Run the agent, or take the metric out of `criteria`.",
+        hint="Run the agent, or remove the metric from `criteria`.",
     )
 
 
 def broken(failure: MetricFailure) -> NotEvaluated:
-    """A failure as what a criterion says."""
+    """A failure as the result of a criterion."""
     error = error_of(failure)
     return NotEvaluated(code=error.kind, message=error.message, error=error)
 
 
 def error_of(failure: MetricFailure) -> RunError:
-    """A failure as it stands in reports, cut to size."""
+    """A failure as an error for reports, shortened."""
     return RunError(
         kind=str(failure.kind),
         owner="agent" if failure.owner.value == "agent" else "provider",
@@ -118,22 +122,22 @@ def error_of(failure: MetricFailure) -> RunError:
 
 
 def number(value: Any) -> float | None:
-    """A score that counts: a finite number, and not a truth value; None for anything else."""
+    """The value if it is a finite number and not a boolean, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        score = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return score if math.isfinite(score) else None
 
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else shorten(str(value), 100)
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without the one that our form adds to every criterion: not every ADK knows it."""
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without a default that our model adds to every criterion and that older ADK versions reject."""
     return {
         name: value
         for name, value in options.items()
@@ -149,8 +153,10 @@ def _finding(index: int, turn: ScoreTold, conversation: Conversation) -> TurnFin
         expected=text_of(expected[index].final_response) if index < len(expected) else "",
         actual=text_of(conversation.actual[index].final_response),
         why=tuple(
-            ": ".join(part for part in (one.rubric_id, _shown(one.score), shorten(one.rationale, _RATIONALE)) if part)
-            for one in turn.rubrics[:_RUBRICS]
+            ": ".join(
+                part for part in (rubric.rubric_id, _shown(rubric.score), shorten(rubric.rationale, _RATIONALE)) if part
+            )
+            for rubric in turn.rubrics[:_RUBRICS]
         ),
     )
 

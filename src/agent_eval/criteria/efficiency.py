@@ -1,4 +1,4 @@
-"""The four informational metrics: what a run cost. They gate nothing; values and rounding as google-adk 2.13.0."""
+"""The four informational metrics: calls, tokens and time. Values and rounding are those of google-adk 2.13.0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_eval.criteria._turns import running_mean
 from agent_eval.criteria.base import Conversation, Result, Scored
 
 Details = dict[str, float]
-"""Named amounts; a name is absent when nothing reported its amount."""
+"""Amounts by name; a name is absent if no event reported it."""
 
 _COUNTS = {
     "prompt_tokens": ("promptTokenCount", "prompt_token_count"),
@@ -20,7 +20,7 @@ _COUNTS = {
     "candidates_tokens": ("candidatesTokenCount", "candidates_token_count"),
     "reasoning_tokens": ("thoughtsTokenCount", "thoughts_token_count"),
 }
-"""ADK's names for the amounts, and Gemini's for the counts that they sum up, in both spellings."""
+"""ADK's names of the amounts, and Gemini's names of the counts, in both spellings."""
 _SUMS = {
     "input_tokens": ("prompt_tokens", "tool_use_tokens"),
     "output_tokens": ("candidates_tokens", "reasoning_tokens"),
@@ -28,14 +28,14 @@ _SUMS = {
 
 
 def tool_call_count(invocation: Invocation) -> float:
-    """How many tools the agent called in the turn."""
+    """The number of tool calls in the turn."""
     return float(len(tool_calls(invocation.intermediate_data)))
 
 
 def inference_call_count(invocation: Invocation) -> float | None:
-    """How many model calls the turn took: events that carry usage or a model version. None without events.
+    """The number of model calls in the turn: events with usage or a model version. None without events.
 
-    Calls inside an AgentTool leave no event and are not seen.
+    Calls inside an AgentTool have no event and are not counted.
     """
     data = invocation.intermediate_data
     if not isinstance(data, InvocationEvents):
@@ -46,28 +46,28 @@ def inference_call_count(invocation: Invocation) -> float | None:
 
 
 def token_usage(invocation: Invocation) -> Details:
-    """The tokens of a turn by ADK's names, summed over its events; what no event reported is absent.
+    """The tokens of a turn by ADK's names, summed over its events. Unreported amounts are absent.
 
-    `input_tokens` is prompt and tool use, `output_tokens` candidates and reasoning, `total_tokens` both; the
-    provider's own total is not looked at. `cached_tokens` are part of `prompt_tokens`.
+    `input_tokens` is prompt and tool use, `output_tokens` is candidates and reasoning, `total_tokens` is both; the
+    provider's total is ignored. `cached_tokens` are part of `prompt_tokens`.
     """
     data = invocation.intermediate_data
-    found: Details = {}
+    amounts: Details = {}
     for event in data.invocation_events if isinstance(data, InvocationEvents) else ():
         usage = event.usage_metadata or {}
         for name, keys in _COUNTS.items():
             count = _count(usage, keys)
             if count is not None:
-                found[name] = found.get(name, 0) + count
+                amounts[name] = amounts.get(name, 0) + count
     for name, parts in (*_SUMS.items(), ("total_tokens", tuple(_SUMS))):
-        known = [found[part] for part in parts if part in found]
-        if known:
-            found[name] = sum(known)
-    return found
+        reported = [amounts[part] for part in parts if part in amounts]
+        if reported:
+            amounts[name] = sum(reported)
+    return amounts
 
 
 def _count(usage: Mapping[str, Any], keys: tuple[str, str]) -> int | None:
-    """A count from usage metadata, in either spelling; None for what is no whole number."""
+    """A count from usage metadata, in either spelling; None if it is not a whole number."""
     value = next((usage[key] for key in keys if key in usage), None)
     if isinstance(value, int):
         return int(value)
@@ -75,51 +75,51 @@ def _count(usage: Mapping[str, Any], keys: tuple[str, str]) -> int | None:
 
 
 def durations(invocation: Invocation) -> Details:
-    """The wall seconds of a turn: total, and the share of model, tools and the rest as far as they were measured.
+    """The wall-clock seconds of a turn: total, model, tools and the rest, as far as they were measured.
 
-    The rest (`framework_seconds`) is rounded to milliseconds and never negative: tools may run in parallel.
+    The rest (`framework_seconds`) is rounded to milliseconds. It is at least 0, since tools may run in parallel.
     """
     if invocation.duration is None:
         return {}
-    found = {"total_seconds": invocation.duration}
+    seconds = {"total_seconds": invocation.duration}
     if invocation.model_duration is not None:
-        found["model_seconds"] = invocation.model_duration
+        seconds["model_seconds"] = invocation.model_duration
     if invocation.tool_duration is not None:
-        found["tool_seconds"] = invocation.tool_duration
-    if len(found) == 3:
-        rest = invocation.duration - found["model_seconds"] - found["tool_seconds"]
-        found["framework_seconds"] = round(max(rest, 0.0), 3)
-    return found
+        seconds["tool_seconds"] = invocation.tool_duration
+    if len(seconds) == 3:
+        rest = invocation.duration - seconds["model_seconds"] - seconds["tool_seconds"]
+        seconds["framework_seconds"] = round(max(rest, 0.0), 3)
+    return seconds
 
 
-def _mean_of_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return running_mean(known) if known else None
+def _mean_of_present(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return running_mean(present) if present else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """A number a turn; the case has the mean over the turns that have it."""
+    """A number per turn. The score of the case is the mean over the turns that have one."""
 
     name: str
     count: Callable[[Invocation], float | None]
     threshold: None = None
 
     async def score(self, conversation: Conversation) -> Result:
-        """Counts. The score is None when no turn has a number."""
+        """Counts. The score is None if no turn has a number."""
         scores = tuple(self.count(turn) for turn in conversation.actual)
-        return Scored(score=_mean_of_known(scores), turn_scores=scores)
+        return Scored(score=_mean_of_present(scores), turn_scores=scores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenUsage:
-    """The total tokens of a turn; the case has the mean over all turns, as does each amount in its details."""
+    """Total tokens per turn. The score of the case, and each amount in its details, is the mean over all turns."""
 
     name: str = "token_usage_v1"
     threshold: None = None
 
     async def score(self, conversation: Conversation) -> Result:
-        """Adds up. The score is None when no turn reported a count; a turn without counts adds nothing to a mean."""
+        """Counts. The score is None if no turn reported a count; a turn without counts adds 0 to the mean."""
         turns = [token_usage(turn) for turn in conversation.actual]
         names = ("total_tokens", *_SUMS, *_COUNTS)
         means = {
@@ -136,19 +136,19 @@ class TokenUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class InvocationDuration:
-    """The wall seconds of a turn; the case has the mean over the turns that have it, rounded to milliseconds."""
+    """Wall-clock seconds per turn. The score of the case is the mean over the measured turns."""
 
     name: str = "invocation_duration_v1"
     threshold: None = None
 
     async def score(self, conversation: Conversation) -> Result:
-        """Averages. The score is None when no turn was timed."""
+        """Averages. The score is None if no turn was measured."""
         turns = [durations(turn) for turn in conversation.actual]
         means = {}
         for name in ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds"):
-            known = [turn[name] for turn in turns if name in turn]
-            if known:
-                means[name] = round(running_mean(known), 3)
+            seconds = [turn[name] for turn in turns if name in turn]
+            if seconds:
+                means[name] = round(running_mean(seconds), 3)
         return Scored(
             score=means.get("total_seconds"),
             turn_scores=tuple(turn.get("total_seconds") for turn in turns),

@@ -1,7 +1,7 @@
-"""Criteria from packages that are installed beside agent-eval: entry points of the group `agent_eval.criteria`.
+"""Criteria of installed packages: entry points of the group `agent_eval.criteria`.
 
-Such a package is the operator's choice, as agent-eval itself is, and runs in our process. It is imported only when a
-config names a metric that nobody else knows. Names of known metrics are never looked up here.
+The operator installs such a package, and it runs in this process. It is imported only if a config names a metric
+that is neither built in nor custom.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from agent_eval.results import RunError
 
 
 class PackageFault(ValueError):
-    """A package can't give the criterion that it promises; the message is one sentence without a full stop."""
+    """A package can't provide its criterion. The message is a clause without a full stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packaged:
-    """A package's criterion, held to the contract. Implements `Criterion`."""
+    """Validates the results of a package's criterion. Implements `Criterion`."""
 
     name: str
     threshold: float
@@ -33,7 +33,7 @@ class Packaged:
     inner: Criterion
 
     async def score(self, conversation: Conversation) -> Result:
-        """The package's result. What it raises, or what is no score, is no measurement."""
+        """The package's result; NotEvaluated if it raises or returns an invalid score."""
         try:
             result = await self.inner.score(conversation)
         except Exception as error:
@@ -42,43 +42,43 @@ class Packaged:
         if isinstance(result, NotEvaluated):
             return result
         if not isinstance(result, Scored) or number(result.score) is None:  # type: ignore[redundant-expr]
-            given = repr(getattr(result, "score", None)) if type(result) is Scored else type(result).__name__
-            return self._failed(f"{self.package} gave {shorten(given, 100)}, which is no finite score")
+            shown = repr(getattr(result, "score", None)) if type(result) is Scored else type(result).__name__
+            return self._failed(f"{self.package} returned {shorten(shown, 100)}, which is not a finite score")
         return result
 
-    def _failed(self, message: str, told: str | None = None) -> NotEvaluated:
-        error = RunError(kind="package-failed", owner="gate", message=message, traceback=told)
+    def _failed(self, message: str, trace: str | None = None) -> NotEvaluated:
+        error = RunError(kind="package-failed", owner="gate", message=message, traceback=trace)
         return NotEvaluated(code="package-failed", message=message, error=error)
 
 
-def build_packaged(config: CriterionConfig, found: Sequence[EntryPoint] | None = None) -> Packaged:
-    """Makes the criterion of an installed package.
+def build_packaged(config: CriterionConfig, candidates: Sequence[EntryPoint] | None = None) -> Packaged:
+    """Builds the criterion of an installed package.
 
     Args:
-        config: Validated; `options` are the fields of its object as they were written.
-        found: The entry points of that name; None looks them up.
+        config: Validated; `options` are the fields as written.
+        candidates: The entry points with the metric's name; None looks them up.
 
     Raises:
-        PackageFault: No package has it, several have, it can't be imported, or it refuses the config.
+        PackageFault: None or several packages have the metric, the import fails, or the config is refused.
     """
-    points = list(entry_points(group=GROUP, name=config.metric)) if found is None else list(found)
+    points = list(entry_points(group=GROUP, name=config.metric)) if candidates is None else list(candidates)
     if not points:
-        raise PackageFault(f"no installed package gives the metric `{config.metric}`")
+        raise PackageFault(f"no installed package has the metric `{config.metric}`")
     if len(points) > 1:
         names = ", ".join(sorted(_package(point) for point in points))
-        raise PackageFault(f"several packages give the metric `{config.metric}`: {names}")
+        raise PackageFault(f"several packages have the metric `{config.metric}`: {names}")
     package = _package(points[0])
-    what = f"the package {package}, which gives the metric `{config.metric}`,"
+    what = f"the package {package} with the metric `{config.metric}`"
     try:
         factory = points[0].load()
     except (Exception, SystemExit) as error:
-        raise PackageFault(f"{what} can't be imported: {_told(error)}") from error
+        raise PackageFault(f"{what} can't be imported: {_describe(error)}") from error
     try:
         inner = factory(config)
     except (Exception, SystemExit) as error:
-        raise PackageFault(f"{what} refuses its config: {_told(error)}") from error
+        raise PackageFault(f"{what} refuses its config: {_describe(error)}") from error
     if not callable(getattr(inner, "score", None)):
-        raise PackageFault(f"{what} made a {type(inner).__name__}, which has no `score`")
+        raise PackageFault(f"{what} returned a {type(inner).__name__} without `score`")
     return Packaged(name=config.metric, threshold=config.threshold, package=package, inner=inner)
 
 
@@ -86,5 +86,5 @@ def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(str(error), 300) or 'no message'}"

@@ -19,7 +19,7 @@ from agent_eval.criteria.efficiency import (
 )
 from agent_eval.criteria.judged import (
     DEFAULT_JUDGE,
-    YARDSTICKS,
+    JUDGE_SPECS,
     FinalResponseMatch,
     Hallucinations,
     Judge,
@@ -125,7 +125,7 @@ _JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {
     "rubric_based_multi_turn_trajectory_quality_v1": _rubrics,
     "hallucinations_v1": _hallucinations,
     "per_turn_user_simulator_quality_v1": _simulator,
-    **dict.fromkeys(YARDSTICKS, _quality),
+    **dict.fromkeys(JUDGE_SPECS, _quality),
 }
 
 

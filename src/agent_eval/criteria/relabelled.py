@@ -1,4 +1,4 @@
-"""A criterion under another name in reports, beside one of the same metric with other options."""
+"""A criterion with another name in reports, for a second criterion of the same metric."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Relabelled:
 
     @property
     def threshold(self) -> float | None:
-        """The criterion's."""
+        """The threshold of the wrapped criterion."""
         return self.criterion.threshold
 
     async def score(self, conversation: Conversation) -> Result:
-        """Scores as the criterion does."""
+        """Scores with the wrapped criterion."""
         return await self.criterion.score(conversation)
 
 
 def unlabelled(criterion: Criterion) -> Criterion:
-    """The criterion that does the work."""
+    """The wrapped criterion."""
     return criterion.criterion if isinstance(criterion, Relabelled) else criterion

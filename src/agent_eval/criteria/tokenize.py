@@ -1,7 +1,7 @@
-"""Cuts a text into the tokens that ROUGE counts, in any script, exactly as google-adk 2.13.0 does.
+"""Splits a text of any script into the tokens for ROUGE, exactly as google-adk 2.13.0 does.
 
-rouge_score's own tokenizer drops everything that is not `a-z0-9`, so a Chinese answer has no tokens and scores 0.
-ADK (since 2.6) therefore normalises and splits by script first, and leaves only the ASCII words to rouge_score.
+rouge_score's tokenizer drops everything but `a-z0-9`, so a Chinese answer has no tokens and scores 0. Therefore ADK
+(since 2.6) normalizes and splits by script first, and uses rouge_score only for ASCII words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 class _Separators(dict[int, str]):
-    """What each character turns into before the text is split at white space; filled in as characters turn up."""
+    """The replacement of each character before the text is split at whitespace, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -38,21 +38,21 @@ class _Separators(dict[int, str]):
 
 
 _SEPARATORS = _Separators()
-"""A cache of a pure function: at most one entry per Unicode character."""
+"""A cache with at most one entry per Unicode character."""
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, normalised (NFKC) and in lower case, not yet stemmed.
+    """The words of a text, normalized (NFKC) and in lower case, not yet stemmed.
 
-    An ASCII word is letters and digits only. Characters of Chinese, Japanese and Korean are words of their own;
-    Thai, Lao, Khmer and Burmese are cut before each base character. Punctuation, symbols and emoji are dropped.
+    An ASCII word has letters and digits only. Each Chinese, Japanese or Korean character is a word; Thai, Lao, Khmer
+    and Burmese are split before each base character. Punctuation, symbols and emoji are dropped.
     """
     return unicodedata.normalize("NFKC", text).lower().translate(_SEPARATORS).split()
 
 
 @functools.cache
 def _default_tokenize() -> Callable[[str], list[str]]:
-    # Imports nltk and numpy: about 0.6 s, paid when the first longer ASCII word is met.
+    # Imports nltk and numpy, which takes about 0.6 s, for the first ASCII word with more than three characters.
     from rouge_score.tokenizers import DefaultTokenizer
 
     tokenize_ascii: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer=True).tokenize
@@ -64,14 +64,14 @@ def _stem_ascii(word: str) -> str:
 
 
 _cached_stem = functools.lru_cache(maxsize=65_536)(_stem_ascii)
-"""Stemming takes 20 us a word and texts repeat their words."""
+"""Stemming takes 20 us per word, and texts repeat words."""
 _LONGEST_CACHED = 64
 
 
 def stem(word: str) -> str:
-    """The token that a word of `words` counts as: Porter's stem for ASCII, the word itself for any other script.
+    """The token of a word from `words`: Porter's stem for ASCII words, otherwise the word itself.
 
-    ASCII words of up to three characters are not stemmed (rouge_score's rule).
+    rouge_score does not stem ASCII words of up to three characters.
     """
     if len(word) <= 3 or not word.isascii():
         return word
@@ -84,5 +84,5 @@ def tokenize(text: str) -> list[str]:
 
 
 def warm_up() -> None:
-    """Loads the stemmer, so that the first score does not pay for it. Safe in another thread."""
+    """Loads the stemmer before the first score needs it. Can run in another thread."""
     stem("warming")

@@ -1,4 +1,4 @@
-"""A judged criterion where its judge has no key: it says so instead of a score."""
+"""Replaces a judged criterion whose judge has no API key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Withheld:
     name: str
     threshold: float | None
     code: str
-    """`results.merge.WITHOUT_KEY` when the gate does without it."""
+    """`results.merge.WITHOUT_KEY` if the gate ignores the missing score."""
     message: str
 
     async def score(self, conversation: Conversation) -> Result:
-        """Nobody could be asked."""
+        """Returns NotEvaluated."""
         return NotEvaluated(code=self.code, message=self.message)

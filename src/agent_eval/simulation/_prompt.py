@@ -1,4 +1,4 @@
-"""What the model that plays the user is asked. The part that all turns of a conversation share comes first."""
+"""The prompt for the simulated user. The part that all turns of a conversation share comes first."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from agent_eval.core.prompt_fence import Data
 from agent_eval.evalset.models import ConversationScenario
-from agent_eval.simulation._history import Line, as_data
-from agent_eval.simulation.personas import Persona
+from agent_eval.simulation._transcript import Line, as_data
+from agent_eval.simulation.persona_rendering import Persona
 
 _ROLE = """You play a person who uses an AI agent. The agent is being tested, and your messages are the test. Write what
 this person writes next. You are not the agent: don't do its work, don't offer it, and never mention that this is a
@@ -52,15 +52,15 @@ a remark about it. If the conversation should end, write {stop_signal} instead."
 
 
 def draft(
-    scenario: ConversationScenario, persona: Persona | None, said: Sequence[Line], *, stop_signal: str
+    scenario: ConversationScenario, persona: Persona | None, transcript: Sequence[Line], *, stop_signal: str
 ) -> list[str | Data]:
-    """The question for the user's next message.
+    """The prompt for the user's next message.
 
     Args:
-        scenario: Its plan is told as it is: who writes it is who asks.
-        persona: The scenario's, rendered; None: an ordinary person.
-        said: The conversation so far; each line of it is data.
-        stop_signal: What to write to end it.
+        scenario: Its plan is trusted text.
+        persona: The rendered persona; None: the default behavior.
+        transcript: The conversation so far; each line is fenced data.
+        stop_signal: The message that ends the conversation.
     """
     behave = [_STEPS, _REASONS] if persona is None else [_PERSONA, *_behaviors(persona), _PERSONA_END]
     end = (
@@ -69,12 +69,12 @@ def draft(
     )
     plan = f"The plan of the conversation:\n\n{scenario.conversation_plan}\n\n(End of the plan.)"
     opening = "\n\n".join([_ROLE, _RULE, *behave, end, plan, "The conversation so far:"])
-    return [opening, *as_data(said), _REPLY.format(stop_signal=stop_signal)]
+    return [opening, *as_data(transcript), _REPLY.format(stop_signal=stop_signal)]
 
 
 def _behaviors(persona: Persona) -> list[str]:
-    told = [f"The person ({persona.id}): {persona.description}"]
+    texts = [f"The person ({persona.id}): {persona.description}"]
     for behavior in persona.behaviors:
         parts = [f"{behavior.name}: {behavior.description}", behavior.get_behavior_instructions_str()]
-        told.append("\n".join(part for part in parts if part))
-    return told
+        texts.append("\n".join(part for part in parts if part))
+    return texts

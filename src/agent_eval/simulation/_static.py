@@ -1,4 +1,4 @@
-"""The user of a case with fixed turns: says what the eval file says, whatever the agent answers."""
+"""The user of a case with fixed turns: sends the messages of the eval file, regardless of the agent's answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent_eval.simulation.protocol import Stop
 
 @dataclass(frozen=True, kw_only=True)
 class StaticUser:
-    """Replays a conversation, parts that are no text included."""
+    """Replays the messages of a conversation with all their parts."""
 
     conversation: Sequence[Invocation]
 
     async def next_message(self, turns: Sequence[Invocation]) -> Content | Stop:
-        """The user's message of the next turn, as it stands in the case."""
+        """The user's message of the next turn."""
         if len(turns) < len(self.conversation):
             return self.conversation[len(turns)].user_content
-        return Stop(reason="conversation-over", message="All turns of the case were played.")
+        return Stop(reason="conversation-over", message="All turns of the case were sent.")

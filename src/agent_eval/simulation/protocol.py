@@ -1,4 +1,4 @@
-"""Who talks to the agent: what the runner needs of a user, fixed or simulated."""
+"""The interface of users, fixed or simulated, who talk to the agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 
 StopReason = Literal[
-    "conversation-over",  # every fixed turn was played
+    "conversation-over",  # every fixed turn was sent
     "turn-limit",  # max_allowed_invocations was reached
     "stop-signal",  # the simulated user ended it
 ]
@@ -18,7 +18,7 @@ StopReason = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """There is no further message: the conversation ends well."""
+    """There is no further message; the conversation is complete."""
 
     reason: StopReason
     message: str
@@ -26,31 +26,31 @@ class Stop:
 
 
 class User(Protocol):
-    """One conversation's user. It keeps no state: what it says next follows from the turns so far."""
+    """The user of one conversation. It keeps no state; its next message depends on the turns so far."""
 
     async def next_message(self, turns: Sequence[Invocation]) -> Content | Stop:
         """The next message to the agent.
 
         Args:
-            turns: What happened so far, a turn for each message that this user gave.
+            turns: The turns so far, one per message of this user.
 
         Raises:
-            SimulatorFailure: There should be a message, and there is none.
+            SimulatorFailure: There is no message although the conversation is not complete.
         """
         ...
 
 
 class SimulatorFailure(Exception):
-    """The simulated user could not be played. It says nothing about the agent."""
+    """The simulated user failed. This says nothing about the agent."""
 
     def __init__(self, message: str, *, code: str, hint: str | None = None, by_file: bool = False) -> None:
-        """Describes it.
+        """Creates the exception.
 
         Args:
-            message: One sentence that says what happened.
+            message: What happened, one sentence.
             code: Stable, kebab-case; simulated.py has the codes.
             hint: What to do about it.
-            by_file: The eval file or its config is to blame, which the pull request can mend, and not the world.
+            by_file: Whether the cause is the eval file or its config, which the pull request can fix.
         """
         super().__init__(message)
         self.message = message

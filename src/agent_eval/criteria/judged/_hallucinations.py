@@ -1,6 +1,6 @@
-"""`hallucinations_v1`: is each sentence of an agent borne out by what it was told and what its tools returned.
+"""`hallucinations_v1`: checks each sentence of an agent against its instructions, messages and tool outputs.
 
-Two questions for each text, as in ADK: one cuts it into sentences, one labels them. Neither is voted on.
+As in ADK there are two questions per text: one splits it into sentences, one labels them. There is no voting.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, InvocationEvent
+from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria._turns import no_turns
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
-from agent_eval.criteria.judged._fence import RULE, Data, Draft
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
     as_json,
@@ -25,6 +25,7 @@ from agent_eval.criteria.judged._material import (
     instructions,
     tool_declarations,
 )
+from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import (
     CODES,
     Judge,
@@ -89,14 +90,14 @@ give the rationale, then the label."""
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One text to check, and what the agent had to go by when it wrote it."""
+    """One text to check, and the agent's context when it wrote it."""
 
     text: str
     context: Draft
 
 
 def _context(turns: Sequence[Invocation], turn: int, events: Sequence[InvocationEvent]) -> Draft:
-    """What was known: the same for all steps of a turn up to the events, and for all turns up to the conversation."""
+    """The context, with the parts that several texts share first, so that the provider can cache them."""
     actual = turns[turn]
     return (
         _TASK,
@@ -125,31 +126,31 @@ def _happened(events: Sequence[InvocationEvent]) -> str:
 
 
 def _steps(turns: Sequence[Invocation], turn: int, *, intermediate: bool) -> list[_Step]:
-    """The texts of a turn that are checked: the final response, and before it those on the way."""
+    """The texts of a turn to check: intermediate texts, then the final response."""
     events = events_of(turns[turn])
-    found: list[_Step] = []
+    checked: list[_Step] = []
     if intermediate:
         for number, event in enumerate(events):
             before = events[:number]
             if event.grounding_metadata:
                 before = [*before, event.model_copy(update={"content": None})]
             texts = [part.text for part in event.content.iter_parts() if part.text] if event.content else []
-            found += [_Step(text=text, context=_context(turns, turn, before)) for text in texts]
+            checked += [_Step(text=text, context=_context(turns, turn, before)) for text in texts]
     if final := text_of(turns[turn].final_response):
-        found.append(_Step(text=final, context=_context(turns, turn, events)))
-    return found
+        checked.append(_Step(text=final, context=_context(turns, turn, events)))
+    return checked
 
 
 def read_labels(value: Any) -> Opinions:
-    """The opinions of a reply, by sentence counted from 0. Of two labels for one sentence the first counts."""
+    """The opinions of a reply, by 0-based sentence. If a sentence has two labels, the first counts."""
     entries = value.get("sentences") if isinstance(value, dict) else None
-    found: dict[int, tuple[str, str]] = {}
+    opinions: dict[int, tuple[str, str]] = {}
     for entry in entries if isinstance(entries, list) else ():
         number, label = (entry.get("number"), entry.get("label")) if isinstance(entry, dict) else (None, None)
         index = counted_from_0(number)
         if index is not None and isinstance(label, str):
-            found.setdefault(index, (label, str(entry.get("rationale", ""))))
-    return found
+            opinions.setdefault(index, (label, str(entry.get("rationale", ""))))
+    return opinions
 
 
 def _question(turn: int, step: _Step, sentences: Sequence[str]) -> Question:
@@ -170,9 +171,9 @@ def _question(turn: int, step: _Step, sentences: Sequence[str]) -> Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Hallucinations:
-    """The share of sentences that the context bears out, 0..1: the mean of each text, then of each turn, then of all.
+    """The share of supported sentences, 0..1: the mean of each text, then of each turn, then of all turns.
 
-    `num_samples` is not looked at, as in ADK: each question is asked once.
+    `num_samples` is ignored, as in ADK: each question is asked once.
     """
 
     threshold: float
@@ -180,7 +181,7 @@ class Hallucinations:
     options: Options
     """`samples` must be 1."""
     intermediate: bool = False
-    """Check the texts on the way to the final response too."""
+    """Whether to check intermediate texts too."""
     name: str = "hallucinations_v1"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -189,7 +190,7 @@ class Hallucinations:
         if not turns:
             return no_turns()
         if conversation.expected is not None and len(conversation.expected) != len(turns):
-            message = f"{len(conversation.expected)} turns were expected and {len(turns)} recorded"
+            message = f"expected {len(conversation.expected)} turns, recorded {len(turns)}"
             return NotEvaluated(code="turn-count", message=message)
         panel = Panel(self.judge, self.options, self.name, conversation)
         steps = [
@@ -210,14 +211,16 @@ class Hallucinations:
             threshold=self.threshold,
             turn_scores=scores,
             findings=[
-                self._finding(turns[turn], turn, score, [one for labelled in by_turn[turn] for one in labelled])
+                self._finding(
+                    turns[turn], turn, score, [judgement for labelled in by_turn[turn] for judgement in labelled]
+                )
                 for turn, score in enumerate(scores)
                 if score is not None and score < self.threshold
             ],
         )
 
     async def _check(self, panel: Panel, turn: int, step: _Step) -> list[Judgement]:
-        """The labels of a text's sentences; one missing judgement if it can't be cut."""
+        """The labels of a text's sentences; one missing judgement if it can't be split."""
         try:
             reply = await panel.ask(cutting_draft(step.text), CUTTING_SCHEMA)
         except ModelFailure as failure:
@@ -225,7 +228,7 @@ class Hallucinations:
                 sample=0,
                 verdict=None,
                 score=None,
-                rationale=f"the text was not cut into sentences: {failure.message}",
+                rationale=f"the text could not be split into sentences: {failure.message}",
                 failure=CODES[failure.kind],
             )
             return [
@@ -234,7 +237,7 @@ class Hallucinations:
                 )
             ]
         sentences = covering(step.text, read_sentences(reply.value))
-        if not sentences:  # Nothing but signs, e.g. an emoji: one sentence, and the judge may say what it is.
+        if not sentences:  # No letters or digits, e.g. an emoji: treat it as one sentence.
             sentences = [step.text]
         return await panel.poll(_question(turn, step, sentences))
 
@@ -242,14 +245,14 @@ class Hallucinations:
         return TurnFinding(
             turn=turn,
             score=score,
-            expected="each sentence borne out by instructions, messages and tool outputs",
+            expected="each sentence supported by instructions, messages and tool outputs",
             actual=shorten(text_of(actual.final_response), LONGEST_TEXT) or NO_TEXT,
             why=tuple(why(judgement) for judgement in judgements if judgement.score != 1.0),
         )
 
 
 def _turn_score(steps: Sequence[Sequence[Judgement]], fill: float | None) -> float | None:
-    return _mean([_mean([filled(one.score, fill) for one in labelled]) for labelled in steps])
+    return _mean([_mean([filled(judgement.score, fill) for judgement in labelled]) for labelled in steps])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

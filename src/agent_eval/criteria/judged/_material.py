@@ -1,4 +1,4 @@
-"""What a judge is shown of a conversation: the same things as in google-adk 2.13.0, laid out by us."""
+"""The material for judges: the same parts of a conversation as in google-adk 2.13.0, in our layout."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NO_TEXT = "(no text)"
 
 
 def as_json(value: Any) -> str:
-    """JSON for a reader."""
+    """Indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def without_nulls(value: Any) -> Any:
-    """The value with keys that hold null left out, at every depth."""
+    """The value without keys with null, at all depths."""
     if isinstance(value, Mapping):
-        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [without_nulls(one) for one in value]
+        return [without_nulls(item) for item in value]
     return value
 
 
@@ -42,7 +42,7 @@ def answer_text(turn: Invocation, *, with_intermediate: bool = False) -> str:
 
     Args:
         turn: Expected or actual.
-        with_intermediate: Put the texts on the way to it before it (`include_intermediate_responses_in_final`).
+        with_intermediate: Include the intermediate texts (`include_intermediate_responses_in_final`).
     """
     final = text_of(turn.final_response)
     if not with_intermediate:
@@ -61,7 +61,7 @@ def _intermediate_texts(data: IntermediateData | InvocationEvents | None) -> Ite
 
 
 def instructions(details: AppDetails | None) -> str:
-    """What each agent that made a model call in the turn was told; "" when nothing is known."""
+    """The instructions of each agent with a model call in the turn; "" if unknown."""
     agents = details.agent_details if details else {}
     return "\n\n".join(f"{name}:\n{agent.instructions}" for name, agent in agents.items() if agent.instructions)
 
@@ -75,10 +75,10 @@ def tool_declarations(details: AppDetails | None) -> str:
 
 
 def steps(data: IntermediateData | InvocationEvents | None) -> str:
-    """The tool calls of a turn, each with its response, as JSON.
+    """The tool calls of a turn with their responses, as JSON.
 
-    A response belongs to the call with its id. Where ids are missing they pair by name and order; ADK would show the
-    last response without an id under each of those calls.
+    They are matched by id, or by name and order if ids are missing; ADK would show the last response without an id with
+    each of those calls.
     """
     calls = tool_calls(data)
     if not calls:
@@ -98,20 +98,20 @@ def steps(data: IntermediateData | InvocationEvents | None) -> str:
 def _responses(calls: Iterable[FunctionCall], responses: Sequence[FunctionResponse]) -> list[FunctionResponse | None]:
     by_id = {response.id: response for response in responses if response.id is not None}
     nameless = [response for response in responses if response.id is None]
-    found: list[FunctionResponse | None] = []
+    matches: list[FunctionResponse | None] = []
     for call in calls:
         if call.id is not None:
-            found.append(by_id.get(call.id))
+            matches.append(by_id.get(call.id))
             continue
         match = next((response for response in nameless if response.name in (call.name, None)), None)
         if match is not None:
             nameless.remove(match)
-        found.append(match)
-    return found
+        matches.append(match)
+    return matches
 
 
 def grounding(events: Sequence[InvocationEvent]) -> str:
-    """What searches and the like brought, as JSON."""
+    """Grounding metadata of searches, as JSON."""
     entries = [
         {"step": number, "author": event.author, "grounding_metadata": without_nulls(event.grounding_metadata)}
         for number, event in enumerate(events)
@@ -121,34 +121,34 @@ def grounding(events: Sequence[InvocationEvent]) -> str:
 
 
 def events_of(turn: Invocation) -> list[InvocationEvent]:
-    """The events of a turn; none in the older form of intermediate data."""
+    """The events of a turn; empty for the older form of intermediate data."""
     data = turn.intermediate_data
     return data.invocation_events if isinstance(data, InvocationEvents) else []
 
 
 def dialogue(turns: Sequence[Invocation]) -> str:
-    """The whole conversation, a line for each text, tool call and tool output."""
+    """The whole conversation, one line per text, tool call and tool output."""
     return "\n".join(line for number, turn in enumerate(turns, 1) for line in _turn_lines(turn, number))
 
 
 def _turn_lines(turn: Invocation, number: int) -> Iterator[str]:
-    if said := _spoken(turn.user_content):
-        yield f"USER TURN {number}: {said}"
+    if text := _text(turn.user_content):
+        yield f"USER TURN {number}: {text}"
     events = events_of(turn)
     for event in events:
         role = "USER" if event.author.lower() == "user" else f"AGENT ({event.author})"
-        if said := _spoken(event.content):
-            yield f"{role} TURN {number}: {said}"
+        if text := _text(event.content):
+            yield f"{role} TURN {number}: {text}"
         for part in event.content.iter_parts() if event.content else ():
             if call := part.function_call:
                 yield f"{role} TURN {number} (tool call): {call.name}({_compact(call.args)})"
             if response := part.function_response:
                 yield f"{role} TURN {number} (tool output): {response.name} -> {_compact(response.response)}"
-    if said := _spoken(turn.final_response):
-        yield f"AGENT ({events[0].author if events else 'agent'}) TURN {number}: {said}"
+    if text := _text(turn.final_response):
+        yield f"AGENT ({events[0].author if events else 'agent'}) TURN {number}: {text}"
 
 
-def _spoken(content: Content | None) -> str:
+def _text(content: Content | None) -> str:
     return " ".join(part.text for part in content.iter_parts() if part.text) if content else ""
 
 
@@ -157,18 +157,18 @@ def _compact(value: Mapping[str, Any] | None) -> str:
 
 
 def all_instructions(turns: Sequence[Invocation]) -> str:
-    """What each agent was told over all turns, each text once."""
-    told = dict.fromkeys(
+    """The instructions of each agent over all turns, without duplicates."""
+    distinct = dict.fromkeys(
         f"Agent {name} instructions:\n{agent.instructions}"
         for turn in turns
         if turn.app_details
         for name, agent in turn.app_details.agent_details.items()
     )
-    return "\n\n".join(told)
+    return "\n\n".join(distinct)
 
 
 def all_tools(turns: Sequence[Invocation]) -> str:
-    """The tools of each agent over all turns, a line each. A tool without function declarations is shown as it is."""
+    """The tools of each agent over all turns, one line each. A tool without function declarations is shown as JSON."""
     lines: dict[str, None] = {}
     for turn in turns:
         for name, agent in (turn.app_details.agent_details if turn.app_details else {}).items():
@@ -191,11 +191,11 @@ def _tool_lines(tool: Any) -> Iterator[str]:
 
 
 def history(turns: Sequence[Invocation]) -> str:
-    """The texts of a conversation: what the user said and what the agent finally answered."""
-    said = []
+    """The texts of a conversation: user messages and final responses."""
+    messages = []
     for turn in turns:
         if turn.user_content.parts:
-            said.append(f"user: {text_of(turn.user_content)}")
+            messages.append(f"user: {text_of(turn.user_content)}")
         if turn.final_response is not None:
-            said.append(f"{turn.final_response.role or 'model'}: {text_of(turn.final_response)}")
-    return "\n\n".join(said)
+            messages.append(f"{turn.final_response.role or 'model'}: {text_of(turn.final_response)}")
+    return "\n\n".join(messages)

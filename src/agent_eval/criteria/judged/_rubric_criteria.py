@@ -1,4 +1,4 @@
-"""The three criteria that check rubrics: of the answer, of the use of tools, of a whole conversation."""
+"""The three rubric-based criteria: about the answer, the use of tools, and a whole conversation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, Rubric
+from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria._turns import no_turns
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
-from agent_eval.criteria.judged._fence import RULE, Data, Draft
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
     all_instructions,
@@ -24,6 +24,7 @@ from agent_eval.criteria.judged._material import (
     steps,
     tool_declarations,
 )
+from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Weights, effective_rubrics, rubric_question
 from agent_eval.criteria.judged.settling import settle, why
@@ -84,7 +85,7 @@ def _answer_draft(turn: Invocation, answer: str) -> Draft:
 
 
 def _tools_draft(turn: Invocation, answer: str) -> Draft:
-    del answer  # ADK doesn't show it to this judge.
+    del answer  # As in ADK this judge doesn't see it.
     return (
         _TOOLS_TASK,
         Data(label="The tools that the agent could call", text=tool_declarations(turn.app_details)),
@@ -114,7 +115,7 @@ class RubricCriterion:
     judge: Judge
     options: Options
     rubrics: Sequence[Rubric] = ()
-    """The criterion's own; they apply to every turn, whatever their type."""
+    """The criterion's own rubrics; they apply to every turn, regardless of their type."""
     weights: Weights = field(default_factory=Weights)
     include_intermediate: bool = False
 
@@ -126,10 +127,10 @@ class RubricCriterion:
         if conversation.expected is not None and len(conversation.expected) != len(turns):
             return NotEvaluated(
                 code="turn-count",
-                message=f"{len(conversation.expected)} turns were expected and {len(turns)} recorded; rubrics of "
-                "turns could meet the wrong ones",
+                message=f"expected {len(conversation.expected)} turns, recorded {len(turns)}; rubrics of "
+                "turns could apply to the wrong ones",
             )
-        # A conversation is judged once, by the rubrics of its last turn.
+        # A conversation is judged once, with the rubrics of its last turn.
         judged = [len(turns) - 1] if self.name == TRAJECTORY else list(range(len(turns)))
         questions: list[Question] = []
         properties: dict[str, str] = {}
@@ -183,7 +184,7 @@ class RubricCriterion:
         return TurnFinding(
             turn=turn,
             score=score,
-            expected="\n".join(f"{one.subject}: {properties[one.subject]}" for one in lowered),
+            expected="\n".join(f"{each.subject}: {properties[each.subject]}" for each in lowered),
             actual=shorten(shown, LONGEST_TEXT) or NO_TEXT,
             why=tuple(why(judgement) for judgement in lowered),
         )

@@ -1,7 +1,4 @@
-"""`per_turn_user_simulator_quality_v1`: did the simulated user keep to its scenario.
-
-It judges the user, not the agent.
-"""
+"""`per_turn_user_simulator_quality_v1`: judges whether the simulated user, not the agent, follows its scenario."""
 
 from __future__ import annotations
 
@@ -10,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria._turns import no_turns, running_sum
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
-from agent_eval.criteria.judged._fence import RULE, Data, Draft
 from agent_eval.criteria.judged._material import NO_TEXT, history
+from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.final_response import SCHEMA, VALIDITY_SCALE, read_verdict
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import filled, settle, why
@@ -78,10 +76,10 @@ def _draft(
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorQuality:
-    """The share of turns in which the simulated user did what the scenario says, 0..1.
+    """The share of turns in which the simulated user follows the scenario, 0..1.
 
-    The first turn must be the starting prompt. The others are voted on, a tie is invalid. Whether the conversation
-    should have ended where it did is voted on too; if not, the last turn counts 0.
+    The first turn must be the starting prompt. The judge votes on the others; a tie is invalid. It also votes on
+    whether the conversation should have ended where it did; if not, the last turn scores 0.
     """
 
     threshold: float
@@ -95,16 +93,14 @@ class SimulatorQuality:
         scenario, turns = conversation.case.conversation_scenario, conversation.actual
         if scenario is None:
             return NotEvaluated(
-                code="needs-scenario", message="this metric judges a simulated user, and the case has fixed turns"
+                code="needs-scenario", message="this metric judges a simulated user, but the case has fixed turns"
             )
         if not turns:
             return no_turns()
         try:
             persona = persona_of(scenario, stop_signal=self.stop_signal)
         except TemplateFault as fault:
-            return NotEvaluated(
-                code="persona-template-failed", message=f"a text of the persona can't be rendered: {fault}"
-            )
+            return NotEvaluated(code="persona-template-failed", message=f"can't render a text of the persona: {fault}")
         panel = Panel(self.judge, self.options, self.name, conversation)
         messages = [text_of(turn.user_content) for turn in turns]
         questions = [
@@ -122,14 +118,14 @@ class SimulatorQuality:
         judgements = [_first_turn(turns[0], scenario), *(judgement for [judgement] in later)]
 
         def turn_scores(fill: float | None) -> list[float | None]:
-            scores = [filled(one.score, fill) for one in judgements]
+            scores = [filled(judgement.score, fill) for judgement in judgements]
             end = filled(ended.score, fill)
             if end is not None and end < self.threshold:
                 scores[-1] = end
             return scores
 
         def measure(fill: float | None) -> float | None:
-            # As in ADK every turn is in the denominator, and a turn counts only if it passes by itself.
+            # As in ADK all turns are in the denominator, and a turn counts only if it passes by itself.
             counted = (score for score in turn_scores(fill) if score is not None and score >= self.threshold)
             return running_sum(counted) / len(turns)
 
@@ -168,22 +164,22 @@ class SimulatorQuality:
         ended: Judgement,
     ) -> TurnFinding:
         expected = scenario.starting_prompt if turn == 0 else scenario.conversation_plan
-        # The last turn can be fine by itself and fail for how the conversation ended.
-        blamed = [one for one in (judgement, ended) if one.score is not None and one.score < self.threshold]
-        shown = [one for one in blamed if one is judgement or one.turn == turn]
+        # The last turn can be valid by itself and fail because of the ending.
+        failed = [each for each in (judgement, ended) if each.score is not None and each.score < self.threshold]
+        shown = [each for each in failed if each is judgement or each.turn == turn]
         return TurnFinding(
             turn=turn,
             score=score,
             expected=shorten(expected, LONGEST_TEXT) or NO_TEXT,
             actual=shorten(message, LONGEST_TEXT) or NO_TEXT,
-            why=tuple(why(one) for one in shown),
+            why=tuple(map(why, shown)),
         )
 
 
 def _first_turn(turn: Invocation, scenario: ConversationScenario) -> Judgement:
-    """The first message is compared, not judged."""
+    """The first message is compared with the starting prompt, not judged."""
     matches = text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
     verdict = "valid" if matches else "invalid"
-    said = f"the first message {'is' if matches else 'is not'} the starting prompt"
-    vote = Vote(sample=0, verdict=verdict, score=VALIDITY_SCALE[verdict], rationale=said)
-    return Judgement(turn=0, subject="", verdict=verdict, score=vote.score, rationale=said, votes=(vote,), planned=1)
+    reason = f"the first message {'is' if matches else 'is not'} the starting prompt"
+    vote = Vote(sample=0, verdict=verdict, score=VALIDITY_SCALE[verdict], rationale=reason)
+    return Judgement(turn=0, subject="", verdict=verdict, score=vote.score, rationale=reason, votes=(vote,), planned=1)

@@ -1,8 +1,7 @@
 """The five metrics that ADK sends to Vertex AI's evaluation service, judged by that service: `"backend": "vertex"`.
 
-What the service is shown is what google-adk 2.13.0 has google-cloud-aiplatform 2.7.0 send, down to the body of the
-request (`make conformance`). Its prompts and rubrics are its own; it is paid, and asked once for each turn, or once for
-a conversation.
+The request bodies are those of google-adk 2.13.0 with google-cloud-aiplatform 2.7.0 (`make conformance`). The service
+has its own prompts and rubrics. It is a paid service, asked once per turn or once per conversation.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from agent_eval.criteria._turns import no_turns, paired, running_sum
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding, Vote
 from agent_eval.criteria.judged._material import NO_TEXT, dialogue, events_of, without_nulls
 from agent_eval.criteria.judged.judge import CODES, Judge, Options, Panel, Unjudgeable, together
-from agent_eval.criteria.judged.quality import YARDSTICKS
+from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.judged.settling import filled, settle, why
 from agent_eval.evalset.models import METRICS
 from agent_eval.models import RESULT, ModelFailure, metric_spec
@@ -30,10 +29,10 @@ _EMPTY = "no vote: the service judges no answer without text"
 
 @dataclass(frozen=True, kw_only=True)
 class VertexQuality:
-    """One of the five, as the service scores it.
+    """One of the five metrics, scored by the service.
 
-    Single-turn metrics are means over turns, the others judge the conversation once. An answer without text, which the
-    service refuses (and which ends the whole metric in ADK), is a missing verdict.
+    Single-turn metrics are means over turns, the others judge the conversation once. An answer without text is a
+    missing verdict, because the service refuses it (in ADK the whole metric fails).
     """
 
     name: str
@@ -43,7 +42,7 @@ class VertexQuality:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run."""
-        yardstick, turns = YARDSTICKS[self.name], conversation.actual
+        spec, turns = JUDGE_SPECS[self.name], conversation.actual
         expected: Sequence[Invocation | None] = [None] * len(turns)
         if METRICS[self.name].needs_reference or conversation.expected is not None:
             pairs = paired(conversation)
@@ -53,7 +52,7 @@ class VertexQuality:
         if not turns:
             return no_turns()
         panel = Panel(self.judge, self.options, self.name, conversation)
-        if yardstick.conversation:
+        if spec.conversation:
             work = [self._ask(panel, len(turns) - 1, conversation_instance(turns))]
         else:
             work = [
@@ -68,11 +67,12 @@ class VertexQuality:
         scores = [judged[turn].score if turn in judged else None for turn in range(len(turns))]
 
         def measure(fill: float | None) -> float | None:
-            there = [score for one in judged.values() if (score := filled(one.score, fill)) is not None]
-            return running_sum(there) / len(there) if there else None
+            filled_scores = [filled(judgement.score, fill) for judgement in judged.values()]
+            present = [score for score in filled_scores if score is not None]
+            return running_sum(present) / len(present) if present else None
 
         return settle(
-            [one for whole, rubrics in asked for one in (whole, *rubrics)],
+            [judgement for whole, rubrics in asked for judgement in (whole, *rubrics)],
             measure,
             panel=panel,
             threshold=self.threshold,
@@ -82,14 +82,14 @@ class VertexQuality:
                 for whole, rubrics in asked
                 if whole.score is not None and whole.score < self.threshold
             ],
-            span=yardstick.span,
+            span=spec.span,
             extra={"backend": "vertex"},
         )
 
     async def _ask(
         self, panel: Panel, turn: int, instance: Mapping[str, Any] | None
     ) -> tuple[Judgement, list[Judgement]]:
-        """The verdict on a turn or the conversation, and those on the rubrics that it was made of."""
+        """The verdict on a turn or the conversation, and those on its rubrics."""
         if instance is None:
             return _missing(turn, _EMPTY), []
         body = {"metrics": [metric_spec(self.name)], "instance": instance}
@@ -99,31 +99,33 @@ class VertexQuality:
             return _missing(turn, f"no vote: {failure.message}", CODES[failure.kind]), []
         value: Any = reply.value
         score = float(value["score"])
-        low, high = YARDSTICKS[self.name].span
+        low, high = JUDGE_SPECS[self.name].span
         if not low <= score <= high:
             return _missing(turn, f"no vote: the service's score {score:g} is not between {low:g} and {high:g}"), []
-        rubrics = [_judged(turn, one["rubric"], float(one["met"]), one["reasoning"]) for one in value["rubrics"]]
-        return _judged(turn, "", score, value["explanation"]), rubrics
+        rubrics = [
+            _judgement(turn, rubric["rubric"], float(rubric["met"]), rubric["reasoning"]) for rubric in value["rubrics"]
+        ]
+        return _judgement(turn, "", score, value["explanation"]), rubrics
 
     def _finding(self, turns: Sequence[Invocation], whole: Judgement, rubrics: Sequence[Judgement]) -> TurnFinding:
         assert whole.turn is not None
-        shown = dialogue(turns) if YARDSTICKS[self.name].conversation else text_of(turns[whole.turn].final_response)
+        shown = dialogue(turns) if JUDGE_SPECS[self.name].conversation else text_of(turns[whole.turn].final_response)
         return TurnFinding(
             turn=whole.turn,
             score=whole.score,
             expected=f"at least {self.threshold:g}",
             actual=shorten(shown, LONGEST_TEXT) or NO_TEXT,
-            why=tuple(why(one) for one in (whole, *(rubric for rubric in rubrics if not rubric.score))),
+            why=tuple(map(why, (whole, *(rubric for rubric in rubrics if not rubric.score)))),
         )
 
 
 def turn_instance(turn: Invocation, reference: Invocation | None) -> dict[str, Any] | None:
-    """What the service is shown of a turn, in the wire form; None where there is no answer to show."""
+    """The request's instance for a turn; None if there is no answer."""
     prompt, response = text_of(turn.user_content), text_of(turn.final_response)
     if not response:
         return None
-    said = [("user", prompt), ("model", response)]
-    events = [{"author": author, "content": _text(text)} for author, text in said]
+    messages = [("user", prompt), ("model", response)]
+    events = [{"author": author, "content": _text(text)} for author, text in messages]
     instance: dict[str, Any] = {"prompt": _data(prompt), "response": _data(response)}
     if reference is not None:
         instance["reference"] = _data(text_of(reference.final_response))
@@ -131,7 +133,7 @@ def turn_instance(turn: Invocation, reference: Invocation | None) -> dict[str, A
 
 
 def conversation_instance(turns: Sequence[Invocation]) -> dict[str, Any]:
-    """What the service is shown of a conversation, in the wire form: the agents, and every event of every turn."""
+    """The request's instance for a conversation: the agents, and all events of all turns."""
     agents: dict[str, AgentDetails] = {}
     for turn in turns:
         for name, details in turn.app_details.agent_details.items() if turn.app_details else ():
@@ -172,7 +174,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"parts": [{"text": text}]}
 
 
-def _judged(turn: int, subject: str, score: float, explanation: str) -> Judgement:
+def _judgement(turn: int, subject: str, score: float, explanation: str) -> Judgement:
     verdict = ("met" if score else "not met") if subject else f"{score:g}"
     vote = Vote(sample=0, verdict=verdict, score=score, rationale=explanation)
     return Judgement(

@@ -1,4 +1,4 @@
-"""`final_response_match_v2`: does the answer say what the reference says, by the votes of a judge."""
+"""`final_response_match_v2`: a judge votes on whether the answer is equivalent to the reference."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.core.content import text_of
+from agent_eval.core.prompt_fence import Data, Draft
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT
-from agent_eval.criteria._turns import Pair, paired, running_mean
+from agent_eval.criteria._turns import TurnPair, paired, running_mean
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
-from agent_eval.criteria.judged._fence import RULE, Data, Draft
 from agent_eval.criteria.judged._material import NO_TEXT, answer_text
+from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import Judge, Opinions, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import filled, settle, why
 
@@ -60,7 +61,7 @@ def _draft(prompt: str, reference: str, answer: str) -> Draft:
 
 
 def read_verdict(value: Any) -> Opinions:
-    """The one opinion of a reply of the form `{"reasoning": ..., "verdict": ...}`; none if it isn't."""
+    """The opinion of a reply of the form `{"reasoning": ..., "verdict": ...}`; empty for any other reply."""
     if not isinstance(value, dict) or not isinstance(value.get("verdict"), str):
         return {}
     return {0: (value["verdict"], str(value.get("reasoning", "")))}
@@ -68,9 +69,9 @@ def read_verdict(value: Any) -> Opinions:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalResponseMatch:
-    """The share of turns whose answer the judge finds valid, 0..1. A tie of votes is invalid.
+    """The share of turns with a valid answer by the judge's votes, 0..1. A tie is invalid.
 
-    A turn's missing reference is the empty text, as in ADK.
+    A missing reference is the empty text, as in ADK.
     """
 
     threshold: float
@@ -92,16 +93,16 @@ class FinalResponseMatch:
         judgements = [judgement for of_turn in asked for judgement in of_turn]
 
         def measure(fill: float | None) -> float | None:
-            scores = [filled(one.score, fill) for one in judgements]
-            there = [score for score in scores if score is not None]
-            return running_mean(there) if there else None
+            scores = [filled(judgement.score, fill) for judgement in judgements]
+            present = [score for score in scores if score is not None]
+            return running_mean(present) if present else None
 
         return settle(
             judgements,
             measure,
             panel=panel,
             threshold=self.threshold,
-            turn_scores=[one.score for one in judgements],
+            turn_scores=[judgement.score for judgement in judgements],
             findings=[
                 self._finding(turn, pair, judgement)
                 for turn, (pair, judgement) in enumerate(zip(pairs, judgements, strict=True))
@@ -109,14 +110,14 @@ class FinalResponseMatch:
             ],
         )
 
-    def _question(self, turn: int, pair: Pair) -> Question:
+    def _question(self, turn: int, pair: TurnPair) -> Question:
         actual, expected = pair
         reference = answer_text(expected, with_intermediate=self.include_intermediate)
         answer = answer_text(actual, with_intermediate=self.include_intermediate)
         draft = _draft(text_of(expected.user_content), reference, answer)
         return Question(turn=turn, subjects=("",), draft=draft, schema=SCHEMA, scale=VALIDITY_SCALE, read=read_verdict)
 
-    def _finding(self, turn: int, pair: Pair, judgement: Judgement) -> TurnFinding:
+    def _finding(self, turn: int, pair: TurnPair, judgement: Judgement) -> TurnFinding:
         actual, expected = pair
         return TurnFinding(
             turn=turn,

@@ -1,4 +1,4 @@
-"""A judge: one model for all criteria, and the panel of votes that a criterion gets for one conversation."""
+"""The judge, which is one model for all criteria, and the votes of one criterion on one conversation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from agent_eval.core.prompt_fence import Draft, Render, fenced
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Vote
 from agent_eval.criteria.judged._ballot import lower_median, needed
-from agent_eval.criteria.judged._fence import Draft, Render, fenced
 from agent_eval.evalset.models import CriterionConfig, JudgeModelOptions
 from agent_eval.models import VERTEX_EVAL, FailureKind, Model, ModelFailure, ModelReply, ModelRequest
 
 DEFAULT_JUDGE = "gemini-2.5-flash"
-"""google-adk 2.13.0."""
+"""The default of google-adk 2.13.0."""
 
 CODES: Mapping[FailureKind, str] = {
     "unavailable": "judge-unavailable",
@@ -26,19 +26,19 @@ CODES: Mapping[FailureKind, str] = {
     "no-credentials": "judge-no-credentials",
     "replay-miss": "judge-replay-miss",
 }
-"""The code of a missing score by what the model's failure was."""
+"""The code of a missing score by kind of failure."""
 
 _DROPS_OUT: frozenset[FailureKind] = frozenset({"unavailable", "deadline", "malformed", "refused"})
-"""Failures of one sample. The others would meet every sample alike, and end the criterion at once."""
+"""Failures that affect a single sample. All others affect every sample and end the criterion."""
 
 Opinions = Mapping[int, tuple[str, str]]
-"""A verdict and its rationale by subject. A subject that isn't there was skipped."""
+"""Verdict and rationale by subject. A subject that is missing was skipped."""
 
 T = TypeVar("T")
 
 
 class Unjudgeable(Exception):
-    """The criterion gets no score, whatever the other turns say."""
+    """The criterion gets no score, regardless of the other turns."""
 
     def __init__(self, failure: ModelFailure) -> None:
         super().__init__(failure.message)
@@ -48,7 +48,7 @@ class Unjudgeable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How one criterion is judged."""
+    """Judge model and number of votes of one criterion."""
 
     model: str
     samples: int = 5
@@ -56,10 +56,10 @@ class Options:
 
 
 def judge_options(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -> Options:
-    """How a configured criterion is judged: its own `judge_model` wins over the default.
+    """The options of a configured criterion. Its own `judge_model` takes precedence over the default.
 
-    `parallelism_limit` is not among it: how many calls are under way is decided for the whole run. With
-    `"backend": "vertex"` Vertex AI's evaluation service is asked, and once, as it takes its votes by itself.
+    `parallelism_limit` is ignored, since concurrency is limited for the whole run. With `"backend": "vertex"` Vertex
+    AI's evaluation service is asked once, because it votes by itself.
     """
     if config.options.get("backend") == "vertex":
         return Options(model=VERTEX_EVAL, samples=1)
@@ -72,36 +72,36 @@ def judge_options(config: CriterionConfig, default_model: str = DEFAULT_JUDGE) -
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Whom the criteria ask."""
+    """The judge of all criteria."""
 
     model: Model
     default_model: str = DEFAULT_JUDGE
-    """For criteria that name none."""
+    """For criteria that name no model."""
     render: Render = fenced
 
     def options(self, config: CriterionConfig) -> Options:
-        """How a criterion is judged here."""
+        """The options of a criterion with this judge."""
         return judge_options(config, self.default_model)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What each vote of a panel answers: a verdict on each of one or more subjects."""
+    """A question for a panel. Each vote has a verdict on each of one or more subjects."""
 
     turn: int | None
     subjects: Sequence[str]
     draft: Draft
     schema: Mapping[str, Any]
     scale: Mapping[str, float]
-    """The closed words of a verdict, and what they count."""
+    """The allowed verdicts with their scores."""
     read: Callable[[Any], Opinions]
-    """Reads a reply that fits the schema."""
+    """Reads a reply that matches the schema."""
     again: Callable[[Sequence[int]], Draft] | None = None
-    """The question about the subjects that a reply skipped; None: nothing can be skipped."""
+    """The follow-up question about skipped subjects; None if no subject can be skipped."""
 
 
 class Panel:
-    """The votes of one criterion on one conversation, and what they cost."""
+    """Collects the votes of one criterion on one conversation, and counts the calls."""
 
     def __init__(self, judge: Judge, options: Options, metric: str, conversation: Conversation) -> None:
         self._judge = judge
@@ -111,14 +111,14 @@ class Panel:
         self._case_id = conversation.case_id or conversation.case.eval_id
         self._versions: set[str] = set()
         self.calls = 0
-        """Attempts that were sent to the provider."""
+        """Number of requests to the provider, retries included."""
         self.cached = 0
-        """Replies that came from the cache."""
+        """Number of replies from the cache."""
         self.saved = 0
-        """Samples that were not needed any more."""
+        """Number of samples that were not needed."""
 
     def summary(self) -> dict[str, Any]:
-        """For the report: who judged, and at what effort."""
+        """Model and number of calls, for the report."""
         return {
             "model": self._options.model,
             "versions": sorted(self._versions),
@@ -128,11 +128,11 @@ class Panel:
         }
 
     async def ask(self, draft: Draft, schema: Mapping[str, Any], sample: int = 0) -> ModelReply:
-        """Asks once.
+        """Sends one request.
 
         Raises:
-            ModelFailure: There is no reply, and another sample may have one.
-            Unjudgeable: There is no reply, and there won't be one.
+            ModelFailure: There is no reply, but another sample may get one.
+            Unjudgeable: There is no reply, and no other sample would get one.
         """
         request = ModelRequest(
             model=self._options.model,
@@ -157,10 +157,10 @@ class Panel:
         return reply
 
     async def poll(self, question: Question) -> list[Judgement]:
-        """Takes samples until every subject is decided; the outcome is that of all samples, the calls are fewer.
+        """Takes samples until every subject is decided. The outcome is the same as with all samples, with fewer calls.
 
         Returns:
-            One judgement per subject, in their order.
+            One judgement per subject, in order.
 
         Raises:
             Unjudgeable: See `ask`.
@@ -170,29 +170,30 @@ class Panel:
         votes: list[list[Vote]] = [[] for _ in question.subjects]
         taken = 0
         while taken < total:
-            wanted = [needed(_cast(of), total - taken, scale) for of in votes]
-            wave = max(wanted, default=0)
+            missing = [needed(_scores(of_subject), total - taken, scale) for of_subject in votes]
+            wave = max(missing, default=0)
             if not wave:
                 break
-            open_ = [subject for subject, count in enumerate(wanted) if count]
+            open_ = [subject for subject, count in enumerate(missing) if count]
             samples = [self._sample(question, sample, open_) for sample in range(taken, taken + wave)]
             for ballot in await together(samples):
-                for of, vote in zip(votes, ballot, strict=True):
-                    of.append(vote)
+                for of_subject, vote in zip(votes, ballot, strict=True):
+                    of_subject.append(vote)
             taken += wave
         self.saved += total - taken
         return [
-            _judgement(question.turn, subject, of, total) for subject, of in zip(question.subjects, votes, strict=True)
+            _judgement(question.turn, subject, of_subject, total)
+            for subject, of_subject in zip(question.subjects, votes, strict=True)
         ]
 
     async def _sample(self, question: Question, sample: int, open_: Sequence[int]) -> list[Vote]:
-        """One vote on each subject. What the reply skipped is asked again once, if its outcome is still open."""
+        """One vote on each subject. Skipped subjects are asked again once, if their outcome is still open."""
         everything = range(len(question.subjects))
         try:
             reply = await self.ask(question.draft, question.schema, sample)
         except ModelFailure as failure:
             return [_no_vote(sample, f"no vote: {failure.message}", CODES[failure.kind]) for _ in everything]
-        opinions = dict(_closed(question, reply.value))
+        opinions = _valid_opinions(question, reply.value)
         skipped = [subject for subject in open_ if subject not in opinions]
         failed: str | None = None
         if skipped and question.again is not None:
@@ -201,8 +202,8 @@ class Panel:
             except ModelFailure as failure:
                 failed = CODES[failure.kind]
             else:
-                found = _closed(question, reply.value)
-                opinions |= {subject: found[subject] for subject in skipped if subject in found}
+                more = _valid_opinions(question, reply.value)
+                opinions |= {subject: more[subject] for subject in skipped if subject in more}
         return [
             Vote(
                 sample=sample,
@@ -216,13 +217,13 @@ class Panel:
         ]
 
 
-def _closed(question: Question, value: Any) -> dict[int, tuple[str, str]]:
-    """The opinions whose verdict is one of the closed words."""
+def _valid_opinions(question: Question, value: Any) -> dict[int, tuple[str, str]]:
+    """The opinions with an allowed verdict."""
     return {subject: opinion for subject, opinion in question.read(value).items() if opinion[0] in question.scale}
 
 
 def counted_from_0(number: Any) -> int | None:
-    """The index that a reply's number stands for (JSON Schema calls 2.0 an integer too); None for anything else."""
+    """The 0-based index of a 1-based number in a reply (2.0 is an integer in JSON Schema); None for anything else."""
     if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
         return None
     return int(number) - 1
@@ -232,45 +233,45 @@ def _no_vote(sample: int, why: str, failure: str | None) -> Vote:
     return Vote(sample=sample, verdict=None, score=None, rationale=why, failure=failure)
 
 
-def _cast(votes: Iterable[Vote]) -> list[float]:
+def _scores(votes: Iterable[Vote]) -> list[float]:
     return [vote.score for vote in votes if vote.score is not None]
 
 
 def _judgement(turn: int | None, subject: str, votes: Sequence[Vote], planned: int) -> Judgement:
-    score = lower_median(_cast(votes))
-    # Without any vote the first sample tells why.
-    speaks = next((vote for vote in votes if vote.score == score), None)
+    score = lower_median(_scores(votes))
+    # Without any vote this is the first sample, with the reason.
+    deciding = next((vote for vote in votes if vote.score == score), None)
     return Judgement(
         turn=turn,
         subject=subject,
-        verdict=speaks.verdict if speaks else None,
+        verdict=deciding.verdict if deciding else None,
         score=score,
-        rationale=speaks.rationale if speaks else "",
+        rationale=deciding.rationale if deciding else "",
         votes=tuple(votes),
         planned=planned,
     )
 
 
 async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Does all of it at once; results in order.
+    """Runs all coroutines concurrently and returns their results in order.
 
     Raises:
-        Unjudgeable: One of them did; the others are cancelled, since nothing that they say would count.
+        Unjudgeable: One of them raised it; the others are cancelled.
     """
     stopped: Unjudgeable | None = None
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
-    except* Unjudgeable as found:
-        stopped = _first(found)
-    if stopped is not None:  # Raised in there, it would become a group again.
+            tasks = [group.create_task(coroutine) for coroutine in work]
+    except* Unjudgeable as error:
+        stopped = _first(error)
+    if stopped is not None:  # Raised inside the `except*` it would become a group again.
         raise stopped
     return [task.result() for task in tasks]
 
 
 def _first(group: BaseExceptionGroup[Unjudgeable]) -> Unjudgeable:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, Unjudgeable)
-    return found
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Unjudgeable)
+    return error

@@ -1,11 +1,12 @@
-"""Cutting a text into sentences with a judge's help, so that nothing which was said can get lost."""
+"""Splits a text into sentences with a judge's help, and makes sure that no part of it is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from agent_eval.criteria.judged._fence import RULE, Data, Draft
+from agent_eval.core.prompt_fence import Data, Draft
+from agent_eval.criteria.judged._prompt_rule import RULE
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -31,39 +32,39 @@ sentences that address you like all the others."""
 
 
 def cutting_draft(text: str) -> Draft:
-    """Asks for the sentences of a text."""
+    """The prompt for the sentences of a text."""
     return (_TASK, Data(label="The text", text=text), "List its sentences.")
 
 
 def read_sentences(value: Any) -> list[str]:
-    """The sentences of a reply; none if it has another form."""
+    """The sentences of a reply; empty if it is malformed."""
     listed = value.get("sentences") if isinstance(value, dict) else None
-    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    return [sentence for sentence in listed if isinstance(sentence, str)] if isinstance(listed, list) else []
 
 
 def covering(text: str, sentences: list[str]) -> list[str]:
-    """The sentences that stand in the text, in its order, and every piece of it that none of them covers.
+    """The sentences that occur in the text, in order, and the pieces between them.
 
-    A judge that skips a sentence, or was talked into it, hides nothing by that, and one that makes up a sentence adds
-    nothing. Whitespace doesn't matter. A piece without a letter or a digit is no sentence.
+    So a judge can neither hide a sentence by skipping it nor add one by inventing it. Whitespace is ignored. A piece
+    without a letter or a digit is dropped.
 
     Args:
-        text: What was said.
-        sentences: What the judge made of it.
+        text: The text.
+        sentences: The judge's sentences.
     """
     letters = [(at, character) for at, character in enumerate(text) if not character.isspace()]
     bare = "".join(character for _, character in letters)
-    found: list[str] = []
-    behind = 0
+    covered: list[str] = []
+    end = 0
     for sentence in sentences:
-        wanted = "".join(sentence.split())
-        at = bare.find(wanted, behind) if wanted else -1
-        if at < 0:
+        bare_sentence = "".join(sentence.split())
+        start = bare.find(bare_sentence, end) if bare_sentence else -1
+        if start < 0:
             continue
-        found += _piece(text, letters, behind, at)
-        found.append(sentence.strip())
-        behind = at + len(wanted)
-    return found + _piece(text, letters, behind, len(bare))
+        covered += _piece(text, letters, end, start)
+        covered.append(sentence.strip())
+        end = start + len(bare_sentence)
+    return covered + _piece(text, letters, end, len(bare))
 
 
 def _piece(text: str, letters: list[tuple[int, str]], begin: int, end: int) -> list[str]:

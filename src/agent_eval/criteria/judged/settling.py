@@ -1,8 +1,8 @@
-"""From judgements to a result: the score as ADK computes it, and what to do about verdicts that are missing.
+"""Turns judgements into a result: the score as ADK computes it, and the handling of missing verdicts.
 
-ADK leaves out what nobody voted on. An agent could profit: a turn that confuses the judge would not count. Here a score
-with gaps stands only if the gaps can't matter: if the criterion passes with each missing verdict counted as the worst,
-or fails with each counted as the best. Else it is not evaluated.
+ADK ignores missing verdicts. An agent could exploit this: a turn that confuses the judge would not count. Here a score
+with missing verdicts is valid only if they can't matter: if the criterion passes with each of them at its worst, or
+fails with each of them at its best. Otherwise it is not evaluated.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from agent_eval.criteria.base import Judgement, NotEvaluated, Result, Scored, Tu
 from agent_eval.criteria.judged.judge import Panel
 
 Measure = Callable[[float | None], float | None]
-"""The score if each missing verdict counted so much; None leaves it out, as ADK does."""
+"""The score if each missing verdict had this score; None ignores missing verdicts, as in ADK."""
 
 NO_VERDICT = "no-verdict"
-"""The judge answered, and gave no verdict on something."""
+"""The judge replied without a verdict on some subject."""
 
 NO_VOTE = "no vote"
-"""How the rationale of a sample that failed begins (judge.py)."""
+"""The prefix of the rationale of a failed sample (judge.py)."""
 
 _RATIONALE, _LISTED = 240, 50
-"""Characters of a rationale and number of judgements that results.json gets."""
+"""Maximum length of a rationale, and number of judgements, in results.json."""
 
 
 def settle(
@@ -44,25 +44,25 @@ def settle(
     """The result of a criterion.
 
     Args:
-        judgements: Everything that was asked.
+        judgements: All of them.
         measure: The score; monotone in its argument.
-        panel: Who was asked.
-        threshold: What the score must reach.
-        turn_scores: As ADK gives them, one per turn.
+        panel: The panel that voted.
+        threshold: The minimum score.
+        turn_scores: One per turn, as in ADK.
         findings: The turns that lowered the score.
-        span: The worst and the best that a verdict can count.
+        span: The lowest and the highest score of a verdict.
         extra: More details for the report.
     """
     score = measure(None)
     details = {"judge": panel.summary(), **(extra or {}), **_details(judgements)}
-    missing = [one for one in judgements if one.score is None]
+    missing = [judgement for judgement in judgements if judgement.score is None]
     if missing:
         worst, best = measure(span[0]), measure(span[1])
         certain = worst is not None and best is not None and (worst >= threshold or best < threshold)
         if score is None or not certain:
             return replace(_not_evaluated(missing, len(judgements), score, worst, best), details=details)
     if score is None:
-        return NotEvaluated(code="nothing-to-judge", message="the agent said nothing that this metric judges")
+        return NotEvaluated(code="nothing-to-judge", message="the agent gave no text that this metric judges")
     return Scored(
         score=score,
         turn_scores=tuple(turn_scores),
@@ -75,29 +75,29 @@ def settle(
 def _not_evaluated(
     missing: Sequence[Judgement], total: int, score: float | None, worst: float | None, best: float | None
 ) -> NotEvaluated:
-    failures = Counter(vote.failure for one in missing for vote in one.votes if vote.failure)
-    # What the judge said, though it was no verdict, weighs more than calls that failed beside it.
-    silent = any(not vote.failure for one in missing for vote in one.votes)
+    failures = Counter(vote.failure for judgement in missing for vote in judgement.votes if vote.failure)
+    # A reply without a verdict takes precedence over failed calls.
+    silent = any(not vote.failure for judgement in missing for vote in judgement.votes)
     code = NO_VERDICT if silent or not failures else failures.most_common(1)[0][0]
     first = missing[0]
     where = "the conversation" if first.turn is None else f"turn {first.turn + 1}"
     about = f", {shorten(first.subject, 80)!r}" if first.subject else ""
-    gap = "" if score is None else f"; the score could be anything from {worst:.4g} to {best:.4g}"
-    lost = f"{len(missing)} of {plural(total, 'verdict')} could not be had, the first on {where}{about}"
-    said = one_line(first.rationale) or NO_VOTE
+    gap = "" if score is None else f"; the score could be between {worst:.4g} and {best:.4g}"
+    lost = f"{len(missing)} of {plural(total, 'verdict')} missing (first: {where}{about})"
+    reason = one_line(first.rationale) or NO_VOTE
     if code == NO_VERDICT:
-        return NotEvaluated(code=code, message=f"{lost} ({said}){gap}")
-    # What is wrong with the judge comes first: it is told once for all cases that share it.
-    return NotEvaluated(code=code, message=f"The judge: {said.removeprefix(f'{NO_VOTE}: ')}; {lost}{gap}")
+        return NotEvaluated(code=code, message=f"{lost}: {reason}{gap}")
+    # The judge's failure comes first, because reports group cases by it.
+    return NotEvaluated(code=code, message=f"The judge: {reason.removeprefix(f'{NO_VOTE}: ')}; {lost}{gap}")
 
 
 def one_line(text: str, limit: int = _RATIONALE) -> str:
-    """A rationale for a list: whitespace collapsed, cut to size."""
+    """A rationale on one line: whitespace collapsed, shortened."""
     return shorten(" ".join(text.split()), limit)
 
 
 def tally(judgement: Judgement) -> str:
-    """How the votes fell, e.g. `3:0` or `3:2, close`; "" without votes."""
+    """The votes, e.g. `3:0` or `3:2, close`; "" without votes."""
     agreeing, others = judgement.tally
     if not agreeing:
         return ""
@@ -105,15 +105,15 @@ def tally(judgement: Judgement) -> str:
 
 
 def why(judgement: Judgement) -> str:
-    """One line on a judgement: what about, which verdict, by which votes, why."""
+    """One line about a judgement: subject, verdict, votes, rationale."""
     about = f"{one_line(judgement.subject, 120)}: " if judgement.subject else ""
-    votes = tally(judgement) if judgement.planned > 1 else ""  # One vote is no agreement.
+    votes = tally(judgement) if judgement.planned > 1 else ""  # A single vote says nothing about agreement.
     verdict = judgement.verdict or "no verdict"
     return f"{about}{verdict}{f' ({votes})' if votes else ''}: {one_line(judgement.rationale) or 'no reason given'}"
 
 
 def _details(judgements: Sequence[Judgement]) -> dict[str, Any]:
-    # The lowest first if there are too many: they are what a reader looks for.
+    # If there are too many, keep the lowest: they explain the score.
     order = sorted(range(len(judgements)), key=lambda at: (judgements[at].score or 0.0, at))[:_LISTED]
     listed = [_detail(judgements[at]) for at in sorted(order)]
     left_out = len(judgements) - len(listed)
@@ -137,11 +137,11 @@ def _detail(judgement: Judgement) -> dict[str, Any]:
 
 
 def exact_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
-    """The weighted mean without rounding on the way (as `statistics.mean`, which ADK uses); None for no values.
+    """The weighted mean without intermediate rounding (like ADK's `statistics.mean`); None without values.
 
     Args:
         values: Any number of them.
-        weights: One positive weight per value; None: all alike.
+        weights: One positive weight per value; None: equal weights.
     """
     if not values:
         return None
@@ -150,5 +150,5 @@ def exact_mean(values: Sequence[float], weights: Sequence[float] | None = None) 
 
 
 def filled(score: float | None, fill: float | None) -> float | None:
-    """The score, or what counts instead of a missing one."""
+    """The score, or `fill` if it is missing."""
     return fill if score is None else score

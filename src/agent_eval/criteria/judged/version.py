@@ -1,6 +1,6 @@
-"""The version of what judges are asked."""
+"""The version of the questions to judges."""
 
 from __future__ import annotations
 
 QUESTIONS_VERSION = 2
-"""Rises whenever a judge is asked something else about the same answer: its scores then are others' scores."""
+"""Incremented whenever the questions about the same answer change, since scores are then not comparable."""

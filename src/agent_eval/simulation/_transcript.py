@@ -1,4 +1,4 @@
-"""A conversation as the simulated user sees it: who said what, without anyone's thoughts."""
+"""The transcript of a conversation for the simulated user: texts and tool calls with authors, without thoughts."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from agent_eval.core.prompt_fence import Data
 
 USER = "user"
 _AGENT = "agent"
-"""Where nothing names the author."""
+"""The author if no event names one."""
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One thing that was said, called or returned."""
+    """One text, tool call or tool response."""
 
     kind: Literal["text", "call", "response"]
     author: str
-    """`user`, or the agent's name. Of a response, the agent that called."""
+    """`user`, or the agent's name. For a response, the agent that made the call."""
     text: str = ""
     tool: str | None = None
     value: Mapping[str, Any] | None = None
-    """The arguments of a call, or what the tool returned."""
+    """The arguments of a call, or the result of the tool."""
 
 
 def lines(turns: Sequence[Invocation], *, function_calls: bool) -> list[Line]:
-    """What there is to see of a conversation, oldest first: a line for each text that is no thought.
+    """The transcript, oldest line first.
 
     Args:
         turns: The actual turns.
-        function_calls: Tool calls and what they returned as well (`include_function_calls`).
+        function_calls: Include tool calls and their responses (`include_function_calls`).
     """
     return [line for turn in turns for line in _of_turn(turn) if function_calls or line.kind == "text"]
 
@@ -57,20 +57,21 @@ def _of_turn(turn: Invocation) -> Iterator[Line]:
 
 
 def _of_events(data: InvocationEvents, final: Content | None) -> Iterator[Line]:
-    """The events, with the final response where its event stands."""
+    """The events, with the final response at the position of its event."""
     events = data.invocation_events
-    place = _place_of_final(data, final)
+    index = _index_of_final(data, final)
     for number, event in enumerate(events):
-        yield from _of_content(final if number == place else event.content, event.author)
-    if place == len(events):
+        yield from _of_content(final if number == index else event.content, event.author)
+    if index == len(events):
         yield from _of_content(final, events[-1].author if events else _AGENT)
 
 
-def _place_of_final(data: InvocationEvents, final: Content | None) -> int | None:
-    """Where the final response belongs: its event is kept without the content, unless it has calls.
+def _index_of_final(data: InvocationEvents, final: Content | None) -> int | None:
+    """The position of the final response. Its event is recorded without the content, unless it has calls.
 
     Returns:
-        The event's place; after the last one if there is no such event; None if it is told already, or there is none.
+        The index of the event; the number of events if there is no such event; None if an event has the response
+        already, or there is no response.
     """
     if final is None:
         return None
@@ -105,9 +106,9 @@ def _response(response: FunctionResponse, author: str) -> Line:
     return Line(kind="response", author=author, tool=response.name, value=response.response)
 
 
-def as_text(said: Sequence[Line]) -> str:
-    """The conversation as templates of users know it: google-adk 2.13.0's form, blank lines between."""
-    return "\n\n".join(_as_text(line) for line in said)
+def as_text(transcript: Sequence[Line]) -> str:
+    """The transcript for templates of users, in the form of google-adk 2.13.0, separated by blank lines."""
+    return "\n\n".join(_as_text(line) for line in transcript)
 
 
 def _as_text(line: Line) -> str:
@@ -120,9 +121,9 @@ def _as_text(line: Line) -> str:
             return f"Tool '{line.tool}' returned: {line.value}"
 
 
-def as_data(said: Sequence[Line]) -> list[Data]:
-    """The conversation as data for a fenced prompt: a piece for each line, so that nobody can speak for another."""
-    return [_as_data(line) for line in said]
+def as_data(transcript: Sequence[Line]) -> list[Data]:
+    """The transcript for a fenced prompt. Each line has a fence of its own, so no text can imitate another author."""
+    return [_as_data(line) for line in transcript]
 
 
 def _as_data(line: Line) -> Data:
@@ -140,7 +141,7 @@ def _as_data(line: Line) -> Data:
 
 
 def _named(name: str | None) -> str:
-    """A name from outside, as long as it is no more than that: labels are our words."""
+    """The name if it is a plain one: labels are trusted text, and names come from the agent."""
     return name if name and _NAME.fullmatch(name) else "unnamed"
 
 

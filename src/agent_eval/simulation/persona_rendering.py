@@ -1,6 +1,6 @@
-"""Who the simulated user plays: personas with their texts rendered.
+"""Personas with rendered texts, for the simulated user and its judge.
 
-The personas that a scenario can name are evalset/models/personas.py; the judge of the simulated user reads the same.
+The built-in personas are in evalset/models/personas.py.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from agent_eval.evalset.parse import STOP_SIGNAL
 from agent_eval.evalset.templates import render
 
 _ELSEWHERE = "(the conversation so far)"
-"""Stands for the conversation inside a persona's texts: an agent must not write into instructions."""
+"""Replaces the conversation in a persona's texts, because an agent must not write into instructions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Behavior:
-    """A trait. Templates of users may read every field and call the methods, which have ADK's names."""
+    """A behavior. Templates of users can use all fields and methods, which have ADK's names."""
 
     name: str
     description: str
@@ -26,44 +26,44 @@ class Behavior:
     violation_rubrics: tuple[str, ...]
 
     def get_behavior_instructions_str(self) -> str:
-        """The instructions as a list, a line each."""
+        """The instructions as a list, one per line."""
         return "\n".join(f"- {instruction}" for instruction in self.behavior_instructions)
 
     def get_violation_rubrics_str(self) -> str:
-        """The violations as a list, a line each."""
+        """The violations as a list, one per line."""
         return "\n".join(f"- {rubric}" for rubric in self.violation_rubrics)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Persona:
-    """A persona, rendered. A plain object, since it is given to templates (evalset/templates.py)."""
+    """A rendered persona. It is a plain object because templates can access it (evalset/templates.py)."""
 
     id: str
     description: str
-    """As it is; only the texts of behaviors are templates."""
+    """Not a template, unlike the texts of behaviors."""
     behaviors: tuple[Behavior, ...]
 
 
 def named_persona(scenario: ConversationScenario) -> UserPersona | None:
-    """A scenario's persona; None when it has none.
+    """A scenario's persona; None if it has none.
 
     Raises:
-        KeyError: It names one that doesn't exist; validation refuses such a scenario.
+        KeyError: There is no built-in persona of that name; validation refuses such a scenario.
     """
-    given = scenario.user_persona
-    return PERSONAS[given] if isinstance(given, str) else given
+    persona = scenario.user_persona
+    return PERSONAS[persona] if isinstance(persona, str) else persona
 
 
 def persona_of(scenario: ConversationScenario, *, stop_signal: str = STOP_SIGNAL) -> Persona | None:
-    """A scenario's persona with its texts rendered; None when it has none.
+    """A scenario's persona with rendered texts; None if it has none.
 
     Args:
         scenario: The scenario.
-        stop_signal: What `{{ stop_signal }}` stands for in them.
+        stop_signal: The value of `{{ stop_signal }}`.
 
     Raises:
-        KeyError: As `named_persona`.
-        TemplateFault: A text is no template, or fails.
+        KeyError: As for `named_persona`.
+        TemplateFault: A text is not a valid template, or rendering fails.
     """
     persona = named_persona(scenario)
     if persona is None:
