@@ -97,7 +97,7 @@ def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Re
     assert done.code == 0
     assert "needs a key" in done.err and "judge-api-key" in done.err
     assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
-    assert "Models that would be asked" in done.out and "key:" not in done.out
+    assert "Models that would be called" in done.out and "key:" not in done.out
     assert "gemini-2.5-flash    its key is missing" in done.out
     assert not done.output.exists(), "nothing is written"
 
@@ -152,7 +152,7 @@ def test_the_evaluation_service_is_named_with_what_it_needs(repository: Reposito
     assert told.code == 0, told.err
     assert "vertex_ai_evaluation" in told.out and "application default credentials" in told.out
     assert "No estimate of the cost of safety_v1" in told.out
-    assert "`vertex-eval` is Vertex AI's evaluation service: each of its calls is paid for." in told.out
+    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in told.out
     assert refused.code == 2
     said = " ".join(refused.out.split())
     assert "GOOGLE_CLOUD_PROJECT is not set" in said

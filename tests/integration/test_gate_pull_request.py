@@ -159,7 +159,7 @@ def test_a_fork__where_nobody_may_write__is_published_by_the_second_workflow(lab
 
     assert done.code == 0, done.err + done.out
     [comment] = ours(lab)
-    assert "door" in comment and "the fork's own run has uploaded" in comment
+    assert "door" in comment and "uploaded by the fork's own run" in comment
     # By GitHub's word: the run could keep it to itself.
     assert "This pull request changes what is scored: agent-eval.toml, evals/test" in comment
     assert "@octocat" not in re.sub(r"```.*?```", "", comment, flags=re.DOTALL), "a mention works outside of code only"

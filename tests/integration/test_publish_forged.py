@@ -143,7 +143,7 @@ def test_every_text_of_the_schema_is_nothing_but_text(github: FakeGitHub, tmp_pa
     marker, _, body = comment.body.partition("\n")
     assert f"run={run.id} attempt=1 sha={run.sha}" in marker
     page = nothing_of_theirs(body, f"{github.server_url}/{github.state.repository}/")
-    assert "the fork's own run has uploaded" in page.text
+    assert "uploaded by the fork's own run" in page.text
     assert page.text.count("@octocat") > 10, "it is all there"
     shown = body.replace(github.server_url, "https://github.com").replace(run.sha, "5" * 40).replace(str(run.id), "17")
     if os.environ.get("UPDATE_GOLDEN"):

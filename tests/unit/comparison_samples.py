@@ -509,7 +509,7 @@ def fork_without_key() -> Situation:
     ]
     return Situation(
         report=of_shop(made),
-        warnings=["These are the results that the fork's own run has uploaded. What counts is the required check."],
+        warnings=["These results were uploaded by the fork's own run. Only the required check decides."],
     )
 
 

@@ -1,7 +1,9 @@
-"""What is typed wrong is answered with what was probably meant."""
+"""Arguments, help and error messages of the command line."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +36,7 @@ from agent_eval.settings.options import GROUPS
         (["run", "--judge-api-key", "x"], "agent-eval run [options]", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
     ],
 )
-def test_arguments__a_mistake_is_answered_with_what_was_meant(
+def test_arguments__mistake_has_a_suggestion(
     arguments: list[str],
     usage: str,
     message: str,
@@ -62,8 +64,8 @@ def test_arguments__help_and_version_need_no_command(flag: str, capsys: pytest.C
 
 def test_arguments__flags_of_adk_are_understood() -> None:
     parser, _ = _parser()
-    given = parser.parse_args(["run", "--config_file_path", "test_config.json", "--print_detailed_results"])
-    assert (given.config, given.details) == ("test_config.json", "all")
+    parsed = parser.parse_args(["run", "--config_file_path", "test_config.json", "--print_detailed_results"])
+    assert (parsed.config, parsed.details) == ("test_config.json", "all")
 
 
 def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,16 +81,16 @@ def test_help__has_groups_choices_and_examples(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "agents", "plan"])
-def test_command__in_a_part_of_a_repository_says_so(
+def test_command__names_the_repository_when_started_in_a_subdirectory(
     command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "evals").mkdir()
-    place = f"started in evals/ of the repository {tmp_path}"
+    start = f"started in evals/ of the repository {tmp_path}"
     monkeypatch.chdir(tmp_path / "evals")
     assert main([command]) == 2
     printed = capsys.readouterr()
-    assert place in printed.err
+    assert start in printed.err
     assert f"No eval file was found in `evals/` of the repository {tmp_path}" in " ".join(
         (printed.out + printed.err).split()
     )
@@ -98,9 +100,16 @@ def test_command__in_a_part_of_a_repository_says_so(
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "plan", "calibrate"])
-def test_help__imports_nothing_that_takes_long(command: str) -> None:
+def test_help__imports_nothing_slow(command: str) -> None:
     arguments = [sys.executable, "-X", "importtime", "-m", "agent_eval", command, "--help"]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "agent_eval.cli" in imported
     assert not imported & {"pydantic", "asyncio", "rich", "numpy", "requests", "google.genai"}
+
+
+def test_commands__each_has_a_module_with_execute() -> None:
+    _, commands = _parser()
+    for name, parser in commands.items():
+        module = importlib.import_module(f"agent_eval.commands.{parser.get_default('module')}")
+        assert list(inspect.signature(module.execute).parameters) == ["arguments", "io"], name

@@ -1,4 +1,4 @@
-"""`agent-eval flaky`: what it proposes from stored results, and that the proposal can be pasted."""
+"""`agent-eval flaky`: proposals from stored results, as JSON and as TOML."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ OUTCOMES = {"steady": "11111111111", "flaky": "11110101010", "once": "1111111111
 
 
 def days(count: int = 11) -> list[RunReport]:
-    """Days on the base branch, each with the history that it would carry."""
+    """Daily runs on the base branch, each with the history of the earlier ones."""
     reports = []
     history: HistoryReport | None = None
     for day in range(count):
-        one = report(*[case(name, outcomes[day]) for name, outcomes in OUTCOMES.items()], day=day)
-        history = one.history = extend(history, one, 10)
-        reports.append(one)
+        run = report(*[case(name, outcomes[day]) for name, outcomes in OUTCOMES.items()], day=day)
+        history = run.history = extend(history, run, 10)
+        reports.append(run)
     return reports
 
 
 def write(directory: Path, *reports: RunReport) -> list[Path]:
     paths = []
-    for number, one in enumerate(reports):
+    for number, run in enumerate(reports):
         path = directory / str(number) / "results.json"
         path.parent.mkdir(parents=True)
-        path.write_text(one.model_dump_json(), encoding="utf-8")
+        path.write_text(run.model_dump_json(), encoding="utf-8")
         paths.append(path)
     return paths
 
 
-def found(*paths: Path) -> FlakyReport:
+def flaky_cases(*paths: Path) -> FlakyReport:
     return find_flaky(read_results(paths))
 
 
-def test_one_result_brings_its_history_along(tmp_path: Path) -> None:
-    told = found(*write(tmp_path, days()[-1]))
+def test_find_flaky__history_of_one_result(tmp_path: Path) -> None:
+    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
 
-    assert (told.records, told.cases, told.failing) == (10, 4, [f"{FILE}:broken"])
-    [flaky] = told.proposals
+    assert (flaky_report.records, flaky_report.cases, flaky_report.failing) == (10, 4, [f"{FILE}:broken"])
+    [flaky] = flaky_report.proposals
     assert flaky.case_id == f"{FILE}:flaky"
     assert (flaky.failures, flaky.runs, flaky.newest_failed) == (4, 10, True)
     assert (flaky.rate, flaky.low, flaky.high) == (0.4, 0.1682, 0.6873)  # statsmodels' proportion_confint, wilson
@@ -58,45 +58,47 @@ def test_one_result_brings_its_history_along(tmp_path: Path) -> None:
     assert flaky.metrics == {"response_match_score": 4}
 
 
-def test_several_results_count_each_run_once(tmp_path: Path) -> None:
+def test_find_flaky__several_results_count_each_run_once(tmp_path: Path) -> None:
     reports = days()
-    whole = found(*write(tmp_path, *reports))
+    whole = flaky_cases(*write(tmp_path, *reports))
 
     assert (whole.records, whole.proposals[0].runs) == (11, 11)
-    assert found(*write(tmp_path / "some", reports[-1], reports[5], reports[0])) == whole
+    assert flaky_cases(*write(tmp_path / "some", reports[-1], reports[5], reports[0])) == whole
 
 
-def test_one_failure_of_eleven_is_not_enough(tmp_path: Path) -> None:
-    assert [one.case_id for one in found(*write(tmp_path, *days())).proposals] == [f"{FILE}:flaky"]
+def test_find_flaky__one_failure_of_eleven_is_not_enough(tmp_path: Path) -> None:
+    assert [proposal.case_id for proposal in flaky_cases(*write(tmp_path, *days())).proposals] == [f"{FILE}:flaky"]
 
 
-def test_what_is_no_fair_sample_is_left_out_and_told(tmp_path: Path) -> None:
+def test_find_flaky__skips_pull_requests_and_incomplete_runs(tmp_path: Path) -> None:
     theirs = report(case("flaky", "0"), day=20, pull_request=7)
     killed = report(case("flaky", "0"), case("b", "-"), day=21)
     paths = write(tmp_path, days()[-1], theirs, killed)
 
-    told = found(*paths)
-    assert told.proposals[0].runs == 10
-    assert told.skipped == [f"{paths[1]}: it is a pull request's", f"{paths[2]}: 1 case did not run to the end"]
-    assert found(paths[1]) == FlakyReport(records=0, cases=0, proposals=[], failing=[], skipped=told.skipped[:1])
+    flaky_report = flaky_cases(*paths)
+    assert flaky_report.proposals[0].runs == 10
+    assert flaky_report.skipped == [f"{paths[1]}: it is a pull request's", f"{paths[2]}: 1 case did not run to the end"]
+    assert flaky_cases(paths[1]) == FlakyReport(
+        records=0, cases=0, proposals=[], failing=[], skipped=flaky_report.skipped[:1]
+    )
 
 
-def test_errors_of_the_agent_are_told_apart(tmp_path: Path) -> None:
+def test_find_flaky__counts_errors_of_the_agent(tmp_path: Path) -> None:
     reports = [report(case("a", outcome), day=day) for day, outcome in enumerate("1x1x1")]
-    [one] = found(*write(tmp_path, *reports)).proposals
-    assert (one.failures, one.agent_errors, one.metrics) == (2, 2, {})
+    [proposal] = flaky_cases(*write(tmp_path, *reports)).proposals
+    assert (proposal.failures, proposal.agent_errors, proposal.metrics) == (2, 2, {})
 
 
 TODAY = date(2026, 11, 21)
 
 
-def test_the_toml(tmp_path: Path) -> None:
-    told = found(*write(tmp_path, days()[-1]))
+def test_render_toml__entries(tmp_path: Path) -> None:
+    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
 
-    assert render_toml(told, today=TODAY, owner="@alice") == (
+    assert render_toml(flaky_report, today=TODAY, owner="@alice") == (
         "# From 10 runs of 4 cases on the base branch.\n"
-        "# Broken rather than flaky, it never passed: evals/home.test.json:broken\n"
-        "# These are more than 10% of the cases: mend some, or raise max-quarantined.\n"
+        "# Not flaky but broken, never passed: evals/home.test.json:broken\n"
+        "# More than 10% of the cases: fix some of them, or raise max-quarantined.\n"
         "\n"
         "# 4 of 10 runs failed (17% to 69% at 95%) since 00000004; response_match_score missed its threshold 4 times\n"
         "[[quarantine]]\n"
@@ -107,33 +109,34 @@ def test_the_toml(tmp_path: Path) -> None:
     )
 
 
-def test_the_toml_is_a_policy_once_somebody_signs(tmp_path: Path) -> None:
-    told = found(*write(tmp_path, days()[-1]))
+def test_render_toml__is_a_valid_policy_with_an_owner(tmp_path: Path) -> None:
+    flaky_report = flaky_cases(*write(tmp_path, days()[-1]))
 
-    assert [problem.message for problem in policy_of(render_toml(told, today=TODAY))[1]] == [
+    assert [problem.message for problem in policy_of(render_toml(flaky_report, today=TODAY))[1]] == [
         '`owner` must be a non-empty text, not "".'
     ]
-    policy, problems = policy_of(render_toml(told, today=TODAY, owner="@alice", days=3))
+    policy, problems = policy_of(render_toml(flaky_report, today=TODAY, owner="@alice", days=3))
     assert problems == []
-    assert [(one.case, one.owner, one.expires) for one in policy.quarantine] == [
+    assert [(entry.case, entry.owner, entry.expires) for entry in policy.quarantine] == [
         (f"{FILE}:flaky", "@alice", date(2026, 11, 24))
     ]
 
 
-def test_nothing_to_propose(tmp_path: Path) -> None:
-    told = found(*write(tmp_path / "two", report(case("a", "1"), day=1), report(case("a", "1"), day=2)))
+def test_render_toml__no_proposals(tmp_path: Path) -> None:
+    flaky_report = flaky_cases(*write(tmp_path / "two", report(case("a", "1"), day=1), report(case("a", "1"), day=2)))
     assert (
-        render_toml(told, today=TODAY) == "# From 2 runs of 1 case on the base branch.\n# No case is flaky by them.\n"
+        render_toml(flaky_report, today=TODAY)
+        == "# From 2 runs of 1 case on the base branch.\n# No case is flaky in these runs.\n"
     )
-    alone = render_toml(found(*write(tmp_path / "one", report(case("a", "1")))), today=TODAY)
-    assert "says nothing of chance: give results of more runs" in alone and "No case is flaky" not in alone
+    alone = render_toml(flaky_cases(*write(tmp_path / "one", report(case("a", "1")))), today=TODAY)
+    assert "Too few runs to find flaky cases" in alone and "No case is flaky" not in alone
 
 
-def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
+def test_render_toml__escapes_hostile_names(tmp_path: Path) -> None:
     evil = 'x"\n[[quarantine]] # \\ \x1b[31m \u202e 卧室 \x7f \U000e0001'
     reports = [report(case(evil, outcome), day=day) for day, outcome in enumerate("10101")]
 
-    text = render_toml(found(*write(tmp_path, *reports)), today=TODAY, owner='"\n')
+    text = render_toml(flaky_cases(*write(tmp_path, *reports)), today=TODAY, owner='"\n')
 
     [entry] = tomllib.loads(text)["quarantine"]
     assert entry["case"] == f"{FILE}:{evil}"
@@ -142,7 +145,7 @@ def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
-def test_what_can_not_be_read(tmp_path: Path) -> None:
+def test_read_results__unreadable(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match=r"There is no results\.json in"):
         read_results([tmp_path])
     with pytest.raises(UnreadableError, match="can't be read: No such file"):
@@ -157,7 +160,7 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
         read_results([tmp_path / "twice"])
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command__formats_and_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, days()[-1])
 
     assert main(["flaky", str(tmp_path), "--format", "json"]) == 0

@@ -1,4 +1,4 @@
-"""`agent-eval show` as people start it."""
+"""The command `agent-eval show`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Show = Callable[..., tuple[int, str, str]]
 
 
 def lamp() -> CaseReport:
-    """Run 1 passed, run 2 failed and a judge was of two minds, run 3 broke."""
+    """Run 1 passed, run 2 failed and the votes of a judge differed, run 3 had an error."""
     evidence = TurnEvidence(turn=0, score=0.25, expected="The lamp is off.", actual="No lamp.", why=["1 of 4 words"])
     votes = [
         {"sample": 0, "verdict": "yes", "rationale": "It says so."},
@@ -44,7 +44,7 @@ def lamp() -> CaseReport:
         "judge": {"model": "gemini-2.5-flash"},
         "judgements": [{"turn": 0, "subject": "polite", "verdict": "yes", "close": True, "votes": votes}],
     }
-    made = case(
+    result = case(
         "lamp",
         "failed",
         metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence]}),
@@ -55,9 +55,9 @@ def lamp() -> CaseReport:
             2: RunError(kind="agent-exception", owner="agent", message="boom", turn=0, traceback="Traceback: boom")
         },
     )
-    made.metrics[1].judge = "gemini-2.5-flash"
-    made.runs[0].status = "passed"
-    return made
+    result.metrics[1].judge = "gemini-2.5-flash"
+    result.runs[0].status = "passed"
+    return result
 
 
 def recordings() -> list[Recording]:
@@ -72,18 +72,20 @@ def recordings() -> list[Recording]:
 
 def results() -> RunReport:
     fan = case("fan", "passed", metric(RESPONSE, 1.0, threshold=0.8), file=FILE, line=9)
-    made = report("failed", [lamp(), fan], num_runs=3)
-    by_id = {one.run_id: one for one in recordings()}
+    run = report("failed", [lamp(), fan], num_runs=3)
+    by_id = {recording.run_id: recording for recording in recordings()}
     attach_conversations(
-        made, {f"{FILE}:lamp": eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP))}, by_id.get
+        run, {f"{FILE}:lamp": eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP))}, by_id.get
     )
-    return made
+    return run
 
 
-def write(folder: Path, made: RunReport, lines: list[Recording] | None = None) -> None:
+def write(folder: Path, run: RunReport, lines: list[Recording] | None = None) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / "results.json").write_text(results_json(made), encoding="utf-8")
-    dumped = [one.model_dump_json(exclude_none=True).encode() + b"\n" for one in recordings() if lines is None]
+    (folder / "results.json").write_text(results_json(run), encoding="utf-8")
+    dumped = [
+        recording.model_dump_json(exclude_none=True).encode() + b"\n" for recording in recordings() if lines is None
+    ]
     write_recordings(folder / "recordings.jsonl.gz", dumped)
 
 
@@ -95,8 +97,8 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["show", *words])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
 
     return run
 
@@ -106,7 +108,7 @@ def joined(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def test_show__the_case_that_failed_with_its_first_failed_run(show: Show) -> None:
+def test_show__first_failed_run_of_the_failed_case(show: Show) -> None:
     code, out, _ = show()
     lines = [line.strip() for line in out.splitlines()]
 
@@ -121,7 +123,7 @@ def test_show__the_case_that_failed_with_its_first_failed_run(show: Show) -> Non
     assert "fan" not in out
 
 
-def test_show__votes_of_a_criterion_that_passed(show: Show) -> None:
+def test_show__votes_of_a_passed_criterion(show: Show) -> None:
     out = show("lamp")[1]
 
     assert f"{RUBRIC} 1.00, needs 0.50, judged by gemini-2.5-flash" in out
@@ -137,7 +139,7 @@ def test_show__another_run(show: Show) -> None:
 
 
 @pytest.mark.parametrize("word", ["fan", f"{FILE}:fan", "f*", f"./{FILE}:f?n", "tests/a.test.json:fan,none"])
-def test_show__cases_are_named_as_for_a_run(show: Show, word: str) -> None:
+def test_show__selectors_of_cases(show: Show, word: str) -> None:
     code, out, _ = show(word)
     assert code == 0
     assert "passed fan" in out
@@ -145,34 +147,34 @@ def test_show__cases_are_named_as_for_a_run(show: Show, word: str) -> None:
 
 
 @pytest.mark.parametrize("word", [FILE, "tests", "tests/", "*"])
-def test_show__a_file_or_a_directory_names_its_cases(show: Show, word: str) -> None:
+def test_show__selectors_of_files_and_directories(show: Show, word: str) -> None:
     out = show(word)[1]
     assert "passed fan" in out
     assert "failed lamp" in out
 
 
 @pytest.mark.parametrize("path", ["elsewhere", "elsewhere/results.json"])
-def test_show__results_are_a_directory_or_a_file(show: Show, tmp_path: Path, path: str) -> None:
+def test_show__results_by_directory_or_file(show: Show, tmp_path: Path, path: str) -> None:
     (tmp_path / "agent-eval-results").rename(tmp_path / "elsewhere")
     assert "failed lamp" in show(path, "lamp")[1]
     assert "passed fan" in show(path, "fan")[1]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["lam"], "has no case 'lam'. Did you mean 'lamp'?"),
         (["nothing-like-it"], "has no case 'nothing-like-it'. It has 2 cases: lamp, fan"),
         (["lamp", "--run", "4"], "tests/a.test.json:lamp has no run 4. Its runs: 1, 2, 3."),
     ],
 )
-def test_show__what_is_not_there_is_an_error(show: Show, words: list[str], told: str) -> None:
+def test_show__unknown_case_or_run_is_an_error(show: Show, words: list[str], message: str) -> None:
     code, out, err = show(*words)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
-def test_show__no_results_says_how_to_get_some(show: Show, tmp_path: Path) -> None:
+def test_show__hint_if_there_are_no_results(show: Show, tmp_path: Path) -> None:
     (tmp_path / "agent-eval-results").rename(tmp_path / "moved")
     code, _, err = show()
     assert code == 2
@@ -198,7 +200,7 @@ def test_show__damaged_recordings_are_an_error(show: Show, tmp_path: Path, conte
     assert "Traceback" not in err
 
 
-def test_show__without_recordings_what_results_json_keeps(show: Show, tmp_path: Path) -> None:
+def test_show__excerpts_without_recordings(show: Show, tmp_path: Path) -> None:
     (tmp_path / "agent-eval-results" / "recordings.jsonl.gz").unlink()
     out = show()[1]
     assert "Cut to size" in out
@@ -207,24 +209,24 @@ def test_show__without_recordings_what_results_json_keeps(show: Show, tmp_path: 
 
 
 def test_show__nothing_failed(show: Show, tmp_path: Path) -> None:
-    made = results()
-    made.cases = made.cases[1:]
-    write(tmp_path / "agent-eval-results", made)
+    run = results()
+    run.cases = run.cases[1:]
+    write(tmp_path / "agent-eval-results", run)
     code, out, _ = show()
     assert code == 0
     assert "1 case passed. Name the cases to show." in out
 
 
-def test_show__expectations_in_full_come_from_an_eval_file_that_has_not_changed(show: Show, tmp_path: Path) -> None:
+def test_show__complete_expectations_from_an_unchanged_eval_file(show: Show, tmp_path: Path) -> None:
     reference = "The lamp is off. " + "And so on. " * 400
     turn = {"user_content": {"parts": [{"text": "Lamp off."}]}, "final_response": {"parts": [{"text": reference}]}}
     (tmp_path / "tests").mkdir()
     file = tmp_path / FILE
     file.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [{"eval_id": "lamp", "conversation": [turn]}]}))
     [loaded] = load_suite(tmp_path, [FILE]).files
-    made = results()
-    made.cases[0].fingerprint = case_fingerprint(loaded.cases[0].case, None)
-    write(tmp_path / "agent-eval-results", made)
+    run = results()
+    run.cases[0].fingerprint = case_fingerprint(loaded.cases[0].case, None)
+    write(tmp_path / "agent-eval-results", run)
     assert joined(reference) in joined(show()[1])
 
     file.write_text(file.read_text().replace("And so on", "Not what was run"))
@@ -233,8 +235,8 @@ def test_show__expectations_in_full_come_from_an_eval_file_that_has_not_changed(
     assert "expected The lamp is off." in out
 
 
-def text(made: CaseReport, conversation: ConversationReport | None = None, width: int = 100) -> str:
-    view = RunView(case=made, runs=made.runs, shown=made.runs[0], conversation=conversation, is_whole=True)
+def text(result: CaseReport, conversation: ConversationReport | None = None, width: int = 100) -> str:
+    view = RunView(case=result, runs=result.runs, shown=result.runs[0], conversation=conversation, is_whole=True)
     return case_text(view, width=width)
 
 
@@ -243,10 +245,10 @@ def test_case_text__is_safe_and_keeps_its_width(width: int) -> None:
     votes = [{"sample": 0, "verdict": EVIL, "rationale": EVIL}, "odd", {"sample": "x"}]
     details: dict[str, Any] = {"judgements": [{"turn": "x", "subject": EVIL, "verdict": EVIL, "votes": votes}, 7]}
     evil = RunError(kind=EVIL, owner="agent", message=EVIL, hint=EVIL, traceback=EVIL, log_tail=EVIL, turn=0)
-    made = case(EVIL, "failed", metric(EVIL, 0.0, threshold=1.0, details=details), file=EVIL, errors={0: evil})
+    result = case(EVIL, "failed", metric(EVIL, 0.0, threshold=1.0, details=details), file=EVIL, errors={0: evil})
     wide = "寝室のランプを消してください。" * 10
 
-    shown = text(made, ConversationReport(run=0, turns=[TurnReport(turn=0, user=wide + EVIL, answer=EVIL)]), width)
+    shown = text(result, ConversationReport(run=0, turns=[TurnReport(turn=0, user=wide + EVIL, answer=EVIL)]), width)
 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     assert not re.search(r"^\s*::[a-z]|##\[", shown, re.MULTILINE | re.IGNORECASE)

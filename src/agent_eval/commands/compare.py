@@ -1,11 +1,13 @@
-"""`agent-eval compare`: two results files side by side, anywhere."""
+"""`agent-eval compare`: compares two results files."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline import read_file
+from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
 from agent_eval.report.views import Links
@@ -14,46 +16,57 @@ from agent_eval.results import BaselineReport, RunReport
 Format = Literal["text", "markdown", "json"]
 
 
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    try:
+        report = compare_files(arguments.head, arguments.base)
+    except UnreadableError as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+    io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())
+    return 0
+
+
 def compare_files(head: Path, base: Path) -> RunReport:
     """Reads two results and compares them.
 
     Args:
-        head: `results.json` of the run to tell about, or its output directory.
-        base: The same of what it is compared with.
+        head: `results.json` of the newer run, or its output directory.
+        base: `results.json` of the older run, or its output directory.
 
     Returns:
-        The head's report with the comparison in it. Whatever it said about another base is gone.
+        The head's report with this comparison instead of the one with its own base branch.
 
     Raises:
-        UnreadableError: A file can't be read or holds no results that could be compared.
+        UnreadableError: A file can't be read or contains no comparable results.
     """
-    new, old = read_file(head), read_file(base)
-    origin = old.origin
+    head_report, base_report = read_file(head), read_file(base)
+    origin = base_report.origin
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
         status="found",
         source="file",
         commit=commit,
         run_url=origin.run_url if origin is not None else None,
-        recorded_at=old.started_at,
+        recorded_at=base_report.started_at,
         message=f"The base is {harmless(str(base))}.",
     )
-    comparison = compare(new, old)
-    return new.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
+    comparison = compare(head_report, base_report)
+    return head_report.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
 
 
 def render(report: RunReport, format: Format, *, source_url: str | None = None, width: int = 100) -> str:
     """The comparison as text.
 
     Args:
-        report: What `compare_files` gave.
+        report: From `compare_files`.
         format: `text` for a terminal, `markdown` as in the comment on a pull request, `json` for programs: the
             `comparison` of results.json.
-        source_url: Where the head's files can be browsed.
+        source_url: The address at which the head's files can be browsed.
         width: Columns of the terminal.
 
     Raises:
-        ValueError: `source_url` is no web address.
+        ValueError: `source_url` is not a web address.
     """
     if format == "json":
         assert report.comparison is not None

@@ -1,15 +1,17 @@
-"""`agent-eval flaky`: which cases pass and fail by chance, by stored results, and how to quarantine them."""
+"""`agent-eval flaky`: finds flaky cases in stored results and proposes quarantine entries."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from pydantic import Field
 
 from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.gate.history import Flakiness, extend, flakiness, join, stored_rules, stored_runs, unfit
@@ -17,28 +19,43 @@ from agent_eval.gate.policy import DEFAULT_MAX_QUARANTINED
 from agent_eval.results import BROKE, PASSED, CaseHistory, HistoryRecord, HistoryReport, RunReport
 
 MIN_RATE = 0.05
-"""A case is proposed when its failure rate is at least this, by the lower end of the 95% interval."""
+"""A case is proposed if the lower bound of the 95% interval of its failure rate is at least this."""
 DAYS = 30
-"""How long a proposed quarantine lasts."""
-_EVERYTHING = 1_000_000
-"""More runs than anybody hands over: nothing is dropped."""
+"""Duration of a proposed quarantine."""
+_UNLIMITED = 1_000_000
+"""A history limit above any number of runs."""
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    try:
+        report = find_flaky(read_results(arguments.results))
+    except UnreadableError as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+    if arguments.format == "toml":
+        today = datetime.now(UTC).date()
+        print(render_toml(report, today=today, owner=arguments.owner, days=arguments.days).rstrip())
+    else:
+        print(report.model_dump_json(indent=2))
+    return 0
 
 
 class Proposal(WireModel):
-    """A case that passes and fails by chance."""
+    """A flaky case."""
 
     case_id: str
     failures: int
     runs: int
     rate: float
-    """Of failures, 0 to 1."""
+    """Failure rate, 0 to 1."""
     low: float
     high: float
     """95% Wilson interval of the rate."""
     since: str | None = None
-    """The commit of the first failure, or the address of its run."""
+    """The commit of the first failure, or the URL of its run."""
     agent_errors: int = 0
-    """Failures in which the agent broke."""
+    """Failures caused by an error of the agent."""
     metrics: dict[str, int] = Field(default_factory=dict)
     """How often each metric was below its threshold."""
     newest_failed: bool = False
@@ -46,75 +63,73 @@ class Proposal(WireModel):
 
 
 class FlakyReport(WireModel):
-    """What the results say about chance."""
+    """The flaky cases of stored results."""
 
     records: int
-    """Runs of the gate that were read."""
+    """Gate runs in the results and their histories."""
     cases: int
     proposals: list[Proposal]
     """The flakiest first."""
     failing: list[str]
-    """Ids of cases that failed in all of at least two runs: broken, not flaky."""
+    """Ids of cases that failed in every run, of at least two: broken, not flaky."""
     skipped: list[str]
-    """Which files were left out, and why."""
+    """The files that were not used, each with the reason."""
     most_runs: int = 0
-    """Of any case; one run passes or fails, and shows nothing of chance."""
+    """The highest number of runs of a case. A single run can't show that a case is flaky."""
     beyond_share: bool = False
-    """Whether the proposals are more than the usual share of the cases."""
+    """Whether the proposals exceed the default of `max-quarantined`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Read:
+class _Result:
     path: Path
     report: RunReport
 
 
-def read_results(paths: Sequence[Path]) -> list[_Read]:
-    """Reads result files; of a directory all `results.json` in it.
+def read_results(paths: Sequence[Path]) -> list[_Result]:
+    """Reads result files, and all `results.json` below directories.
 
     Raises:
-        UnreadableError: A file can't be read or used, or a directory has none.
+        UnreadableError: A file can't be read or used, or a directory contains no results.
     """
     files: list[Path] = []
     for path in paths:
-        found = sorted(path.rglob("results.json")) if path.is_dir() else [path]
-        if not found:
+        matches = sorted(path.rglob("results.json")) if path.is_dir() else [path]
+        if not matches:
             raise UnreadableError(
-                f"There is no results.json in {harmless(str(path))}.", "Name a directory that runs have written to."
+                f"There is no results.json in {harmless(str(path))}.", "Name the output directory of a run."
             )
-        files += found
-    return [_Read(path=path, report=read_file(path)) for path in dict.fromkeys(files)]
+        files += matches
+    return [_Result(path=path, report=read_file(path)) for path in dict.fromkeys(files)]
 
 
-def find_flaky(results: Sequence[_Read], *, min_rate: float = MIN_RATE) -> FlakyReport:
-    """Finds the flaky cases in results of the base branch, the histories that they carry included.
+def find_flaky(results: Sequence[_Result], *, min_rate: float = MIN_RATE) -> FlakyReport:
+    """Finds the flaky cases in results of the base branch and in the histories that these contain.
 
     Args:
-        results: In any order. Those of pull requests, and those that were broken off, are left out.
+        results: In any order. Results of pull requests and of incomplete runs are skipped.
         min_rate: 0 to 1; see MIN_RATE.
     """
     history: HistoryReport | None = None
     skipped = []
-    ordered = sorted(results, key=lambda one: one.report.started_at)
-    for one in ordered:
-        if (why := unfit(one.report)) is not None:
-            skipped.append(f"{one.path}: {why}")
-    fit = [one for one in ordered if unfit(one.report) is None]
-    for one in fit:
-        # A result carries the runs before it along.
-        own = extend(one.report.history, one.report, _EVERYTHING)
-        history = own if history is None else join(history, own)
+    for result in sorted(results, key=lambda result: result.report.started_at):
+        if (reason := unfit(result.report)) is not None:
+            skipped.append(f"{result.path}: {reason}")
+            continue
+        # A result contains the history of earlier runs.
+        extended = extend(result.report.history, result.report, _UNLIMITED)
+        history = extended if history is None else join(history, extended)
     if history is None:
         return FlakyReport(records=0, cases=0, proposals=[], failing=[], skipped=skipped)
     proposals, failing, most_runs = [], [], 0
     for case in history.cases:
-        found = flakiness(history, case)
-        most_runs = max(most_runs, found.runs)
-        if found.is_mixed and found.low >= min_rate:
-            proposals.append(_proposal(history, case, found))
-        elif found.runs > 1 and found.failures == found.runs:
+        rate = flakiness(history, case)
+        most_runs = max(most_runs, rate.runs)
+        if rate.is_mixed and rate.low >= min_rate:
+            proposals.append(_proposal(history, case, rate))
+        elif rate.runs > 1 and rate.failures == rate.runs:
             failing.append(case.case_id)
-    proposals.sort(key=lambda one: (-one.low, one.case_id))
+    proposals.sort(key=lambda proposal: (-proposal.low, proposal.case_id))
     return FlakyReport(
         records=len(history.records),
         cases=len(history.cases),
@@ -126,7 +141,7 @@ def find_flaky(results: Sequence[_Read], *, min_rate: float = MIN_RATE) -> Flaky
     )
 
 
-def _proposal(history: HistoryReport, case: CaseHistory, found: Flakiness) -> Proposal:
+def _proposal(history: HistoryReport, case: CaseHistory, rate: Flakiness) -> Proposal:
     runs = stored_runs(history, case)
     below = {
         key[0]: sum(key in run.scores and not rule.holds(run.scores[key]) for run in runs)
@@ -134,12 +149,12 @@ def _proposal(history: HistoryReport, case: CaseHistory, found: Flakiness) -> Pr
     }
     return Proposal(
         case_id=case.case_id,
-        failures=found.failures,
-        runs=found.runs,
-        rate=round(found.rate, 4),
-        low=round(found.low, 4),
-        high=round(found.high, 4),
-        since=_name(found.since),
+        failures=rate.failures,
+        runs=rate.runs,
+        rate=round(rate.rate, 4),
+        low=round(rate.low, 4),
+        high=round(rate.high, 4),
+        since=_name(rate.since),
         agent_errors=sum(run.outcome == BROKE for run in runs),
         metrics={name: count for name, count in below.items() if count},
         newest_failed=bool(runs) and runs[-1].outcome != PASSED,
@@ -154,42 +169,42 @@ def render_toml(report: FlakyReport, *, today: date, owner: str = "", days: int 
     """Entries for agent-eval.toml, each below a comment with its evidence.
 
     Args:
-        report: What was found.
-        today: In UTC.
-        owner: Who will see to the cases; if "" the entries lack one, and agent-eval refuses them until somebody signs.
-        days: How long the entries hold.
+        report: From `find_flaky`.
+        today: The date in UTC.
+        owner: The owner of the entries. If it is "", agent-eval rejects the entries until an owner is added.
+        days: Days until the entries expire.
     """
     lines = [f"# From {plural(report.records, 'run')} of {plural(report.cases, 'case')} on the base branch."]
-    lines += [f"# Left out: {told}" for told in report.skipped]
-    lines += [f"# Broken rather than flaky, it never passed: {case_id}" for case_id in report.failing]
+    lines += [f"# Skipped: {reason}" for reason in report.skipped]
+    lines += [f"# Not flaky but broken, never passed: {case_id}" for case_id in report.failing]
     if not report.proposals:
-        few = "# That says nothing of chance: give results of more runs of the base branch, or of --num-runs 10."
-        lines.append(few if report.most_runs < 2 else "# No case is flaky by them.")
+        too_few = "# Too few runs to find flaky cases: add results of the base branch, or of a run with --num-runs 10."
+        lines.append(too_few if report.most_runs < 2 else "# No case is flaky in these runs.")
     if report.beyond_share:
         lines.append(
-            f"# These are more than {DEFAULT_MAX_QUARANTINED:.0%} of the cases: mend some, or raise max-quarantined."
+            f"# More than {DEFAULT_MAX_QUARANTINED:.0%} of the cases: fix some of them, or raise max-quarantined."
         )
     shown = [" ".join(harmless(line).split()) for line in lines]
     expires = (today + timedelta(days=days)).isoformat()
-    for one in report.proposals:
-        since = f" since {one.since[:8] if '/' not in one.since else one.since}" if one.since else ""
-        counts = f"{one.failures:,} of {plural(one.runs, 'run')} failed"
-        unsigned = "" if owner else "  # who mends it? Without a name the entry is an error."
+    for case in report.proposals:
+        since = f" since {case.since[:8] if '/' not in case.since else case.since}" if case.since else ""
+        counts = f"{case.failures:,} of {plural(case.runs, 'run')} failed"
+        missing_owner = "" if owner else "  # required: who fixes the case"
         shown += [
             "",
-            " ".join(harmless(f"# {counts} ({one.low:.0%} to {one.high:.0%} at 95%){since}{_causes(one)}").split()),
+            " ".join(harmless(f"# {counts} ({case.low:.0%} to {case.high:.0%} at 95%){since}{_causes(case)}").split()),
             "[[quarantine]]",
-            f"case = {_quoted(one.case_id)}",
+            f"case = {_quoted(case.case_id)}",
             f"reason = {_quoted(f'flaky: {counts}{since}')}",
-            f"owner = {_quoted(owner)}{unsigned}",
+            f"owner = {_quoted(owner)}{missing_owner}",
             f"expires = {expires}",
         ]
     return "\n".join(shown) + "\n"
 
 
-def _causes(one: Proposal) -> str:
-    causes = [f"{name} missed its threshold {_times(count)}" for name, count in one.metrics.items()]
-    causes += [f"the agent broke {_times(one.agent_errors)}"] if one.agent_errors else []
+def _causes(case: Proposal) -> str:
+    causes = [f"{name} missed its threshold {_times(count)}" for name, count in case.metrics.items()]
+    causes += [f"the agent had an error {_times(case.agent_errors)}"] if case.agent_errors else []
     return f"; {', '.join(causes)}" if causes else ""
 
 
@@ -198,7 +213,7 @@ def _times(count: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML string on one line in which nothing acts on a terminal either."""
+    """A TOML string on one line, safe to print to a terminal."""
     escaped = (
         f"\\{character}"
         if character in '"\\'

@@ -1,17 +1,22 @@
-"""`agent-eval plan`: what a run would ask and need, told without a key and without a call."""
+"""`agent-eval plan`: shows the planned calls and the estimated cost of a run, without a key and without a call."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agent_eval.core.problem import Problem, Severity
+from agent_eval.commands._io import CliIO
+from agent_eval.commands._plan_text import between, columns, dollars
+from agent_eval.commands._problems_text import log_problems, print_problems
+from agent_eval.commands._settings import log_start_directory, settings_of
+from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import harmless, plural
 from agent_eval.core.wire import WireModel
-from agent_eval.pipeline import default_model, model_settings, model_uses
+from agent_eval.pipeline import default_model, find, model_settings, model_uses, policy_problems
 from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
 
 if TYPE_CHECKING:
@@ -21,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class ModelPlan(WireModel):
-    """A model that would be asked."""
+    """A judge or simulator model that the run would call."""
 
     model: str
     service: str | None = None
-    """Who would be paid for it; None: nobody is asked (a replay), or it is not known yet whom."""
+    """The provider that would bill the calls; None for a replay, or if the provider is unknown."""
     address: str | None = None
-    """If it isn't the service's own."""
+    """The base URL, if it is not the provider's own."""
     credential: str | None = None
-    """Whose key it would be, in words; None: there is none."""
+    """Where the key comes from, in words; None if there is no key."""
     missing: bool = False
-    """Whether a key, a project or a package for it is not there."""
+    """Whether a key, a project or a package is missing."""
     priced: bool = False
 
 
@@ -41,30 +46,47 @@ class PlanReport(WireModel):
     files: list[FileEstimate] = Field(default_factory=list)
     turns: Range = Field(default_factory=Range)
     calls: Range = Field(default_factory=Range)
-    """To judges and simulated users."""
+    """Calls to judges and simulated users."""
     tokens: Range = Field(default_factory=Range)
-    """Of these calls, an estimate; of scenarios there is none, so that nothing bounds it."""
+    """Estimated tokens of these calls. Scenarios have no estimate and therefore no upper bound."""
     cost: tuple[float, float | None] | None = (0.0, 0.0)
-    """US dollars, an estimate; without bound if `unpriced` names something, None if nothing has a price."""
+    """Estimated US dollars; no upper bound if `unpriced` is not empty, None if no model has a price."""
     unpriced: list[str] = Field(default_factory=list)
-    """What `cost` doesn't hold, e.g. `hallucinations_v1 of evals/a.test.json`."""
+    """The criteria that `cost` does not include, e.g. `hallucinations_v1 of evals/a.test.json`."""
     models: list[ModelPlan] = Field(default_factory=list)
     notices: list[str] = Field(default_factory=list)
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    log_start_directory(io)
+    settings, problems = settings_of(arguments, io)
+    if has_error(problems):
+        print_problems(problems)
+        return 2
+    suite, choices = find(settings)
+    report, plan_problems = make_report(settings, io.environ, suite, choices)
+    plan_problems += policy_problems(settings, suite)
+    log_problems([*problems, *plan_problems], io)
+    if has_error(plan_problems):
+        return 2
+    print(report.model_dump_json(indent=2) if arguments.format == "json" else render_text(report).rstrip())
+    return 0
 
 
 def make_report(
     settings: Settings, environ: Mapping[str, str], suite: Suite, choices: AgentChoices
 ) -> tuple[PlanReport, list[Problem]]:
-    """Plans without asking anybody.
+    """Plans a run without calling an agent or a model.
 
     Args:
         settings: As for a run.
-        environ: Where keys are looked for.
-        suite: The files.
+        environ: The environment with the keys.
+        suite: The eval files.
         choices: Their agents.
 
     Returns:
-        The plan, and everything that is wrong. A key that is missing is a warning here: nothing needs it yet.
+        The plan, and all problems. A missing key is only a warning, because a plan needs none.
     """
     from agent_eval.criteria.judged import Judge
     from agent_eval.models import VERTEX_EVAL, check_models, read_prices, shared_keys
@@ -80,27 +102,27 @@ def make_report(
     models = model_settings(settings)
     uses = model_uses(suite.files, settings)
     checked = check_models(uses, models, environ)
-    problems += [_milder(problem) for problem in checked.problems]
-    found = estimate(
+    problems += [_without_key_errors(problem) for problem in checked.problems]
+    cost = estimate(
         suite.files,
         num_runs=settings.num_runs,
         default_model=default_model(settings),
         prices=read_prices(settings.prices),
     )
     report = PlanReport(
-        files=found.files,
-        turns=found.turns,
-        calls=found.calls,
-        tokens=found.tokens,
-        cost=found.cost,
+        files=cost.files,
+        turns=cost.turns,
+        calls=cost.calls,
+        tokens=cost.tokens,
+        cost=cost.cost,
         unpriced=[
-            f"{one.metric} of {file.file}"
-            for file in found.files
-            for one in file.criteria
-            if one.model and not one.cost
+            f"{criterion.metric} of {file.file}"
+            for file in cost.files
+            for criterion in file.criteria
+            if criterion.model and not criterion.cost
         ],
     )
-    for model in found.models:
+    for model in cost.models:
         endpoint = checked.endpoints.get(model)
         if endpoint is None:
             report.models.append(ModelPlan(model=model, missing=models.replay is None))
@@ -114,63 +136,61 @@ def make_report(
                 priced=endpoint.name.price_key in models.prices,
             )
         )
-    if VERTEX_EVAL in found.models and models.replay is None:
-        report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service: each of its calls is paid for.")
+    if VERTEX_EVAL in cost.models and models.replay is None:
+        report.notices.append(f"`{VERTEX_EVAL}` is Vertex AI's evaluation service, which bills each call.")
     if models.replay is not None and uses:
-        report.notices.append("Every reply is taken from the replay: nothing is paid for, and no key is needed.")
+        report.notices.append("Every reply comes from the replay: no call is billed, and no key is needed.")
     if choices.runs_here:
-        report.notices += shared_keys(checked.endpoints, _agents_environment(settings, environ))
+        report.notices += shared_keys(checked.endpoints, _agent_environment(settings, environ))
     return report, problems
 
 
-def _milder(problem: Problem) -> Problem:
+def _without_key_errors(problem: Problem) -> Problem:
     from agent_eval.models import NO_KEY
 
     return replace(problem, severity=Severity.WARNING) if problem.code == NO_KEY else problem
 
 
-def _agents_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+def _agent_environment(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
     from agent_eval.agents.sandbox import allow_list, child_environment
 
     return child_environment(environ, allow_list(settings.agent_env))
 
 
 def render_text(report: PlanReport) -> str:
-    """The plan for people; safe to print into a log."""
-    from agent_eval.commands.plan_text import between, columns, dollars
-
+    """The plan as text, safe to print to a CI log."""
     lines: list[str] = []
     for file in report.files:
         runs = f", {file.runs} runs each" if file.runs != 1 else ""
         lines.append(harmless(f"{file.file}: {plural(file.cases, 'case')}{runs}, {between(file.turns, 'agent turn')}"))
         rows = []
-        for one in file.criteria:
-            calls = between(one.calls, "call") if one.model else "no calls"
-            told = [one.model or ""]
-            if one.samples:
-                told.append("one vote" if one.samples == 1 else f"up to {one.samples:,} votes")
-            if one.tokens is not None:
-                told.append(f"about {between(one.tokens, 'token')}")
-            if one.cost is not None:
-                told.append(dollars(one.cost))
-            rows.append((one.metric, calls, ", ".join(part for part in told if part)))
+        for criterion in file.criteria:
+            calls = between(criterion.calls, "call") if criterion.model else "no calls"
+            details = [criterion.model or ""]
+            if criterion.samples:
+                details.append("one vote" if criterion.samples == 1 else f"up to {criterion.samples:,} votes")
+            if criterion.tokens is not None:
+                details.append(f"about {between(criterion.tokens, 'token')}")
+            if criterion.cost is not None:
+                details.append(dollars(criterion.cost))
+            rows.append((criterion.metric, calls, ", ".join(detail for detail in details if detail)))
         lines += [*columns(rows), ""]
     lines.append(f"In all {between(report.turns, 'agent turn')}, {between(report.calls, 'call')}")
     if report.models:
         lines[-1] += " to judges and simulated users"
         lines[-1] += f", about {between(report.tokens, 'token')}" if report.tokens.least else ""
         lines[-1] += f", {dollars(report.cost)}" if report.cost is not None else ""
-        lines += ["", "Models that would be asked:", *columns([_row(model) for model in report.models])]
+        lines += ["", "Models that would be called:", *columns([_row(model) for model in report.models])]
     if report.unpriced:
         more = f" and {len(report.unpriced) - 3:,} more" if len(report.unpriced) > 3 else ""
         lines.append(harmless(f"No estimate of the cost of {', '.join(report.unpriced[:3])}{more}."))
     lines += [harmless(notice) for notice in report.notices]
     if report.models:
         lines.append(
-            "Calls are counted without repeats. Tokens are estimated from the eval files alone, 500 for each answer: "
-            "the agent's instructions and tools come on top."
+            "Calls are counted without retries. Tokens are estimated from the eval files alone, 500 for each answer, "
+            "without the agent's instructions and tools."
         )
-    lines.append("What the agent's own models cost is not in it.")
+    lines.append("The cost of the agent's own models is not included.")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Tells the pull request: the comment of this run, or of a fork's run that has ended and could not write it itself."""
+"""The pull request's comment: of this run, or of a finished run of a fork, which can't write it itself."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 DEFAULT_KEY = "default"
 _MB = 1024 * 1024
 _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 * _MB)
-"""What a stranger's artifact may hold: 10,000 cases fit."""
+"""Limits for an untrusted artifact; 10,000 cases fit."""
 
 
 def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Posted | None:
-    """Writes the comment of this run. Never raises for what GitHub answers.
+    """Writes the comment of this run. Errors of GitHub are returned, not raised.
 
     Args:
-        report: What to tell.
-        settings: As they hold.
-        ci: What the run is about.
-        warnings: What stands above everything else.
+        report: The report.
+        settings: The settings of the run.
+        ci: The event and the pull request.
+        warnings: Texts at the top of the comment.
 
     Returns:
-        What became of it; None where there is no pull request to write to.
+        The result; None if no comment is due.
     """
     from agent_eval.report.renderers import comment_markdown
 
@@ -59,7 +59,7 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
 
 
 def _changed(report: RunReport) -> bool:
-    """Whether something is not as on the base. Without a baseline everything is."""
+    """Whether results differ from those of the base branch. True without a baseline."""
     if report.comparison is None:
         return True
     if report.decision is not None and any(case.word != "flaky as before" for case in report.decision.cases):
@@ -69,20 +69,20 @@ def _changed(report: RunReport) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What became of a finished run's results."""
+    """The result of publishing a finished run."""
 
     message: str
     """One or two plain sentences for the log."""
     ok: bool
-    """False: something is wrong. True also when there was nothing to tell any more, e.g. a closed pull request."""
+    """False after an error. True also if there was nothing to publish, e.g. for a closed pull request."""
     url: str | None = None
-    """Of the comment."""
+    """URL of the comment."""
 
 
 def publish(settings: Settings, ci: CIContext) -> Published:
-    """Writes the comment for the run that triggered this one (`workflow_run`); nothing of it is executed.
+    """Writes the comment for the run that triggered this one (`workflow_run`). Nothing of that run is executed.
 
-    Its artifact may come from anyone. Where it belongs is GitHub's word alone, and all of it is escaped.
+    Its artifact is untrusted: GitHub alone decides which pull request it belongs to, and all its texts are escaped.
     """
     from agent_eval.github import Unbound, bind, finished_run
 
@@ -90,24 +90,24 @@ def publish(settings: Settings, ci: CIContext) -> Published:
     if github is None or run_id is None:
         return Published(message="The event names no finished run.", ok=False)
     try:
-        found = bind(github, run_id)
+        binding = bind(github, run_id)
         report = _results(github, run_id, settings.artifact_name)
         if not isinstance(report, RunReport):
-            # A run without results has nothing to tell; one whose pull request has moved on needn't.
-            return report if not isinstance(found, Unbound) or found.suspicious else _unbound(found)
-        found = bind(github, run_id, _claim(report))
+            # A run without results is an error, unless its pull request has new commits or is closed.
+            return report if not isinstance(binding, Unbound) or binding.suspicious else _unbound(binding)
+        binding = bind(github, run_id, _claim(report))
     except GitHubError as error:
         return Published(message=f"Nothing was published. {error}", ok=False)
-    if isinstance(found, Unbound):
-        return _unbound(found)
-    posted = _post(github, settings, ci, report, found)
+    if isinstance(binding, Unbound):
+        return _unbound(binding)
+    posted = _post(github, settings, ci, report, binding)
     return Published(
         message=posted.message, ok=posted.is_posted or posted.kind in {"skipped", "superseded"}, url=posted.url
     )
 
 
-def _unbound(found: Unbound) -> Published:
-    return Published(message=f"Nothing was published. {found.message}", ok=not found.suspicious)
+def _unbound(binding: Unbound) -> Published:
+    return Published(message=f"Nothing was published. {binding.message}", ok=not binding.suspicious)
 
 
 def _claim(report: RunReport) -> Claim:
@@ -143,13 +143,13 @@ def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
     return report if isinstance(report, RunReport) else Published(message=told(report), ok=False)
 
 
-def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, found: Bound) -> Posted:
+def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
     from agent_eval.report.renderers import comment_markdown
     from agent_eval.report.views import Links
 
-    event, run, pull_request = ci.event, found.run, found.pull_request
-    # What was tested is GitHub's word, not the artifact's.
-    about = Origin(
+    event, run, pull_request = ci.event, binding.run, binding.pull_request
+    # GitHub, not the artifact, says what was tested.
+    origin = Origin(
         repository=event.repository or "",
         event=run.event,
         pull_request=pull_request.number,
@@ -164,8 +164,8 @@ def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, 
     baseline = report.baseline
     if baseline is not None:
         baseline = baseline.model_copy(update={"branch": pull_request.base_ref})
-    known = {"origin": about, "rule_changes": changes, "baseline": baseline}
-    report = _as_ended(report.model_copy(update=known), run.conclusion)
+    trusted = {"origin": origin, "rule_changes": changes, "baseline": baseline}
+    report = _as_concluded(report.model_copy(update=trusted), run.conclusion)
     repository = event.repository or ""
     links = Links(
         server_url=event.server_url,
@@ -176,10 +176,8 @@ def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, 
     )
     warnings = []
     if pull_request.is_fork:
-        warnings.append(
-            "These are the results that the fork's own run has uploaded. What counts is the required check."
-        )
-    warnings += _changed_rules(github, found)
+        warnings.append("These results were uploaded by the fork's own run. Only the required check decides.")
+    warnings += _changed_rules(github, binding)
     return upsert_comment(
         github,
         number=pull_request.number,
@@ -193,8 +191,8 @@ def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, 
     )
 
 
-def _as_ended(report: RunReport, conclusion: str | None) -> RunReport:
-    """The report without a `passed` that the run itself contradicts: a later step failed, or the results are forged."""
+def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
+    """The report without a `passed` that the run contradicts, because a later step failed or the results are forged."""
     if report.verdict != "passed" or conclusion in {"success", None}:
         return report
     message = f"The results say passed, but the run ended with {harmless(conclusion or '')}"
@@ -203,12 +201,12 @@ def _as_ended(report: RunReport, conclusion: str | None) -> RunReport:
     return report.model_copy(update={"verdict": verdict, "reasons": [reason], "blocking": []})
 
 
-def _changed_rules(github: GitHub, found: Bound) -> list[str]:
-    """What to tell of files that decide about the verdict; GitHub's word, since the run may keep it to itself."""
+def _changed_rules(github: GitHub, binding: Bound) -> list[str]:
+    """Warnings about changed files that affect the verdict. GitHub names the files, because the run may omit them."""
     from agent_eval.github import changed_files
     from agent_eval.pipeline import change_warnings, is_gating_file
 
-    pull_request, workflow = found.pull_request, found.run.workflow_path
+    pull_request, workflow = binding.pull_request, binding.run.workflow_path
     try:
         changed = changed_files(github, pull_request.base_sha, pull_request.head_sha)
     except GitHubError:

@@ -1,127 +1,132 @@
-"""`agent-eval run` and `agent-eval action`: finds out what the run is about, takes the road, tells everybody."""
+"""`agent-eval run` and `agent-eval action`: runs the gate and reports its result."""
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import contextlib
 import dataclasses
+import functools
+import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agent_eval.baseline import UnreadableError
+from agent_eval.commands import publish, show
+from agent_eval.commands._io import CliIO
+from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.pipeline import (
+    RunContext,
+    change_warnings,
+    detect_ci_context,
+    for_artifact,
+    gating_files_changed,
+    pipeline,
+    rules,
+)
+from agent_eval.report.renderers import (
+    annotation_commands,
+    console,
+    github_outputs,
+    live_progress,
+    notice_command,
+    one_output,
+    plain_progress,
+    stop_commands,
+)
+from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
+from agent_eval.settings import CONFIG_FILE
 
 if TYPE_CHECKING:
     from types import EllipsisType
 
-    from agent_eval.pipeline import CIContext, Outcome, RunContext
+    from agent_eval.pipeline import CIContext, Outcome
     from agent_eval.runner import Progress
     from agent_eval.settings import Settings
 
 
-class ReadSettings(Protocol):
-    """Reads the settings of all sources, with another text of agent-eval.toml than the checkout's if one is given."""
+class _ReadSettings(Protocol):
+    """Reads the settings from all sources, optionally with another text of agent-eval.toml."""
 
-    def __call__(self, text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]:
-        """As `settings.read_settings`."""
-        ...
+    def __call__(self, *, text: str | EllipsisType | None = ...) -> tuple[Settings, list[Problem]]: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """What the command line hands on."""
-
-    environ: Mapping[str, str]
-    say: Callable[[str], None]
-    """A line for the log."""
-    show: Callable[[str], None]
-    """The result."""
-    terminal_width: int | None = None
-    """Columns; None where nobody watches."""
-    watched: bool = False
-    """Whether progress can be drawn."""
-
-    @property
-    def on_github(self) -> bool:
-        """Whether a runner of GitHub Actions reads what we print."""
-        return self.environ.get("GITHUB_ACTIONS") == "true"
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    if not hasattr(os, "geteuid"):
+        io.log("agent-eval: `run` needs Linux or macOS. On Windows, use WSL or the container image (see README.md).")
+        io.log("`validate`, `agents`, `plan`, `compare` and `flaky` work on Windows.")
+        return 2
+    if not arguments.from_inputs:
+        log_start_directory(io)
+    inputs = io.environ if arguments.from_inputs else None
+    return _gate(functools.partial(settings_of, arguments, io, inputs=inputs), io)
 
 
-def gate(read: ReadSettings, world: World) -> int:
-    """Runs the gate.
-
-    Returns:
-        The exit code.
-    """
-    from agent_eval.pipeline import detect_ci_context, for_artifact, pipeline
-
+def _gate(read: _ReadSettings, io: CliIO) -> int:
     settings, problems = read()
-    # Also where something is wrong: the pull request has to hear of it.
-    ci, refused = detect_ci_context(settings, world.environ, world.say)
-    problems += refused
-    if world.on_github:
-        world.say(f"agent-eval: {ci.activity.explanation}")
+    # Invalid settings, too, are reported in the pull request.
+    ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
+    problems += ci_problems
+    if io.on_github:
+        io.log(f"agent-eval: {ci.activity.explanation}")
     if ci.activity.kind == "publish" and not has_error(problems):
-        return _publish(settings, ci, world)
-    settings, problems, warnings = _by_the_bases_rules(read, settings, problems, ci)
+        return _publish(settings, ci, io)
+    settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
     ci = for_artifact(ci, settings.artifact_name)
-    context = dataclasses.replace(_clients(world, ci), warnings=tuple(warnings))
-    with _own_output(settings) as (settings, blocked):
-        problems += blocked
+    context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings))
+    with _exclusive_output(settings) as (settings, output_problems):
+        problems += output_problems
         if has_error(problems):
-            # Even then the files and outputs that later steps wait for are there.
+            # Later steps need the files and outputs of this run, too.
             outcome = pipeline.invalid(settings, context, problems)
         else:
             settings = _resolved(settings, ci)
-            with _telling_progress(world) as tell:
-                outcome = _with_signals(settings, dataclasses.replace(context, progress=tell))
+            with _progress(io) as report_progress:
+                outcome = _with_signals(settings, dataclasses.replace(context, progress=report_progress))
         try:
-            _tell(outcome, settings, world)
-        except Exception as error:  # The verdict doesn't depend on being told, and the comment may still tell it.
-            world.say(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
-    _comment(outcome, settings, ci, warnings, world)
+            _report(outcome, settings, io)
+        except Exception as error:  # The exit code doesn't depend on the report, and the comment can still be written.
+            io.log(f"agent-eval: the result could not be shown: {type(error).__name__}: {error}")
+    _comment(outcome, settings, ci, warnings, io)
     assert outcome.report.exit_code is not None  # `outcome.write` sets it.
     return outcome.report.exit_code
 
 
-def _by_the_bases_rules(
-    read: ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
+def _with_base_rules(
+    read: _ReadSettings, settings: Settings, problems: list[Problem], ci: CIContext
 ) -> tuple[Settings, list[Problem], list[str]]:
-    """The settings with the base branch's agent-eval.toml where a pull request is judged, and what to tell of it."""
-    from agent_eval.pipeline import change_warnings, gating_files_changed, rules
-    from agent_eval.settings import CONFIG_FILE
-
+    """For a pull request, the settings with the base branch's agent-eval.toml, the problems, and warnings."""
     if ci.activity.kind != "compare":
         return settings, problems, []
     warnings = []
-    found = rules(ci, settings.root, CONFIG_FILE)
-    if found.notice:
-        warnings.append(found.notice)
-        others, wrong = read(found.text)
+    base = rules(ci, settings.root, CONFIG_FILE)
+    if base.notice:
+        warnings.append(base.notice)
+        base_settings, base_problems = read(text=base.text)
         if has_error(problems):
-            # Nothing is run, but how that is told isn't for a broken file to say.
-            settings = others
-        elif has_error(wrong):
-            # The pull request may be about to mend them.
+            # Nothing is run. An invalid file of the pull request must not decide how that is reported.
+            settings = base_settings
+        elif has_error(base_problems):
+            # The pull request may fix the base branch's file.
             warnings = [f"{CONFIG_FILE} of the base branch can't be used, so that of this pull request was applied."]
         else:
             today = datetime.now(UTC).date()
-            policy = others.policy.instead_of(settings.policy, today)
-            settings, problems = dataclasses.replace(others, policy=policy), wrong
+            policy = base_settings.policy.instead_of(settings.policy, today)
+            settings, problems = dataclasses.replace(base_settings, policy=policy), base_problems
     return settings, problems, warnings + change_warnings(gating_files_changed(ci, settings))
 
 
 @contextlib.contextmanager
-def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
-    """The settings while the output directory is ours alone: with another one where a symbolic link, a file or another
-    gate is in its place.
-    """
-    import tempfile
-
-    from agent_eval.results import DEFAULT, InUse, file_in, link_in, locked, relative, why_unwritable
-
+def _exclusive_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
+    """Locks the output directory. If that is impossible, the settings have a temporary one, and there is an error."""
     hint = "Remove it from the repository, or name another `output-dir`."
     with contextlib.ExitStack() as stack:
         if (link := link_in(settings.output, settings.root.absolute())) is not None:
@@ -153,7 +158,7 @@ def _own_output(settings: Settings) -> Iterator[tuple[Settings, list[Problem]]]:
 
 
 def _resolved(settings: Settings, ci: CIContext) -> Settings:
-    """With the settings that depend on who asks."""
+    """The settings with `without-keys` resolved for this event."""
     if settings.without_keys != "auto":
         return settings
     if ci.activity.secrets_withheld:
@@ -161,27 +166,20 @@ def _resolved(settings: Settings, ci: CIContext) -> Settings:
     return dataclasses.replace(settings, without_keys="invalid")
 
 
-def _clients(world: World, ci: CIContext) -> RunContext:
-    from agent_eval.pipeline import RunContext
-
-    server, repository, commit = (world.environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
-    known = f"{server}/{repository}/blob/{commit}" if server and repository and commit else None
+def _run_context(io: CliIO, ci: CIContext) -> RunContext:
+    server, repository, commit = (io.environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "SHA"))
+    source_url = f"{server}/{repository}/blob/{commit}" if server and repository and commit else None
     return RunContext(
-        environ=world.environ,
-        log=world.say,
-        source_url=ci.source_url or known,
+        environ=io.environ,
+        log=io.log,
+        source_url=ci.source_url or source_url,
         provenance={"commit": commit} if commit else {},
         ci=ci,
     )
 
 
 def _with_signals(settings: Settings, context: RunContext) -> Outcome:
-    """Runs the pipeline; the first SIGTERM, SIGINT or SIGHUP ends it early, with what there is."""
-    import asyncio
-    import signal
-
-    from agent_eval.pipeline import pipeline
-
+    """Runs the pipeline. The first SIGTERM, SIGINT or SIGHUP stops it; finished runs are reported."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
@@ -200,98 +198,69 @@ def _with_signals(settings: Settings, context: RunContext) -> Outcome:
 
 
 @contextlib.contextmanager
-def _telling_progress(world: World) -> Iterator[Callable[[Progress], None]]:
-    import sys
-
-    from agent_eval.report.renderers import live_progress, plain_progress
-
+def _progress(io: CliIO) -> Iterator[Callable[[Progress], None]]:
     with contextlib.ExitStack() as stack:
-        tell = stack.enter_context(live_progress(sys.stderr)) if world.watched else plain_progress(world.say)
-        yield lambda state: tell(state.done, state.total, {str(name): count for name, count in state.counts.items()})
+        show = stack.enter_context(live_progress(sys.stderr)) if io.interactive else plain_progress(io.log)
+        yield lambda state: show(state.done, state.total, {str(name): count for name, count in state.counts.items()})
 
 
-def _tell(outcome: Outcome, settings: Settings, world: World) -> None:
-    """Tells the outcome on the console, and to GitHub when it listens."""
-    from agent_eval.report.renderers import console
-    from agent_eval.results import relative
-
+def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
+    """Prints the result, and writes the outputs, annotations and summary of a GitHub Actions step."""
     files = {name: relative(path, settings.root) for name, path in outcome.files.items()}
-    color = world.terminal_width is not None and "NO_COLOR" not in world.environ
     labels = {name.removesuffix("-file"): path for name, path in files.items()}
-    width = min(world.terminal_width or 110, 160)
-    text = console(outcome.report, width=width, color=color, files=labels)
+    text = console(outcome.report, width=io.width, color=io.color, files=labels)
     if settings.details == "all":
-        text = _every_case(settings, width, color=color) + text
-    if not world.on_github:
-        world.show(text)
+        text = _all_cases(settings, io) + text
+    if not io.on_github:
+        io.print_result(text)
         return
-    from agent_eval.report.renderers import annotation_commands, github_outputs, stop_commands
-
-    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), world)
-    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), world)
-    world.show(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
+    _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), io)
+    _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
+    io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
 
 
-def _every_case(settings: Settings, width: int, *, color: bool) -> str:
-    """All cases as `agent-eval show` prints them."""
-    from agent_eval.baseline import UnreadableError
-    from agent_eval.commands.show import Request, show
-
+def _all_cases(settings: Settings, io: CliIO) -> str:
+    """All cases in the format of `agent-eval show`."""
+    request = show.Request(results=settings.output, every=True)
     try:
-        return show(Request(results=settings.output, every=True), settings.root, width=width, color=color) + "\n"
+        return show.show(request, settings.root, width=io.width, color=io.color) + "\n"
     except UnreadableError as error:
         return f"--details all: {error}\n"
 
 
-def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], world: World) -> None:
-    """Writes the pull request's comment. Whatever happens on the way, the verdict stands."""
-    from agent_eval.commands.publish import comment
-
+def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], io: CliIO) -> None:
+    """Writes the pull request's comment. A failure does not change the verdict."""
     try:
-        posted = comment(outcome.report, settings, ci, warnings)
+        posted = publish.comment(outcome.report, settings, ci, warnings)
     except Exception as error:
-        world.say(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
+        io.log(f"agent-eval: the comment could not be written: {type(error).__name__}: {error}")
         return
     if posted is None:
         return
-    world.say(f"agent-eval: {posted.message}")
-    if posted.kind == "forbidden" and world.on_github:
-        world.show(_notice("No comment", f"{posted.message} The job summary says everything."))
-    if posted.overwrites and world.on_github:
-        world.show(_notice("One comment, several jobs", posted.message))
+    io.log(f"agent-eval: {posted.message}")
+    if posted.kind == "forbidden" and io.on_github:
+        io.print_result(notice_command("No comment", f"{posted.message} The job summary has the full report."))
+    if posted.overwrites and io.on_github:
+        io.print_result(notice_command("One comment, several jobs", posted.message))
     if posted.url is not None:
-        _append("GITHUB_OUTPUT", _output("comment-url", posted.url), world)
+        _append("GITHUB_OUTPUT", one_output("comment-url", posted.url, secrets.token_hex(16)), io)
 
 
-def _publish(settings: Settings, ci: CIContext, world: World) -> int:
-    from agent_eval.commands.publish import publish
-
-    done = publish(settings, ci)
-    world.say(f"agent-eval: {done.message}")
-    if not done.ok:
-        world.show(_notice("Nothing was published", done.message))
-    if done.url is not None:
-        _append("GITHUB_OUTPUT", _output("comment-url", done.url), world)
-    return 0 if done.ok else 1
+def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
+    published = publish.publish(settings, ci)
+    io.log(f"agent-eval: {published.message}")
+    if not published.ok:
+        io.print_result(notice_command("Nothing was published", published.message))
+    if published.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", published.url, secrets.token_hex(16)), io)
+    return 0 if published.ok else 1
 
 
-def _notice(title: str, message: str) -> str:
-    from agent_eval.report.renderers import notice_command
-
-    return notice_command(title, message)
-
-
-def _output(name: str, value: str) -> str:
-    from agent_eval.report.renderers import one_output
-
-    return one_output(name, value, secrets.token_hex(16))
-
-
-def _append(variable: str, text: str, world: World) -> None:
-    """Appends to a file command. If that fails, the verdict stands all the same."""
-    if path := world.environ.get(variable):
+def _append(variable: str, text: str, io: CliIO) -> None:
+    """Appends to the file that a variable names. A failure does not change the verdict."""
+    if path := io.environ.get(variable):
         try:
             with Path(path).open("a", encoding="utf-8", newline="\n") as file:
                 file.write(text)
         except OSError as error:
-            world.say(f"agent-eval: {variable} could not be written: {error}")
+            io.log(f"agent-eval: {variable} could not be written: {error}")

@@ -1,12 +1,14 @@
-"""`agent-eval show`: what the agent did in a case, from the files of a run."""
+"""`agent-eval show`: shows what the agent did in a case, from the output files of a run."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.commands._io import CliIO
 from agent_eval.core.files import read_lines
 from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
@@ -18,23 +20,35 @@ DEFAULT_RESULTS = "agent-eval-results"
 _EVAL_FILES = (".test.json", ".evalset.json")
 
 
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    root = Path.cwd()
+    try:
+        text = show(read_request(arguments.words, root), root, run=arguments.run, width=io.width, color=io.color)
+    except UnreadableError as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+    io.print_result(text.rstrip())
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to show."""
+    """The cases to show."""
 
     results: Path
     cases: Sequence[str] = ()
-    """Selectors as `run` takes them; none for the cases that did not pass."""
+    """Selectors as for `run`; empty for the cases that did not pass."""
     every: bool = False
-    """Show all cases, whatever `cases` says."""
+    """Show all cases and ignore `cases`."""
 
 
 def read_request(words: Sequence[str], root: Path) -> Request:
-    """Tells the results from the cases: the first word is the results if it is a directory of them, or such a file.
+    """Splits the arguments: the first one names the results if it is a results file or an output directory.
 
     Args:
-        words: What was written on the command line.
-        root: What paths are relative to.
+        words: The arguments of the command.
+        root: The directory that paths are relative to.
     """
     if words:
         path = root / words[0]
@@ -48,29 +62,31 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
     """The cases as text for a terminal.
 
     Args:
-        request: Which results and which cases.
-        root: The repository: eval files that have not changed since the run say in full what was expected.
-        run: Which run of each case, 1-based; None for the first that failed, else the first.
+        request: The results and the cases.
+        root: The repository. Expectations are complete if its eval files have not changed since the run.
+        run: The run of each case, from 1; None for the first failed run, or the first run if none failed.
         width: Columns.
         color: Whether to write ANSI colours.
 
     Raises:
-        UnreadableError: The results or the recordings can't be read, or have no such case or run.
+        UnreadableError: The results or the recordings can't be read, or do not contain the case or run.
     """
     report = _read(request.results)
-    where = harmless(str(request.results))
-    cases = list(report.cases) if request.every else _selected(report, request.cases, where)
+    source = harmless(str(request.results))
+    cases = list(report.cases) if request.every else _selected(report, request.cases, source)
     if request.every and not cases:
         return ""
     if not cases:
         passed = plural(report.totals.passed, "case")
-        return f"No case of {where} failed or could not be judged; {passed} passed. Name the cases to show.\n"
-    chosen = {case.case_id: _run_of(case, report, run) for case in cases}
-    recordings = read_recordings(_folder(request.results), {one.run_id for one in chosen.values() if one is not None})
+        return f"No case of {source} failed or could not be judged; {passed} passed. Name the cases to show.\n"
+    runs = {case.case_id: _run_of(case, report, run) for case in cases}
+    recordings = read_recordings(
+        _folder(request.results), {result.run_id for result in runs.values() if result is not None}
+    )
     expected = _eval_cases(cases, root)
     texts = []
     for case in cases:
-        result = chosen[case.case_id]
+        result = runs[case.case_id]
         recording = recordings.get(result.run_id) if result is not None else None
         texts.append(_text(case, report, result, recording, expected.get(case.case_id), width=width, color=color))
     return "\n".join(texts)
@@ -89,51 +105,52 @@ def _folder(results: Path) -> Path:
     return results if results.is_dir() else results.parent
 
 
-def _selected(report: RunReport, words: Sequence[str], where: str) -> list[CaseReport]:
-    if not words:
-        red = {"failed", "errored"}
-        return [case for case in report.cases if case.status in red or case.case_id in report.blocking]
+def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[CaseReport]:
+    if not selectors:
+        return [
+            case for case in report.cases if case.status in {"failed", "errored"} or case.case_id in report.blocking
+        ]
     paths = {case.file for case in report.cases}
     paths |= {str(folder) for file in paths for folder in PurePosixPath(file).parents}
-    taken: set[str] = set()
-    for word in words:
-        takes = _selector(word.removeprefix("./"), paths)
-        found = {case.case_id for case in report.cases if takes(case)}
-        if not found:
-            raise UnreadableError(f"{where} has no case {harmless(word)!r}.", _instead(word, report))
-        taken |= found
-    return [case for case in report.cases if case.case_id in taken]
+    selected: set[str] = set()
+    for selector in selectors:
+        is_selected = _selector(selector.removeprefix("./"), paths)
+        matching = {case.case_id for case in report.cases if is_selected(case)}
+        if not matching:
+            raise UnreadableError(f"{source} has no case {harmless(selector)!r}.", _suggestion(selector, report))
+        selected |= matching
+    return [case for case in report.cases if case.case_id in selected]
 
 
-def _selector(word: str, paths: Collection[str]) -> Callable[[CaseReport], bool]:
-    """What a word takes: an eval id, a case id, FILE:ID,ID, a file, a directory, or a glob of ids.
+def _selector(text: str, paths: Collection[str]) -> Callable[[CaseReport], bool]:
+    """Whether a case is selected by an eval id, a case id, FILE:ID,ID, a file, a directory, or a glob of ids.
 
     Args:
-        word: As it was written.
+        text: The selector.
         paths: The files of the results, and the directories above them.
     """
-    chosen = parse_selector(word.rstrip("/"), paths.__contains__)
-    path = chosen.path if chosen.path in paths else None
+    selector = parse_selector(text.rstrip("/"), paths.__contains__)
+    path = selector.path if selector.path in paths else None
 
-    def takes(case: CaseReport) -> bool:
-        if matches(word, case.eval_id) or matches(word, case.case_id):
+    def is_selected(case: CaseReport) -> bool:
+        if matches(text, case.eval_id) or matches(text, case.case_id):
             return True
         in_path = path is not None and (path in {case.file, "."} or case.file.startswith(f"{path}/"))
-        return in_path and (not chosen.ids or any(matches(one, case.eval_id) for one in chosen.ids))
+        return in_path and (not selector.ids or any(matches(pattern, case.eval_id) for pattern in selector.ids))
 
-    return takes
+    return is_selected
 
 
-def _instead(word: str, report: RunReport) -> str:
+def _suggestion(selector: str, report: RunReport) -> str:
     names = [name for case in report.cases for name in (case.eval_id, case.case_id)]
-    if close := nearby(word, names):
+    if close := nearby(selector, names):
         return f"Did you mean {harmless(' or '.join(map(repr, close)))}?"
     some = ", ".join(case.eval_id for case in report.cases[:5]) + (", …" if len(report.cases) > 5 else "")
     return harmless(f"It has {plural(len(report.cases), 'case')}: {some}") if some else "It has no cases."
 
 
 def _runs(case: CaseReport, report: RunReport) -> list[RunResult]:
-    """The runs of a case, and those that were added to tell a change from noise."""
+    """The runs of a case, including confirmation runs."""
     return [*case.runs, *(run for part in report.confirmations if part.case_id == case.case_id for run in part.runs)]
 
 
@@ -141,38 +158,38 @@ def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResul
     runs = _runs(case, report)
     if number is None:
         return next((run for run in runs if run.status == "failed"), None) or next(iter(runs), None)
-    found = next((run for run in runs if run.run == number - 1), None)
-    if found is None:
-        known = ", ".join(str(run.run + 1) for run in runs) or "none"
-        raise UnreadableError(f"{harmless(case.case_id)} has no run {number}.", f"Its runs: {known}.")
-    return found
+    result = next((run for run in runs if run.run == number - 1), None)
+    if result is None:
+        numbers = ", ".join(str(run.run + 1) for run in runs) or "none"
+        raise UnreadableError(f"{harmless(case.case_id)} has no run {number}.", f"Its runs: {numbers}.")
+    return result
 
 
 def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
-    """The recordings of these runs, by run id; nothing if the folder has no recordings.
+    """The recordings of these runs, by run id; empty if the folder has no recordings.
 
     Raises:
-        UnreadableError: The recordings can't be read to their end.
+        UnreadableError: The recordings can't be read completely.
     """
     path = folder / FILES["recordings-file"]
     if not path.exists():
         return {}
-    found: dict[str, Recording] = {}
+    recordings: dict[str, Recording] = {}
     number = 0
     try:
         for line in read_lines(path):
             number += 1
             recording = _recording(line, run_ids)
             if recording is not None:
-                found[recording.run_id] = recording
+                recordings[recording.run_id] = recording
     except (OSError, ValueError) as error:
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        reason = harmless(said.splitlines()[0])
+        message = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        reason = harmless(message.splitlines()[0])
         raise UnreadableError(
             f"{harmless(str(path))} can't be read (line {max(number, 1)}): {reason}.",
-            "Fetch the artifact again. Without this file `show` prints what results.json keeps.",
+            "Download the artifact again. Without this file, `show` uses the excerpts in results.json.",
         ) from None
-    return found
+    return recordings
 
 
 def _recording(line: bytes, run_ids: Collection[str]) -> Recording | None:
@@ -180,12 +197,12 @@ def _recording(line: bytes, run_ids: Collection[str]) -> Recording | None:
 
     content = from_json(line)
     if not isinstance(content, dict) or not isinstance(content.get("run_id"), str):
-        raise ValueError("it is no recording of a run")
+        raise ValueError("it is not a recording of a run")
     return Recording.model_validate(content) if content["run_id"] in run_ids else None
 
 
 def _eval_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCase]:
-    """What was asked and expected, of cases whose eval file is still as it was when they ran."""
+    """The eval cases that have not changed since the run, by case id."""
     from agent_eval.evalset.loading import load_suite
     from agent_eval.runner import case_fingerprint
 
@@ -194,16 +211,16 @@ def _eval_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCas
         return {}
     fingerprints = {case.case_id: case.fingerprint for case in cases}
     return {
-        f"{file.path}:{one.case.eval_id}": one.case
+        f"{file.path}:{selected.case.eval_id}": selected.case
         for file in load_suite(root, files).files
-        for one in file.cases
-        if case_fingerprint(one.case, file.config.user_simulator_config)
-        == fingerprints.get(f"{file.path}:{one.case.eval_id}")
+        for selected in file.cases
+        if case_fingerprint(selected.case, file.config.user_simulator_config)
+        == fingerprints.get(f"{file.path}:{selected.case.eval_id}")
     }
 
 
 def _inside(file: str) -> bool:
-    """Whether a path that some results name stays in the repository."""
+    """Whether a path from results.json stays inside the repository."""
     path = PurePosixPath(file)
     return not path.is_absolute() and ".." not in path.parts and "\0" not in file
 
@@ -234,15 +251,15 @@ def _conversation(
 ) -> ConversationReport | None:
     from agent_eval.runner import conversation_of
 
-    kept = case.conversation
-    kept = kept if kept is not None and result is not None and kept.run == result.run else None
+    stored = case.conversation
+    stored = stored if stored is not None and result is not None and stored.run == result.run else None
     if recording is None:
-        return kept
-    made = conversation_of(recording, expected)
-    if expected is None and kept is not None:
-        # The eval file is gone or has changed: results.json has excerpts of what was expected then.
-        excerpts = {turn.turn: turn for turn in kept.turns}
-        for turn in made.turns:
+        return stored
+    conversation = conversation_of(recording, expected)
+    if expected is None and stored is not None:
+        # The eval file was removed or changed. results.json has excerpts of its expectations at the time of the run.
+        excerpts = {turn.turn: turn for turn in stored.turns}
+        for turn in conversation.turns:
             if (excerpt := excerpts.get(turn.turn)) is not None:
                 turn.expected_calls, turn.expected_answer = excerpt.expected_calls, excerpt.expected_answer
-    return made
+    return conversation

@@ -1,4 +1,4 @@
-"""Findings as people, programs and GitHub read them: the output of `agent-eval validate`."""
+"""Problems as text, JSON and workflow commands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from agent_eval.commands._io import CliIO
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import carriable, plural, without_commands, workflow_command
 from agent_eval.evalset.models import Suite
@@ -16,8 +17,24 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTICE: 2}
 
 
+def print_problems(problems: Sequence[Problem], format: str = "text") -> None:
+    """Prints problems to stdout as `text`, `json` or `github`."""
+    if format == "json":
+        print(render_json(problems), end="")
+    elif format == "github":
+        print(render_github(problems), end="")
+    elif problems:
+        print(render_text(problems))
+
+
+def log_problems(problems: Sequence[Problem], io: CliIO) -> None:
+    """Logs problems, if there are any."""
+    if problems:
+        io.log(render_text(problems).rstrip())
+
+
 def summary_line(suite: Suite) -> str:
-    """E.g. `12 files, 80 cases, 2 errors, 1 warning`: all files, and the cases of those without an error."""
+    """E.g. `12 files, 80 cases, 2 errors, 1 warning`. Cases of files with errors are not counted."""
     cases = sum(len(file.cases) for file in suite.files)
     return ", ".join([plural(suite.found, "file"), plural(cases, "case"), *_counts(suite.problems)])
 
@@ -29,7 +46,7 @@ def _counts(problems: Iterable[Problem]) -> list[str]:
 
 
 def render_text(problems: Sequence[Problem]) -> str:
-    """Findings grouped by file, each with what to do; "" for none. Safe to print into a CI log."""
+    """Problems grouped by file, each with its hint; "" for none. Safe to print to a CI log."""
     blocks = []
     for file, group in groupby(_sorted(problems), key=lambda problem: problem.file or ""):
         lines = [_plain(file)] if file else []
@@ -45,15 +62,15 @@ def render_text(problems: Sequence[Problem]) -> str:
 
 
 def render_json(problems: Sequence[Problem]) -> str:
-    """A JSON list of findings, in order, with every field; ends with a line break."""
-    told = [dataclasses.asdict(problem) for problem in _sorted(problems)]
-    for fields in told:
-        del fields["stands_for"]
-    return json.dumps(told, indent=2) + "\n"
+    """A JSON list of problems with all fields, sorted by place; ends with a line break."""
+    items = [dataclasses.asdict(problem) for problem in _sorted(problems)]
+    for item in items:
+        del item["stands_for"]
+    return json.dumps(items, indent=2) + "\n"
 
 
 def render_github(problems: Sequence[Problem]) -> str:
-    """A workflow command for each finding, errors first: GitHub shows ten of each kind; "" for none.
+    """A workflow command for each problem, errors first, because GitHub shows ten of each kind; "" for none.
 
     Commands: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
     """
@@ -85,5 +102,5 @@ def _sorted(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _plain(value: str) -> str:
-    """On one line, without terminal escapes and commands to the runner."""
+    """The text on one line, without terminal sequences and workflow commands."""
     return without_commands(_CONTROL.sub(" ", carriable(value)))

@@ -1,4 +1,4 @@
-"""A plan as people read it: what will be asked, by whom it is answered, and with whose key."""
+"""Ranges, costs and columns of the text of a plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dollars(cost: tuple[float, float | None]) -> str:
 
 
 def columns(rows: Sequence[Row]) -> Iterator[str]:
-    """Rows below each other, in a log in which nobody gives orders."""
+    """Aligned rows, safe to print to a CI log."""
     first, second = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
-    for one, two, three in rows:
-        yield harmless(f"  {one:<{first}}  {two:<{second}}  {three}".rstrip())
+    for row in rows:
+        yield harmless(f"  {row[0]:<{first}}  {row[1]:<{second}}  {row[2]}".rstrip())

@@ -1,0 +1,47 @@
+"""The settings of a command, from its arguments and all other sources."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from types import EllipsisType
+
+from agent_eval.commands._io import CliIO
+from agent_eval.core.problem import Problem
+from agent_eval.evalset.paths import repository_of
+from agent_eval.settings import SETTINGS, Settings, read_settings
+
+
+def settings_of(
+    arguments: argparse.Namespace,
+    io: CliIO,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    text: str | EllipsisType | None = ...,
+) -> tuple[Settings, list[Problem]]:
+    """Reads the settings; see `read_settings`.
+
+    Args:
+        arguments: The parsed arguments. Flags have the name of the setting's field.
+        io: Its environment contains the secrets.
+        inputs: The environment with the action's inputs; None on the command line.
+        text: The content of agent-eval.toml instead of the file in the current directory.
+    """
+    flags = {
+        setting.input: value
+        for setting in SETTINGS
+        if (value := getattr(arguments, setting.field, None)) is not None and value != []
+    }
+    return read_settings(Path.cwd(), flags=flags, environ=inputs, secrets=io.environ, text=text)
+
+
+def log_start_directory(io: CliIO) -> None:
+    """Logs what paths are relative to if the current directory is not the root of the git repository."""
+    directory = Path.cwd()
+    root = repository_of(directory)
+    if root is not None and root != directory:
+        io.log(
+            f"agent-eval: started in {directory.relative_to(root).as_posix()}/ of the repository {root}. Eval files, "
+            "agents and agent-eval.toml are searched there, and paths are relative to it."
+        )
