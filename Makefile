@@ -57,6 +57,7 @@ bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
 
 bench-errors: .venv/ready ## How often the gate is wrong: the tables and pictures of docs/statistics.md
 	$(BIN)/python benchmarks/gate_error_rates.py
+	$(BIN)/python benchmarks/gate_error_rates.py --rule bayes --trials 500
 	$(BIN)/python benchmarks/draw_statistics.py
 
 bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests through the whole gate, 15 minutes

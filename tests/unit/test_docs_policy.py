@@ -94,7 +94,7 @@ def test_the_numbers_are_those_of_the_source() -> None:
     assert f"{DEFAULT_ALPHA} for everything together" in PAGE
     assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in PAGE
     assert f"{NOTICE_DAYS} days before a quarantine ends" in PAGE
-    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 20 repositories in 20 merges; one case in a hundred"
+    assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 15 repositories in 20 merges; one case in a hundred"
 
 
 def test_the_example_of_flaky_is_what_it_prints() -> None:

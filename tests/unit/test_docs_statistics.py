@@ -16,84 +16,109 @@ import pytest
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.stats import families, suspect
 from agent_eval.gate.stats.decision import Word
+from agent_eval.gate.stats.exact_tests import wilson
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
-RATES = draw_statistics.rows(TEXT, "error rates")
-CELL = re.compile(r"(?P<failed>[\d.]+) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\)")
+MEASURED = bench.measured()
+CELLS = {bench.key_of(cell): cell for cell in bench.cells()}
+DEFAULT = {name: MEASURED["gate"][f"default: {name}"] for name, *_ in bench.CHANGES}
+WORDS = " ".join(TEXT.split())
+MISSED = {"500 cases: three cases -.5"}
+"""The rows of which the page says that they miss their goal."""
 
 
-def test_the_table_has_the_benchmarks_rows() -> None:
-    assert [(row[0], row[1]) for row in RATES] == [(cell.group, cell.name) for cell in bench.cells()]
-    assert len(RATES) >= 24
-    rules = draw_statistics.rows(TEXT, "other rules")
-    assert [row[0] for row in rules] == [name for name, *_ in bench.OTHERS] + ["this gate"]
-    assert [row[0] for row in draw_statistics.rows(TEXT, "settings")] == [label for label, *_ in bench.SETTINGS]
+@pytest.mark.parametrize("name", sorted(bench.tables(MEASURED)))
+def test_the_tables_are_what_was_measured(name: str) -> None:
+    table = bench.tables(MEASURED)[name]
+    assert bench.insert(TEXT, name, table) == TEXT, "python benchmarks/gate_error_rates.py --docs"
 
 
-def test_false_alarms_are_within_the_promise() -> None:
-    """Wherever runs of one kind are compared. Stored runs under a day effect are not, and the page says so."""
-    for row in RATES:
-        if row[1].startswith("nothing changed") and "stored base only" not in row[1]:
-            found = CELL.match(row[2])
-            assert found is not None, row
-            assert float(found["high"]) <= 0.05, row
-            # What is inconclusive is red as well, unless somebody has set `on-inconclusive`.
-            assert float(found["failed"]) + float(row[3]) <= 0.05, row
+def test_every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
+    for rows in (list(bench.cells()), bench.settings_cells()):
+        table = MEASURED["gate" if rows[0] in CELLS.values() else "settings"]
+        assert {key: count.trials for key, count in table.items()} == {
+            bench.key_of(cell): cell.trials or bench.TRIALS for cell in rows
+        }
+    assert MEASURED["drift"].keys() == {bench.key_of(cell) for cell in bench.drift_cells()}
+    assert MEASURED["bayes"].keys() == {bench.key_of(cell) for cell in bench.compared_cells()}
+
+
+def test_goals_are_kept_or_said_to_be_missed() -> None:
+    goals = {key: goal for key, cell in CELLS.items() if (goal := bench.Goal.of(cell.goal)) is not None}
+    assert len(goals) >= 30
+    assert {key for key, goal in goals.items() if not goal.kept(MEASURED["gate"][key])} == MISSED
+
+
+@pytest.mark.parametrize("num_runs", [1, 2, 3])
+def test_how_often_chance_alone_says_that_the_base_got_worse_is_told_as_it_was_measured(num_runs: int) -> None:
+    count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
+    low, high = wilson(count.hits, count.trials)
+    assert "in about 1 of 15 repositories" in WORDS
+    assert low <= 1 / 15 <= high
+
+
+def test_the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
+    quiet, broken, one = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
+    assert wilson(quiet.hits, quiet.trials)[1] <= 0.05
+    assert wilson(broken.hits, broken.trials)[0] >= 0.99
+    assert wilson(one.hits, one.trials)[0] >= 0.60
+
+
+def test_what_is_inconclusive_without_a_change_is_rare_too() -> None:
+    """It is as red as what fails, unless somebody has set `on-inconclusive`."""
+    for key, cell in CELLS.items():
+        count = MEASURED["gate"][key]
+        if cell.change == "nothing" and cell.counts == "failed" and cell.goal:
+            assert (count.hits + count.inconclusive) / count.trials <= float(cell.goal.split()[-1]) or key in MISSED, (
+                key
+            )
 
 
 def test_what_a_day_effect_does_is_told_as_it_was_measured() -> None:
-    by_name = {row[1]: draw_statistics.number(row[2]) for row in RATES if row[0] == "a day effect"}
-    half, whole = (by_name[f"nothing changed, stored base only, sd {sd}"] for sd in ("0.5", "1.0"))
-    assert f"{half:.1%} of the pull requests" in " ".join(TEXT.split())
-    assert f"with a whole logit {whole:.1%}" in " ".join(TEXT.split())
+    half, whole = (
+        MEASURED["gate"][f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0")
+    )
+    assert f"standard deviation), {half.hits / half.trials:.1%} of the pull requests" in WORDS
+    assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
 
 
 def test_how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
     one, three = (
-        float(row[3])
-        for depth in ("1 base run", "3 base runs")
-        for row in RATES
-        if row[:2] == [f"{depth}, base can't be run", "nothing changed"]
+        MEASURED["gate"][f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")
     )
-    told = f"in {one:.0%} of the pull requests that change nothing with one stored run, in {three:.0%} with three"
-    assert told in " ".join(TEXT.split())
+    shares = [f"{count.inconclusive / count.trials:.0%}" for count in (one, three)]
+    told = f"in {shares[0]} of the pull requests that change nothing with one stored run, in {shares[1]} with three"
+    assert told in WORDS
 
 
-@pytest.mark.parametrize(
-    ("change", "least"),
-    [
-        ("one case broken, 1 to 0", 0.99),
-        ("three cases -.5", 0.70),
-        ("all cases -.15", 0.85),
-        ("one case 1 to .3", 0.60),
-    ],
-)
-def test_power_at_the_defaults(change: str, least: float) -> None:
-    (row,) = [row for row in RATES if row[:2] == ["default", change]]
-    assert draw_statistics.number(row[2]) >= least
-    assert float(row[4]) <= 2.2
+def test_what_is_said_of_the_simpler_rule_is_in_its_table() -> None:
+    said, table = TEXT.split("### A simpler rule")[1].split("<!-- simpler rule: end -->")[0].split("<!-- simpler rule")
+    numbers = re.findall(r"[01]\.\d{3}", said)
+    assert len(numbers) >= 10
+    assert [number for number in numbers if number not in table] == []
 
 
 def test_runs_paid_at_the_defaults() -> None:
-    (row,) = [row for row in RATES if row[:2] == ["default", "nothing changed"]]
-    assert float(row[4]) <= 1.6
+    paid = [count.paid / count.trials for count in DEFAULT.values()]
+    assert paid[0] <= 1.6
+    assert max(paid) <= 2.3
 
 
-@pytest.mark.parametrize("index", [0, 1, 4])
-def test_the_numbers_are_the_gates(index: int) -> None:
+@pytest.mark.parametrize("name", [bench.NOTHING[0], bench.BROKEN[0], bench.ALL[0]])
+def test_the_numbers_are_the_gates(name: str) -> None:
     """Some trials of the same seeds: as far from the table as chance allows, and no farther."""
-    cell, row = list(bench.cells())[index], RATES[index]
-    count = bench.run_chunk(cell, 0, 60, others=False)
-    expected = draw_statistics.number(row[2])
+    cell = CELLS[f"default: {name}"]
+    count = bench.run_chunk(cell, 0, 60)
+    expected = DEFAULT[name].hits / DEFAULT[name].trials
     spread = 4 * (max(expected * (1 - expected), 0.01) / count.trials) ** 0.5
-    assert count.failed / count.trials == pytest.approx(expected, abs=spread)
-    assert count == bench.run_chunk(cell, 0, 60, others=False)
+    assert count.hits / count.trials == pytest.approx(expected, abs=spread)
+    assert count == bench.run_chunk(cell, 0, 60)
 
 
 def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     """Sets of strings have another order in each: runs must not be drawn in it."""
-    code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15, others=False))"
+    code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"
     paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
     told = {
         subprocess.run(

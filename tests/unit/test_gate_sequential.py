@@ -101,7 +101,7 @@ def test_a_broken_case_is_confirmed_and_named() -> None:
 
 
 def test_an_innocent_case_is_dropped_soon() -> None:
-    decision, asked = run([*steady(29), case("once", [NO], [YES] * 9 + [NO])], always(YES))
+    decision, asked = run([*steady(29), case("once", [NO], [YES] * 8 + [NO] * 2)], always(YES))
     assert sum(sum(step.head.values()) for step in asked) <= 6
     assert decision.outcome == "passed"
     assert of(decision, "once").word == "flaky as before"
@@ -234,7 +234,7 @@ def test_what_mostly_fails_does_not_pass_for_want_of_history(stored: int, runs: 
     flips = iter(runs * 8)
     steady_ones = [case(f"s{index}", [YES], [YES] * stored) for index in range(9)]
     evidence = [*steady_ones, case("odd", [NO], [YES] * stored)]
-    decision, _ = run(evidence, lambda side, name: next(flips))
+    decision, _ = run(evidence, lambda side, name: next(flips) if name == "odd" else YES)
     expected = "passed" if not open_ else "failed" if stored >= 5 else "inconclusive"
     assert decision.outcome == expected
 

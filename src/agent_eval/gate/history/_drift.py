@@ -18,7 +18,7 @@ from agent_eval.gate.stats import exact_p, wilson
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
 
 ALPHA = 0.01
-"""The level of each look. There is one after every merge, on much the same records: at this level about one of twenty
+"""The level of each look. There is one after every merge, on much the same records: at this level about one of fifteen
 repositories whose base doesn't change is said to get worse within 20 merges; at 0.05 it was more than a third."""
 CASE_ALPHA = 0.01
 """The same for a single case."""
@@ -183,7 +183,7 @@ def drift_notices(found: Drift) -> list[str]:
         where = _named(found.since)
         notices.append(
             f"The base branch got worse: {found.older:.1%} of its runs passed before {where}, {found.newer:.1%} since. "
-            "Chance alone says so within 20 merges in about 1 of 20 repositories"
+            "Chance alone says so within 20 merges in about 1 of 15 repositories"
         )
     if found.cases:
         shown = ", ".join(

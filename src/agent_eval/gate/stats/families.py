@@ -31,7 +31,7 @@ SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.3, 0.2, 0.5)
 """Of a family's error rate: a first look at the suite, a second one, the suspicious cases. Chosen with
 benchmarks/gate_error_rates.py: more for the suite makes small drops of everything easier to see, more for suspicious
 cases large drops of few."""
-AGAIN_BELOW = 0.12
+AGAIN_BELOW = 0.2
 """The suite gets its second look where the first one gave at most this p-value, but didn't decide."""
 ROUND = 3
 """Confirmation runs of a case between two looks."""
