@@ -23,7 +23,7 @@ from agent_eval.agents.sandbox.ending import AgentNotEnded, Killer, end_processe
 from agent_eval.agents.sandbox.forwarding import allow_list
 from agent_eval.agents.sandbox.isolation import isolated
 from agent_eval.agents.sandbox.spawn import Account
-from agent_eval.agents.sandbox.uids import claim, free_uids, holding, lock_directory, processes_of
+from agent_eval.agents.sandbox.uids import claim, free_uids, lock_directory, locked_uid, processes_of
 
 pytestmark = as_root
 HERE = Path(__file__).parent
@@ -146,7 +146,7 @@ def test_a_chain_that_nobody_ends__does_read_it(folder: Path, uid: int) -> None:
 
 
 def test_a_uid_is_taken_once__and_not_while_a_process_has_it(uid: int) -> None:
-    with holding(uid) as ours:
+    with locked_uid(uid) as ours:
         assert not ours
     free = next(one for one in list(free_uids())[300:] if not processes_of(one))
     started(free, python(free), "-c", "print('started', flush=True); import time; time.sleep(60)")
@@ -203,7 +203,7 @@ def test_the_killer_refuses_to_kill_with_capabilities() -> None:
         capture_output=True,
         timeout=30,
     )
-    assert b"has capabilities still" in done.stdout, done.stderr
+    assert b"still has capabilities" in done.stdout, done.stderr
     assert b"killed" not in done.stdout
 
 
@@ -305,6 +305,6 @@ def test_a_gate__is_listed_for_as_long_as_it_lives(folder: Path) -> None:
     with checkout.isolated() as isolation:
         uid = isolation.sandbox.user.uid  # type: ignore[attr-defined]
         assert str(uid) in json.loads(listed.read_text("utf-8"))["gates"]
-        with holding(uid) as ours:
+        with locked_uid(uid) as ours:
             assert not ours
     assert not listed.exists() or str(uid) not in json.loads(listed.read_text("utf-8"))["gates"]

@@ -99,7 +99,7 @@ def test_asking_for_a_denied_name_is_an_error_that_names_it(name: str) -> None:
 
 
 def test_what_is_no_name_is_an_error() -> None:
-    with pytest.raises(ValueError, match="`FOO=bar` is not the name"):
+    with pytest.raises(ValueError, match="`FOO=bar` is neither the name"):
         allow_list("FOO=bar")
 
 

@@ -1,4 +1,4 @@
-"""What keeps an agent apart from the job: a user of its own, passed variables, sealed directories, a complete end."""
+"""Isolates the agent: its own user, an allow-list of variables, sealed directories, and the end of all processes."""
 
 from agent_eval.agents.sandbox.ending import AgentNotEnded
 from agent_eval.agents.sandbox.forwarding import (

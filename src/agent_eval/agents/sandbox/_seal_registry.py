@@ -1,9 +1,8 @@
-"""Which directories are closed to agents, for which gates, and how they were before.
+"""The registry of sealed directories: which gates sealed them, and their original permissions.
 
-Several gates may run on one machine and close the same directory, e.g. HOME. It is opened when the last of them has
-ended, and what a gate that was killed (SIGKILL) has closed is opened by another one. So what is closed is written down
-before it is closed, in one file for the machine. A gate is known by the uid of its agent: it holds the lock of that uid
-(`uids.holding`) as long as it lives.
+Several gates may run on one machine and seal the same directory, e.g. HOME. The last of them restores it. If a gate is
+killed (SIGKILL), another gate restores what it sealed. Therefore seals are recorded in one file per machine before they
+are applied. A gate is identified by the uid of its agent and locks that uid (`uids.locked_uid`) while it runs.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from agent_eval.agents.sandbox.ending import AgentNotEnded, end_processes
-from agent_eval.agents.sandbox.uids import holding, lock_directory
+from agent_eval.agents.sandbox.uids import lock_directory, locked_uid
 from agent_eval.core.disk import naming
 
 _LIST = "seals.json"
 _LOCK_SECONDS = 90.0
-"""Longer than it takes to end what a killed gate left."""
+"""Longer than it takes to end the processes of a killed gate."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """What to take away from whom."""
+    """Permissions to remove from a path."""
 
     path: Path
     """A directory or a regular file."""
@@ -38,21 +37,21 @@ class Seal:
     """Permission bits of group and others."""
 
 
-class _Closed(BaseModel):
+class _Sealed(BaseModel):
     path: str
     inode: int
     mode: int
-    """Before anybody closed it."""
+    """The original mode."""
     removed: dict[int, int]
-    """What is taken away, by the gate that needs it so."""
+    """Removed permission bits, by gate."""
 
     @property
     def key(self) -> tuple[str, int]:
         return self.path, self.inode
 
     @property
-    def present(self) -> int:
-        """The mode that it should have now."""
+    def current_mode(self) -> int:
+        """The mode that the path should have now."""
         bits = 0
         for removed in self.removed.values():
             bits |= removed
@@ -61,85 +60,85 @@ class _Closed(BaseModel):
 
 class _Contents(BaseModel):
     gates: dict[int, str] = {}
-    """The machine's start (boot id) under which each gate was begun, by the uid of its agent."""
-    closed: list[_Closed] = []
+    """The boot id at the start of each gate, by the uid of its agent."""
+    closed: list[_Sealed] = []
 
 
 class Seals:
-    """What one gate has closed."""
+    """The seals of one gate."""
 
     def __init__(self, gate: int) -> None:
-        """Of the gate that holds the lock of this uid."""
+        """`gate` is the uid that the gate has locked."""
         self._gate = gate
         self._open: dict[tuple[str, int], int] = {}
-        """A descriptor stays with its directory, even if somebody renames it."""
+        """Open descriptors: they stay valid if a directory is renamed."""
 
     def close(self, seals: Sequence[Seal]) -> None:
-        """Takes permissions away. A path that is not there is passed over.
+        """Removes permissions. A path that does not exist is skipped.
 
         Raises:
-            OSError: One can't be closed, or it can't be written down. Call `open_again` all the same.
+            OSError: A path can't be sealed, or the registry can't be written. Call `restore` even then.
         """
         with _locked() as folder:
             contents = _read(folder)
             contents.gates[self._gate] = _boot_id()
-            closed = [one for seal in seals if (one := self._add(contents, seal)) is not None]
+            sealed = [entry for seal in seals if (entry := self._add(contents, seal)) is not None]
             _write(folder, contents)
-            for one in closed:
-                os.fchmod(self._open[one.key], one.present)
+            for entry in sealed:
+                os.fchmod(self._open[entry.key], entry.current_mode)
 
-    def _add(self, contents: _Contents, seal: Seal) -> _Closed | None:
+    def _add(self, contents: _Contents, seal: Seal) -> _Sealed | None:
         try:
             descriptor = os.open(seal.path, _OPEN)
         except FileNotFoundError:
             return None
-        facts = os.fstat(descriptor)
-        key = (str(seal.path), facts.st_ino)
+        status = os.fstat(descriptor)
+        key = (str(seal.path), status.st_ino)
         self._open[key] = descriptor
-        closed = next((one for one in contents.closed if one.key == key), None)
-        if closed is None:
-            closed = _Closed(path=key[0], inode=key[1], mode=stat.S_IMODE(facts.st_mode), removed={})
-            contents.closed.append(closed)
-        closed.removed[self._gate] = seal.remove
-        return closed
+        entry = next((entry for entry in contents.closed if entry.key == key), None)
+        if entry is None:
+            entry = _Sealed(path=key[0], inode=key[1], mode=stat.S_IMODE(status.st_mode), removed={})
+            contents.closed.append(entry)
+        entry.removed[self._gate] = seal.remove
+        return entry
 
-    def open_again(self) -> None:
-        """Gives back what no other gate needs closed.
+    def restore(self) -> None:
+        """Restores permissions that no other gate needs removed.
 
         Raises:
-            OSError: The list can't be read, or others hold it all the time.
+            OSError: The registry can't be read, or stays locked.
         """
         try:
             with _locked() as folder:
                 contents = _read(folder)
                 _release(contents, self._gate, self._open)
-                with contextlib.suppress(OSError):  # A full disk. The next gate finds them opened and leaves them so.
+                with contextlib.suppress(OSError):  # A full disk. The next gate finds the paths restored.
                     _write(folder, contents)
         finally:
             self.forget()
 
     def forget(self) -> None:
-        """Leaves everything closed: the next gate opens it when the agent has ended."""
+        """Leaves everything sealed. The next gate restores it when the agent has ended."""
         while self._open:
             os.close(self._open.popitem()[1])
 
 
 def recover() -> None:
-    """Ends the agents of gates that were killed, and opens what these had closed.
+    """Ends the agents of gates that were killed, and restores what these gates sealed.
 
-    What can't be ended keeps everything closed, and is tried again by the next gate.
+    If an agent can't be ended, its seals stay, and the next gate tries again.
 
     Raises:
-        OSError: The list can't be read or written.
+        OSError: The registry can't be read or written.
     """
     with _locked() as folder:
         contents = _read(folder)
         if not contents.gates:
             return
         for gate, boot in list(contents.gates.items()):
-            with holding(gate) as has_ended, contextlib.suppress(AgentNotEnded):
+            with locked_uid(gate) as has_ended, contextlib.suppress(AgentNotEnded):
                 if has_ended:
-                    if boot == _boot_id():  # Since the machine was started again the number may be somebody else's.
+                    if boot == _boot_id():  # After a reboot the uid may belong to others.
                         end_processes(gate)
                     _release(contents, gate, {})
         _write(folder, contents)
@@ -147,31 +146,31 @@ def recover() -> None:
 
 def _release(contents: _Contents, gate: int, descriptors: Mapping[tuple[str, int], int]) -> None:
     contents.gates.pop(gate, None)
-    for closed in reversed(contents.closed):
-        if gate in closed.removed:
-            before = closed.present
-            del closed.removed[gate]
-            _change(closed, before, descriptors.get(closed.key))
-    contents.closed = [closed for closed in contents.closed if closed.removed]
+    for entry in reversed(contents.closed):
+        if gate in entry.removed:
+            before = entry.current_mode
+            del entry.removed[gate]
+            _change_mode(entry, before, descriptors.get(entry.key))
+    contents.closed = [entry for entry in contents.closed if entry.removed]
 
 
-def _change(closed: _Closed, before: int, descriptor: int | None) -> None:
-    """Gives a directory the mode that it should have now, unless somebody has changed what we gave it."""
+def _change_mode(entry: _Sealed, before: int, descriptor: int | None) -> None:
+    """Sets the mode that a path should have now, unless someone else has changed it."""
     with contextlib.ExitStack() as stack:
         if descriptor is None:
             try:
-                descriptor = os.open(closed.path, _OPEN)
+                descriptor = os.open(entry.path, _OPEN)
             except OSError:  # It was removed, or replaced by a link.
                 return
             stack.callback(os.close, descriptor)
-        facts = os.fstat(descriptor)
-        if facts.st_ino == closed.inode and stat.S_IMODE(facts.st_mode) == before:
-            os.fchmod(descriptor, closed.present)
+        status = os.fstat(descriptor)
+        if status.st_ino == entry.inode and stat.S_IMODE(status.st_mode) == before:
+            os.fchmod(descriptor, entry.current_mode)
 
 
 @contextlib.contextmanager
 def _locked() -> Iterator[Path]:
-    """Holds the list; gives the directory that it is in."""
+    """Locks the registry; returns its directory."""
     import fcntl  # not on Windows, where other commands need this module
 
     folder = lock_directory()
@@ -195,12 +194,12 @@ def _locked() -> Iterator[Path]:
 def _read(folder: Path) -> _Contents:
     try:
         return _Contents.model_validate_json((folder / _LIST).read_bytes())
-    except (FileNotFoundError, ValidationError):  # Only root can have written anything else there.
+    except (FileNotFoundError, ValidationError):  # Only root can have written anything else.
         return _Contents()
 
 
 def _write(folder: Path, contents: _Contents) -> None:
-    if not contents.gates:  # That takes no space: a disk that an agent filled keeps nobody from starting again.
+    if not contents.gates:  # Needs no space: a full disk must not prevent the next start.
         (folder / _LIST).unlink(missing_ok=True)
         return
     partial = folder / f"{_LIST}.new"

@@ -1,4 +1,4 @@
-"""The end of everything that runs as the agent's user."""
+"""Ends all processes of the agent's user."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from agent_eval.agents.sandbox.uids import claim, free_uids, processes_of
 _SCRIPT = Path(__file__).with_name("kill_uid.py")
 _ANSWER_SECONDS = 20.0
 _GONE_SECONDS = 15.0
-"""A killed process needs a moment to give back its memory; one that writes to a dead disk may never end."""
+"""A killed process needs time to release its memory; one that waits for a dead disk may never end."""
 _ATTEMPTS = 3
 
 
 class AgentNotEnded(Exception):
-    """Processes of the agent's user go on running although they were killed."""
+    """Processes of the agent's user are still running after they were killed."""
 
     def __init__(self, uid: int, why: str) -> None:
         super().__init__(f"the agent's processes (uid {uid}) can't be ended: {why}")
 
 
 class Killer:
-    """Waits to kill all processes of a user. It is started before the agent, which could use up all process ids.
+    """A process that waits to kill all processes of a user. It starts before the agent, which could use up all ids.
 
-    It also kills them when the gate dies without a word (SIGKILL).
+    It also kills them if the gate itself is killed (SIGKILL).
     """
 
     def __init__(self, uid: int) -> None:
-        """Starts it.
+        """Starts the process.
 
         Raises:
-            OSError: It can't be started, or there is no uid for it.
+            OSError: The process can't be started, or no uid is free for it.
         """
         self._stack = contextlib.ExitStack()
         with self._stack:
@@ -47,7 +47,7 @@ class Killer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in a terminal is not meant for it.
+                start_new_session=True,  # Ctrl-C in a terminal must not end it.
                 cwd="/",
                 env={},
             )
@@ -57,12 +57,12 @@ class Killer:
             self._stack = self._stack.pop_all()
 
     def close(self) -> None:
-        """Ends it without killing anything, if it has not killed already."""
+        """Ends the process. It kills nothing unless `kill` was called."""
         self._write(b"q")
         self._stack.close()
 
     def kill(self) -> str:
-        """Kills, once. Gives "killed", or why it did not."""
+        """Kills the user's processes; works once. Returns "killed", or why it failed."""
         self._write(b"k")
         answer = self._line()
         self._stack.close()
@@ -72,7 +72,7 @@ class Killer:
         assert self._process.stdin is not None
         if self._process.stdin.closed:
             return
-        with contextlib.suppress(OSError):  # It has ended: there is no answer then.
+        with contextlib.suppress(OSError):  # The process has ended: there will be no answer.
             os.write(self._process.stdin.fileno(), byte)
 
     def _line(self) -> str:
@@ -95,31 +95,31 @@ def end_processes(uid: int, killer: Killer | None = None) -> None:
     """Kills every process of a user and waits until none is left.
 
     Args:
-        uid: Of an agent; ours alone (`uids.claim`).
-        killer: One that was started before the agent.
+        uid: An agent's uid that no other gate uses (`uids.claim`).
+        killer: A killer that was started before the agent.
 
     Raises:
-        AgentNotEnded: Some go on running, or it can't be found out.
+        AgentNotEnded: Some are still running, or their end can't be verified.
     """
-    why = ""
+    result = ""
     for _ in range(_ATTEMPTS):
         try:
             killer = killer or Killer(uid)
-            why = killer.kill()
+            result = killer.kill()
         except OSError as error:
-            why = str(error)
+            result = str(error)
         killer = None
-        if why == "killed":
+        if result == "killed":
             break
-    if why == "killed":
-        if not (left := _wait_gone(uid)):
+    if result == "killed":
+        if not (running := _wait_until_ended(uid)):
             return
-        why = f"{len(left)} of them, among them process {left[0]}, were killed and did not end"
-    raise AgentNotEnded(uid, why)
+        result = f"{len(running)} of them, e.g. process {running[0]}, were killed and did not end"
+    raise AgentNotEnded(uid, result)
 
 
-def _wait_gone(uid: int) -> list[int]:
+def _wait_until_ended(uid: int) -> list[int]:
     end = time.monotonic() + _GONE_SECONDS
-    while (left := processes_of(uid)) and time.monotonic() < end:
+    while (running := processes_of(uid)) and time.monotonic() < end:
         time.sleep(0.01)
-    return left
+    return running

@@ -1,7 +1,7 @@
-"""Which environment variables the agent's process gets: an allow-list, never what CI needs for itself.
+"""Environment variables of the agent's process: an allow-list, never the CI system's own variables.
 
-The names come from the documentation of those who read them: ADK and google-genai, google-github-actions/auth,
-LiteLLM (docs.litellm.ai/docs/providers), VeADK (its page of environment variables), OpenAI's and Anthropic's clients.
+The names come from the documentation of ADK and google-genai, google-github-actions/auth, LiteLLM
+(docs.litellm.ai/docs/providers), VeADK (its page of environment variables), and OpenAI's and Anthropic's clients.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BASE_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-    # Part of how a repository makes its modules importable (`PYTHONPATH=src`), and `adk eval` obeys it. It is no
-    # danger: it only tells code that runs anyway where to find more of itself.
+    # Some repositories need it to import their modules (`PYTHONPATH=src`), and `adk eval` uses it. It is harmless: the
+    # agent's code runs anyway.
     "PYTHONPATH",
 )  # fmt: skip
-"""Always forwarded when set: what a process needs to start, write text and reach the network."""
+"""Always forwarded: variables for starting a process, its locale, and its network access."""
 
 MODEL_VARIABLES = (
     # ADK, google-genai
@@ -45,13 +45,13 @@ MODEL_VARIABLES = (
     "TOGETHER_API_KEY", "FIREWORKS_*", "XAI_*", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", "CEREBRAS_*",
     "DEEPINFRA_*", "NVIDIA_NIM_*", "HUGGINGFACE_API_KEY", "HUGGINGFACE_API_BASE", "HF_TOKEN", "REPLICATE_API_KEY",
     "DATABRICKS_API_KEY", "DATABRICKS_API_BASE", "WATSONX_*", "DASHSCOPE_*", "MOONSHOT_*", "ZAI_*", "MINIMAX_*",
-    # VeADK; its judge's variables are ours, not the agent's
+    # VeADK, without the variables of its judge, which the gate reads
     "MODEL_AGENT_*", "MODEL_EMBEDDING_*", "ARK_API_KEY",
 )  # fmt: skip
-"""Forwarded when set, unless `--agent-env` gives another list: credentials and addresses of models.
+"""Forwarded unless `--agent-env` replaces the list: credentials and addresses of models.
 
-Keys to a whole cloud account (AWS_SECRET_ACCESS_KEY, VOLCENGINE_SECRET_KEY) open far more than a model, so those
-have to be named.
+Keys of a whole cloud account (AWS_SECRET_ACCESS_KEY, VOLCENGINE_SECRET_KEY) give access to far more than a model, so
+they must be named explicitly.
 """
 
 INDEX_VARIABLES = (
@@ -59,7 +59,7 @@ INDEX_VARIABLES = (
     "UV_NO_INDEX", "UV_INSECURE_HOST", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_OFFLINE", "UV_HTTP_TIMEOUT",
     "UV_PYTHON_INSTALL_MIRROR", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
 )  # fmt: skip
-"""Given only to the installer that makes the agent's environment: where packages come from."""
+"""Forwarded only to the installer of the agent's environment: package indexes."""
 
 DENIED_VARIABLES = (
     "INPUT_*", "ACTIONS_*", "RUNNER_*", "GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN",
@@ -68,12 +68,12 @@ DENIED_VARIABLES = (
     # They describe our own interpreter.
     "VIRTUAL_ENV", "PYTHONHOME", "PYTHONSTARTUP",
 )  # fmt: skip
-"""Never forwarded, whatever the list says."""
+"""Never forwarded, even if listed."""
 
 _CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 _LARGEST_CREDENTIALS = 1_000_000
 _GITHUB_HOSTS = (".actions.githubusercontent.com", ".ghe.com")
-"""Where GitHub gives identity tokens; a server of one's own is known by ACTIONS_ID_TOKEN_REQUEST_URL."""
+"""Hosts of GitHub's identity tokens. For other servers see ACTIONS_ID_TOKEN_REQUEST_URL."""
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|HEADERS|AUTH(?!OR)|COOKIE", re.IGNORECASE)
 _NO_SECRET_NAME = re.compile(r"(_FILE|_PATH|_DIR|_TYPE|_PROVIDER|^GOOGLE_APPLICATION_CREDENTIALS)$", re.IGNORECASE)
 _SECRET_MEMBERS = (
@@ -91,14 +91,14 @@ def allow_list(option: str | None) -> tuple[str, ...]:
     """The variables to forward, from the value of `--agent-env`.
 
     Args:
-        option: Names or globs, separated by commas or white space. They replace MODEL_VARIABLES; with a leading `+`
-            they are added to them. None stands for the defaults, "" for none but BASE_VARIABLES.
+        option: Names or globs, separated by commas or whitespace. They replace MODEL_VARIABLES; with a leading `+`
+            they are added to them. None: the defaults. "": only BASE_VARIABLES.
 
     Returns:
-        Names and globs; BASE_VARIABLES are among them in any case.
+        Names and globs, always including BASE_VARIABLES.
 
     Raises:
-        ValueError: A name that is never forwarded, or that is no name.
+        ValueError: A name is invalid or is never forwarded.
     """
     if option is None:
         return (*BASE_VARIABLES, *MODEL_VARIABLES)
@@ -107,11 +107,11 @@ def allow_list(option: str | None) -> tuple[str, ...]:
     named = [name for name in re.split(r"[,\s]+", text.removeprefix("+")) if name]
     for name in named:
         if not re.fullmatch(r"[A-Za-z_*?\[][\w*?\[\]!\-]*", name):
-            raise ValueError(f"`{name}` is not the name of an environment variable, nor a glob of names")
+            raise ValueError(f"`{name}` is neither the name of an environment variable nor a glob of names")
         if (rule := _denied(name)) is not None:
             raise ValueError(
                 f"`{name}` can't be forwarded to the agent ({rule} belongs to the CI system); "
-                f"copy the value into a variable of another name if the agent really needs it"
+                f"copy the value to a variable with another name if the agent really needs it"
             )
     return (*BASE_VARIABLES, *defaults, *named)
 
@@ -119,46 +119,46 @@ def allow_list(option: str | None) -> tuple[str, ...]:
 def without_github_identity(
     environ: Mapping[str, str], option: str | None
 ) -> tuple[Mapping[str, str], Sequence[Problem]]:
-    """The job's environment without Google credentials that hold the job's own right to identity tokens.
+    """The job's environment without Google credentials that can request the job's identity tokens.
 
-    The file that google-github-actions/auth writes has the token for which GitHub gives identity tokens for any
-    audience: code that has it is the job, wherever the job's identity is trusted. So it must be asked for by name.
+    The file that google-github-actions/auth writes has a token with which GitHub issues identity tokens for any
+    audience: code that has it can impersonate the job everywhere. So it must be listed by name.
 
     Args:
-        environ: The environment of ours.
+        environ: Our own environment.
         option: The value of `--agent-env`.
 
     Returns:
-        The environment, and what to tell if something was left out.
+        The environment, and a notice if the credentials were removed.
     """
     named = re.split(r"[,\s]+", (option or "").strip().removeprefix("+"))
     path = environ.get(_CREDENTIALS, "")
     if _CREDENTIALS in named or not path or not _asks_github(Path(path), environ):
         return environ, ()
-    left = {name: value for name, value in environ.items() if name != _CREDENTIALS}
+    remaining = {name: value for name, value in environ.items() if name != _CREDENTIALS}
     if not _matches(_CREDENTIALS, allow_list(option)):
-        return left, ()  # It was not asked for at all.
+        return remaining, ()  # It was not requested.
     problem = Problem(
         severity=Severity.NOTICE,
         code="credentials-not-lent",
-        message=f"The agent does not get {_CREDENTIALS}: the file holds the token with which this job asks GitHub for "
-        "its identity, and the agent could use it for anything that trusts this job.",
-        hint=f"Give the agent a key of its own. If it needs this file, and all its authors are trusted with the job's "
+        message=f"The agent does not get {_CREDENTIALS}: the file has the token with which this job requests its "
+        "identity from GitHub, and the agent could use it for everything that trusts this job.",
+        hint=f"Give the agent its own key. If it needs this file, and you trust all its authors with the job's "
         f"identity, set `agent-env: +{_CREDENTIALS}` (docs/security.md).",
     )
-    return left, (problem,)
+    return remaining, (problem,)
 
 
 def _asks_github(path: Path, environ: Mapping[str, str]) -> bool:
-    """Whether a credentials file gets its tokens from GitHub's address for identity tokens."""
+    """Whether a credentials file gets its tokens from GitHub's identity token service."""
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_LARGEST_CREDENTIALS))
+            credentials = json.loads(file.read(_LARGEST_CREDENTIALS))
     except (OSError, ValueError, RecursionError):
-        return False  # The agent's own error says more.
-    source = found.get("credential_source") if isinstance(found, dict) else None
+        return False  # The agent's own error is more specific.
+    source = credentials.get("credential_source") if isinstance(credentials, dict) else None
     address = source.get("url") if isinstance(source, dict) else None
-    if not isinstance(address, str) or found.get("type") != "external_account":
+    if not isinstance(address, str) or credentials.get("type") != "external_account":
         return False
     host = _host(address)
     ours = _host(environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""))
@@ -173,7 +173,7 @@ def _host(address: str) -> str:
 
 
 def _denied(name: str) -> str | None:
-    """The rule that forbids a name, or a glob that can only mean forbidden names."""
+    """The rule that forbids a name, or a glob that matches only forbidden names."""
     return next((rule for rule in DENIED_VARIABLES if fnmatch.fnmatchcase(name.upper(), rule)), None)
 
 
@@ -183,12 +183,12 @@ def child_environment(
     """The environment of the agent's process.
 
     Args:
-        environ: The environment of ours.
-        allow: Names and globs (`allow_list`). DENIED_VARIABLES win over them.
-        account: Whom the process runs as; HOME, USER and TMPDIR are then that account's.
+        environ: Our own environment.
+        allow: Names and globs (`allow_list`). DENIED_VARIABLES take precedence.
+        account: The process's user; HOME, USER and TMPDIR are set for it.
 
     Returns:
-        The complete environment. PATH is without our own virtual environment.
+        The complete environment. PATH does not include our own virtual environment.
     """
     child = {name: value for name, value in environ.items() if _matches(name, allow) and _denied(name) is None}
     child["PATH"] = _path_without(environ.get("VIRTUAL_ENV"), environ.get("PATH") or os.defpath)
@@ -199,14 +199,14 @@ def child_environment(
 
 
 def installer_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the installer gets on top: the private indexes, those of pip under uv's names."""
-    found = {name: value for name, value in environ.items() if _matches(name, INDEX_VARIABLES)}
-    default, extra = found.pop("PIP_INDEX_URL", None), found.pop("PIP_EXTRA_INDEX_URL", None)
-    if default and not found.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
-        found["UV_DEFAULT_INDEX"] = default
-    if extra and not found.keys() & {"UV_INDEX", "UV_EXTRA_INDEX_URL"}:
-        found["UV_INDEX"] = extra
-    return found
+    """Additional variables of the installer: package indexes, with pip's variables renamed to uv's."""
+    variables = {name: value for name, value in environ.items() if _matches(name, INDEX_VARIABLES)}
+    default, extra = variables.pop("PIP_INDEX_URL", None), variables.pop("PIP_EXTRA_INDEX_URL", None)
+    if default and not variables.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
+        variables["UV_DEFAULT_INDEX"] = default
+    if extra and not variables.keys() & {"UV_INDEX", "UV_EXTRA_INDEX_URL"}:
+        variables["UV_INDEX"] = extra
+    return variables
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
@@ -221,50 +221,50 @@ def _path_without(virtual_env: str | None, path: str) -> str:
 
 
 def withheld(environ: Mapping[str, str], child: Mapping[str, str]) -> frozenset[str]:
-    """The names of variables that have a value for us and that the agent's process does not get."""
+    """The names of variables that have a value for us but are not passed to the agent's process."""
     return frozenset(name for name, value in environ.items() if value.strip() and name not in child)
 
 
 def missing_variable_hint(names: Collection[str], message: str, traceback: str | None = None) -> str | None:
-    """What to do about an error that comes of a variable which the job has and the agent does not get.
+    """A hint for an error that is caused by a variable which the job has but the agent does not get.
 
     Args:
-        names: Those variables (`withheld`).
-        message: The error's whole message.
-        traceback: The agent's own traceback. Of its lines only those count that read the environment.
+        names: The names of such variables (`withheld`).
+        message: The error's complete message.
+        traceback: The agent's own traceback. Only lines that read the environment count.
 
     Returns:
-        None if the error names none of them. Values are not looked at.
+        None if the error names no such variable. Values are never read.
     """
     reads = [line for line in (traceback or "").splitlines() if "environ" in line or "getenv" in line]
-    name = _named(names, message) or next((found for line in reads if (found := _named(names, line))), None)
+    name = _named(names, message) or next((match for line in reads if (match := _named(names, line))), None)
     if name is None:
         return None
     if (rule := _denied(name)) is not None:
         return (
-            f"`{name}` is set in this job, and the agent never gets it: {rule} belongs to the CI system. If the agent "
+            f"`{name}` is set in this job but never passed to the agent: {rule} belongs to the CI system. If the agent "
             "really needs the value, set it under another name and add that name to `agent-env`."
         )
     return (
-        f"`{name}` is set in this job and not passed to the agent. If code of pull requests may have it, set "
+        f"`{name}` is set in this job but not passed to the agent. If code of pull requests may read it, set "
         f"`agent-env: +{name}` (on a command line `--agent-env +{name}`)."
     )
 
 
 def missing_key_hint(names: Collection[str]) -> str | None:
-    """What to do about a model call without a key, if `agent-env` has replaced the list on which the key was."""
+    """A hint for a model call without a key, if `agent-env` replaced the list that includes the key."""
     keys = sorted(name for name in names if _matches(name, MODEL_VARIABLES) and _SECRET_NAME.search(name))
     if not keys:
         return None
     return (
-        f"{' and '.join(f'`{key}`' for key in keys)}: set in this job and not passed to the agent, since `agent-env` "
-        "without a leading + replaces the default list. Write `agent-env: +NAME,...` to add to it."
+        f"{' and '.join(f'`{key}`' for key in keys)}: set in this job but not passed to the agent, because "
+        "`agent-env` without a leading + replaces the default list. Write `agent-env: +NAME,...` to add to it."
     )
 
 
 def _named(names: Collection[str], text: str) -> str | None:
-    """The first variable that a text names: quoted, as a field that a settings class requires, or (where it can't be
-    taken for an ordinary word) as a word.
+    """The first variable that a text names: quoted, as a required field of a settings class, or as a word with an
+    underscore.
     """
     by_field = {name.casefold(): name for name in names}
     for field in re.findall(r"^(\w+)\n +(?:Field required|field required)", text, re.MULTILINE):  # pydantic-settings
@@ -276,16 +276,16 @@ def _named(names: Collection[str], text: str) -> str | None:
 
 
 def lend_credentials(environment: Mapping[str, str], account: Account | None, directory: Path) -> dict[str, str]:
-    """Makes the file that GOOGLE_APPLICATION_CREDENTIALS names readable for the account.
+    """Makes the file in GOOGLE_APPLICATION_CREDENTIALS readable for the account.
 
     Args:
         environment: The child's environment.
-        account: Whom the child runs as; for None nothing is done.
+        account: The child's user; for None nothing is done.
         directory: Where to put the copy: a directory of ours that the account may enter but not write to.
 
     Returns:
-        The environment, pointing to a copy that only the account (and root) can read. A file that we can't read
-        ourselves is left to the agent, whose error says more.
+        The environment with the path of a copy that only the account (and root) can read. If we can't read the file
+        ourselves, the environment is unchanged: the agent's own error is more specific.
     """
     name = _CREDENTIALS
     source = environment.get(name)
@@ -308,26 +308,26 @@ def lend_credentials(environment: Mapping[str, str], account: Account | None, di
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
     """The secret values in an environment, for the Masker.
 
-    A value counts as secret when its variable's name looks like one (KEY, TOKEN, SECRET, PASSWORD ...). User names
-    and passwords inside URLs count, and the secret members of a Google credentials file.
+    A value is secret if its variable's name looks like a secret (KEY, TOKEN, SECRET, PASSWORD ...). User names and
+    passwords in URLs are also secret, and the secret members of a Google credentials file.
 
     Returns:
-        Distinct values, in the order of the environment. Short ones are left to the Masker to refuse.
+        Distinct values, in the order of the environment. The Masker ignores values that are too short.
     """
-    found: dict[str, None] = {}
+    secrets: dict[str, None] = {}
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name) and not _is_switch(value):
-            found[value] = None
+            secrets[value] = None
         for address in re.findall(r"[a-z][a-z0-9+.-]*://[^\s/@]+@", value, re.IGNORECASE):
             credentials = address.split("://", 1)[1][:-1]
             user, _, password = credentials.rpartition(":")
-            # An index that takes a bare token has it in the place of the user's name.
+            # With a bare token, the token takes the place of the user name.
             secret = password if user else credentials
-            found |= {secret: None, urllib.parse.unquote(secret): None}
+            secrets |= {secret: None, urllib.parse.unquote(secret): None}
     if source := environment.get(_CREDENTIALS):
         with contextlib.suppress(OSError, ValueError):
-            found |= dict.fromkeys(_members(json.loads(Path(source).read_text("utf-8"))))
-    return [value for value in found if value.strip()]
+            secrets |= dict.fromkeys(_members(json.loads(Path(source).read_text("utf-8"))))
+    return [value for value in secrets if value.strip()]
 
 
 def _is_switch(value: str) -> bool:
@@ -335,7 +335,7 @@ def _is_switch(value: str) -> bool:
 
 
 def _members(value: Any) -> Iterator[str]:
-    """The secrets of a credentials file, a private key without its public header lines."""
+    """The secrets of a credentials file; private keys without their header lines."""
     if isinstance(value, list):
         for item in value:
             yield from _members(item)
@@ -346,6 +346,6 @@ def _members(value: Any) -> Iterator[str]:
             body = "\n".join(line for line in member.splitlines() if not line.startswith("-----"))
             yield body.removeprefix("Bearer ").removeprefix("bearer ")
             if member.startswith("-----BEGIN"):
-                yield "".join(body.split())  # in one line, as tools print it that parse and write it again
+                yield "".join(body.split())  # on one line, as some tools print it
         else:
             yield from _members(member)

@@ -1,4 +1,4 @@
-"""Everything that keeps the agent apart from us, put up for a run and taken down after it."""
+"""Sets up the agent's isolation for a run, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from agent_eval.core.problem import Problem, Severity
 
 @dataclass(frozen=True, kw_only=True)
 class Isolation:
-    """What a run needs to start the agent's processes."""
+    """Everything that a run needs to start the agent's processes."""
 
     sandbox: Sandbox
     secrets: tuple[str, ...]
-    """Values that the agent gets and that must not show up in anything we write; for the Masker."""
+    """Secret values that the agent gets. They must not appear in our output; for the Masker."""
     problems: tuple[Problem, ...]
-    """What is weaker than it should be; an error forbids the run."""
+    """Weaknesses of the isolation; an error forbids the run."""
     closed: tuple[Path, ...] = ()
-    """Directories and files that are closed to the agent meanwhile."""
+    """Directories and files that are sealed during the run."""
 
 
 NO_PROCESS = Isolation(sandbox=Sandbox(environment={}), secrets=(), problems=())
-"""For a run that starts no agent: recordings need nothing and can do no harm."""
+"""For runs without agent processes, e.g. with recordings."""
 
 
 @contextlib.contextmanager
@@ -48,22 +48,22 @@ def isolated(
     state_dir: Path = STATE_DIR,
     name: str = AGENT_USER,
 ) -> Iterator[Isolation]:
-    """Chooses whom the agent runs as, builds its environment, closes what it must not enter.
+    """Chooses the agent's user, builds its environment, and seals directories that it must not enter.
 
-    As root that is another user, alone with this run; at the end, whatever happens inside, its processes are killed
-    and, when none is left, all permissions restored. Otherwise only the environment is another one.
+    As root, the agent gets its own user, which no other run uses. At the end its processes are always killed; when none
+    is left, all permissions are restored. Without root, only the environment differs.
 
     Args:
-        environ: The environment of ours.
+        environ: Our own environment.
         root: The repository's root.
-        output_dir: Where our results go. Made if it is missing.
-        allow: Which variables to forward (`forwarding.allow_list`).
-        reachable: What else the agent's user has to get at, e.g. the cache directory of its environments.
-        state_dir: Where a root process keeps homes.
-        name: The account to take if the machine has it and no other run uses it; else the agent gets a free uid.
+        output_dir: Where our results go. Created if it is missing.
+        allow: Variables to forward (`forwarding.allow_list`).
+        reachable: Other paths that the agent's user needs, e.g. the cache directory of its environments.
+        state_dir: Where the home directories of agents are.
+        name: The account to use if it exists and no other run uses it; otherwise the agent gets a free uid.
 
     Raises:
-        AgentNotEnded: At the end: processes of the agent could not be ended, and what was closed stays closed.
+        AgentNotEnded: At the end: processes of the agent could not be ended. The seals stay.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -75,12 +75,12 @@ def isolated(
         except OSError as error:  # a user namespace with a single uid, a read-only disk
             problems.append(_not_isolated(str(error), "Run as a user other than root (docs/security.md)."))
         if account is not None and (blocked := blocked_at(root, account, need=os.R_OK | os.X_OK)) is not None:
-            hint = f"Let others enter it (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
-            problems.append(_not_isolated(f"uid {account.uid} can't get at {blocked}", hint))
+            hint = f"Allow access (`chmod o+rx {blocked}`), or run as a user other than root (docs/security.md)."
+            problems.append(_not_isolated(f"uid {account.uid} can't access {blocked}", hint))
             account = None
         environment = child_environment(environ, allow, account)
         not_passed = withheld(environ, environment)
-        # From the original: the copy goes when the run ends.
+        # Before lending credentials: the copy is deleted at the end of the run.
         secrets = tuple(secrets_in(environment))
         if account is not None:
             lent = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lent-", dir=state_dir)))
@@ -100,18 +100,18 @@ def isolated(
 
 
 def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[Account | None, Killer | None]:
-    """The account, alone with this run, and what will end its processes; None as another user than root."""
+    """The account, used by this run only, and its killer; None if we are not root."""
     if os.geteuid() != 0:
         return None, None
     if missing := missing_capabilities():
         raise PermissionError(f"this container lacks {', '.join(missing)} (--cap-drop)")
     state_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
     recover()
-    known = known_uid(name)
-    uid = claim(stack, free_uids() if known is None else (known, *free_uids()))
+    account_uid = known_uid(name)
+    uid = claim(stack, free_uids() if account_uid is None else (account_uid, *free_uids()))
     home = state_dir / f"home-{uid}"
     if home.is_dir() and not home.is_symlink():
-        shutil.rmtree(home)  # an earlier agent may have left a configuration there
+        shutil.rmtree(home)  # an earlier agent may have left files there
     account = agent_account(name, state_dir=state_dir, uid=uid)
     killer = Killer(uid)
     stack.callback(killer.close)
@@ -119,12 +119,12 @@ def _account(name: str, state_dir: Path, stack: contextlib.ExitStack) -> tuple[A
 
 
 def _not_isolated(why: str, hint: str) -> Problem:
-    """An error in our image, which has an account for the agent; elsewhere isolation is a gain that can be missed."""
-    promised = known_uid() is not None
+    """An error in our container image, which has an account for the agent; otherwise a warning."""
+    in_image = known_uid() is not None
     return Problem(
-        severity=Severity.ERROR if promised else Severity.WARNING,
+        severity=Severity.ERROR if in_image else Severity.WARNING,
         code="agent-not-isolated",
         message=f"The agent can't run as another user: {why}"
-        + ("" if promised else ". It runs as root, like this program, and could read this program's environment"),
+        + ("" if in_image else ". It runs as root, like this program, and could read this program's environment"),
         hint=hint,
     )

@@ -1,9 +1,9 @@
-"""Closes the directories that the agent must not enter, for the time of a run.
+"""Seals directories that the agent must not enter, for the duration of a run.
 
-Another user is not enough: GitHub mounts its file commands, the event and the runner's temporary directory into our
-container with permissions for everybody, and a checkout may hold a token in `.git/config`. Root can take the
-permissions of group and others away and give them back afterwards. A process that isn't root has no other user to
-keep out: here nothing is done then, and docs/security.md says what is weaker.
+A separate user is not enough: GitHub mounts its file commands, the event and the runner's temporary directory into our
+container with permissions for all users, and a checkout may have a token in `.git/config`. Root can remove the
+permissions of group and others and restore them afterwards. Without root there is no separate user, so nothing is
+sealed; docs/security.md describes the consequences.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _ALL, _WRITE = 0o077, 0o022
 def seal_targets(
     environ: Mapping[str, str], root: Path, output_dir: Path, *, reachable: Iterable[Path] = ()
 ) -> list[Seal]:
-    """What to seal: whatever of it exists.
+    """The existing files and directories to seal.
 
-    That is the directories of the file commands and of the event, RUNNER_TEMP, HOME, the output directory, each `.git`
-    around the root and in the workspace, and credentials files (the agent has its own copy of the one it may use).
-    A directory that everybody can write to, on the way from the root to the output directory, loses that permission:
-    the agent could put another directory in the output directory's place.
+    These are the directories of the file commands and of the event, RUNNER_TEMP, HOME, the output directory, each
+    `.git` around the root and in the workspace, and credentials files (the agent has its own copy if it may use one).
+    A directory between the root and the output directory loses write permission for group and others: otherwise the
+    agent could replace the output directory.
 
     Args:
-        environ: The environment of ours.
+        environ: Our own environment.
         root: The repository's root; the agent must be able to read it.
-        output_dir: Where our results go. Make it before.
-        reachable: What else the agent needs: its interpreter, its home. No directory above one of these is closed.
+        output_dir: Where our results go. It must exist.
+        reachable: Other paths that the agent needs: its interpreter, its home. No parent of these is sealed.
 
     Returns:
-        In a stable order, each path once.
+        The seals in a stable order, each path once.
     """
     root = root.resolve()
     workspace = Path(environ.get("GITHUB_WORKSPACE") or root).resolve()
@@ -90,23 +90,22 @@ def _git_directories(root: Path, workspace: Path) -> Iterator[Path]:
 
 
 def _between(root: Path, inner: Path) -> list[Path]:
-    """The directories below the root that lead to `inner`, without it; none when it lies elsewhere."""
+    """The directories between the root and `inner`; none if `inner` is not below the root."""
     return [parent for parent in inner.parents if parent != root and parent.is_relative_to(root)]
 
 
 @contextlib.contextmanager
 def sealed(seals: Sequence[Seal], gate: int, end_agent: Callable[[], None]) -> Iterator[None]:
-    """Takes the permissions away, and gives exactly the former ones back when the agent has ended and no other gate
-    needs them closed.
+    """Removes permissions, and restores them exactly when the agent has ended and no other gate needs the seal.
 
     Args:
-        seals: What to close. A path that vanished meanwhile is passed over.
-        gate: The uid of the agent, whose lock we hold.
-        end_agent: Ends the agent's processes. If it raises `AgentNotEnded`, everything stays closed.
+        seals: What to seal. A path that no longer exists is skipped.
+        gate: The uid of the agent; we hold its lock.
+        end_agent: Ends the agent's processes. If it raises `AgentNotEnded`, everything stays sealed.
 
     Raises:
-        AgentNotEnded: As above.
-        OSError: They can't be closed; then none is.
+        AgentNotEnded: See above.
+        OSError: A path can't be sealed; then none is.
     """
     closed = Seals(gate)
     try:
@@ -118,18 +117,18 @@ def sealed(seals: Sequence[Seal], gate: int, end_agent: Callable[[], None]) -> I
         except BaseException:
             closed.forget()
             raise
-        closed.open_again()
+        closed.restore()
 
 
 def blocked_at(path: Path, account: Account | None, *, need: int = os.R_OK) -> Path | None:
-    """The first part of a path that keeps the account out; None when it can get at the path.
+    """The first part of a path that the account can't access; None if it can access the path.
 
-    Reads permission bits only: access lists may say otherwise.
+    Checks permission bits only, not access control lists.
 
     Args:
         path: An absolute path; symbolic links are followed.
-        account: Who wants to; None asks for ourselves.
-        need: What of `os.R_OK`, `os.W_OK` and `os.X_OK` is needed at the end. The way there always needs X_OK.
+        account: The account; None for our own user.
+        need: A combination of `os.R_OK`, `os.W_OK` and `os.X_OK` for the path itself. Its parents need X_OK.
     """
     resolved = path.resolve()
     for part in (*reversed(resolved.parents), resolved):
@@ -138,28 +137,28 @@ def blocked_at(path: Path, account: Account | None, *, need: int = os.R_OK) -> P
             allowed = os.access(part, bits)
         else:
             try:
-                facts = part.stat()
+                status = part.stat()
             except OSError:
                 return part
-            shift = 6 if facts.st_uid == account.uid else 3 if facts.st_gid == account.gid else 0
-            allowed = (facts.st_mode >> shift) & bits == bits
+            shift = 6 if status.st_uid == account.uid else 3 if status.st_gid == account.gid else 0
+            allowed = (status.st_mode >> shift) & bits == bits
         if not allowed:
             return part
     return None
 
 
 def open_sockets(account: Account | None, sockets: Iterable[str] = _SOCKETS) -> list[Problem]:
-    """A warning for each container engine's socket that the agent could use: it leads to root on the host."""
-    found = {Path(name).resolve() for name in sockets}
+    """A warning for each socket of a container engine that the agent can use: it gives root access to the host."""
+    paths = {Path(name).resolve() for name in sockets}
     who = "the agent" if account is None else f"the agent (as `{account.name}`)"
     return [
         Problem(
             severity=Severity.WARNING,
             code="container-socket-open",
             message=f"{who} can use {path}, which gives it control over the machine",
-            hint="Take the permission for others away from the socket, or don't mount it (docs/security.md).",
+            hint="Remove the socket's permissions for other users, or don't mount it (docs/security.md).",
         )
-        for path in sorted(found)
+        for path in sorted(paths)
         if _is_socket(path) and blocked_at(path, account, need=os.W_OK) is None
     ]
 
@@ -167,5 +166,5 @@ def open_sockets(account: Account | None, sockets: Iterable[str] = _SOCKETS) -> 
 def _is_socket(path: Path) -> bool:
     try:
         return stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:  # not there, or behind a directory that we can't enter ourselves
+    except OSError:  # missing, or in a directory that we can't enter
         return False

@@ -1,8 +1,8 @@
-"""Runs the gate in a child process of ours, and ends what it leaves behind.
+"""Runs the gate in a child process, and ends the processes that it leaves behind.
 
-Whatever an agent starts and abandons (setsid, a double fork) becomes a child of the nearest ancestor that asked for
-orphans. That can't be the gate: it waits for children of its own by their ids, and orphans would pile up. So it has a
-parent that does nothing else. As process 1 of a container that parent would get the orphans anyway.
+A process that an agent starts and abandons (setsid, a double fork) becomes a child of the nearest ancestor that is a
+subreaper. The gate itself can't be one: it waits for its own children by their ids, so orphans would accumulate.
+Therefore the gate has a parent that does nothing else. As process 1 of a container it would get the orphans anyway.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pathlib import Path
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SI_KERNEL = 0x80
-"""siginfo_t.si_code of a signal from the terminal: the child, in the same process group, got it too."""
+"""siginfo_t.si_code of a signal from the terminal. The child is in the same process group and gets it too."""
 _ENDING_SECONDS = 5.0
 
 
 def supervised(work: Callable[[], int]) -> int:
-    """Runs work in a child process, passes signals on to it, and kills what it leaves.
+    """Runs work in a child process, forwards signals to it, and kills the processes that it leaves behind.
 
-    Call it before there are threads. Where Linux's means for it are missing, work runs in this process.
+    Call it before any thread starts. On systems other than Linux, work runs in this process.
 
     Args:
-        work: Gives the exit code.
+        work: Returns the exit code.
 
     Returns:
-        The exit code; 128 plus the number of the signal that killed the child, as a shell reports it.
+        The exit code. If a signal killed the child: 128 plus its number, as in a shell.
     """
     if sys.platform != "linux" or not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return work()
@@ -41,7 +41,7 @@ def supervised(work: Callable[[], int]) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     child = os.fork()
     if child == 0:
-        # Nobody would pass signals on any more, or end what it leaves.
+        # Without the parent no one would forward signals, or end the orphans.
         if not _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) or os.getppid() != ours:
             os._exit(128 + signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -69,20 +69,20 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def _reap(child: int) -> int | None:
-    """Takes all children that have ended; gives the status of the one that we wait for, if it is among them."""
-    found = None
+    """Reaps all children that have ended. Returns the status of the awaited child if it is among them."""
+    child_status = None
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
             if pid == child:
-                found = status
-    return found
+                child_status = status
+    return child_status
 
 
 def _end_children() -> None:
-    """Kills what has become our child, and what becomes it then, until there is none."""
+    """Kills our children, including orphans that become our children, until there are none."""
     end = time.monotonic() + _ENDING_SECONDS
     listed = Path(f"/proc/self/task/{os.getpid()}/children")
     while time.monotonic() < end:
@@ -91,8 +91,8 @@ def _end_children() -> None:
             children = [int(pid) for pid in listed.read_text("ascii").split()]
         except OSError:  # no /proc, or a kernel without that list
             return
-        may = [pid for pid in children if _kill(pid)]
-        if not may:  # None is left but other users' processes, e.g. a service that agent-setup started with sudo.
+        killed = [pid for pid in children if _kill(pid)]
+        if not killed:  # Only other users' processes are left, e.g. a service that agent-setup started with sudo.
             return
 
 
@@ -104,13 +104,13 @@ def _kill(pid: int) -> bool:
     return True
 
 
-def _clean_up(by: signal.Signals) -> None:
-    """Says what happened to the gate, and opens what it had closed."""
-    message = f"agent-eval: was killed by {by.name}; there is no verdict. With --resume the next run goes on."
+def _clean_up(killed_by: signal.Signals) -> None:
+    """Reports the death of the gate, and removes its seals."""
+    message = f"agent-eval: was killed by {killed_by.name}; there is no verdict. Use --resume to continue."
     with contextlib.suppress(OSError):
         os.write(2, message.encode() + b"\n")
     if os.geteuid() == 0:
         from agent_eval.agents.sandbox._seal_registry import recover
 
-        with contextlib.suppress(OSError):  # The next gate tries it again.
+        with contextlib.suppress(OSError):  # The next gate tries again.
             recover()

@@ -1,4 +1,4 @@
-"""Numbers of users: which are free for an agent, who holds one, and which processes run as one."""
+"""User ids (uids) for agents: free ones, their locks, and the processes that run with a uid."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 STATE_DIR = Path("/var/lib/agent-eval")
-"""Where a root process keeps the homes of accounts that have no passwd entry, and who holds which uid."""
+"""Home directories of agents without a passwd entry, and locks of uids. Only root uses it."""
 _FIRST_UID, _LAST_UID = 61_184, 65_519
-"""systemd gives these to services while they run, and to no account (systemd.io/UIDS-GIDS). A uid that has a process
-is not taken."""
+"""The range that systemd uses for running services and never for accounts (systemd.io/UIDS-GIDS). A uid that has a
+process is not used."""
 
 _CAPABILITIES = {"CAP_CHOWN": 0, "CAP_FOWNER": 3, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
-"""What it takes to run something as another user and to end it, with the bits of linux/capability.h."""
+"""Capabilities that are needed to run and end processes of another user, with their bits (linux/capability.h)."""
 
 
 def missing_capabilities() -> list[str]:
-    """What root lacks to run processes as other users, e.g. in a container that was started with `--cap-drop`.
+    """Capabilities that this process lacks to run processes as other users, e.g. in a container with `--cap-drop`.
 
     Raises:
-        OSError: There is no /proc to look at.
+        OSError: There is no /proc.
     """
     status = Path("/proc/self/status").read_text("utf-8", "replace")
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
@@ -29,7 +29,7 @@ def missing_capabilities() -> list[str]:
 
 
 def free_uids() -> Iterator[int]:
-    """Numbers that no account of the machine has, always in the same order."""
+    """Uids that no account of the machine has, always in the same order."""
     import pwd
 
     taken = {entry.pw_uid for entry in pwd.getpwall()}
@@ -37,10 +37,10 @@ def free_uids() -> Iterator[int]:
 
 
 def lock_directory() -> Path:
-    """Where the locks of uids are: one place for the machine, so that no two gates hold the same uid.
+    """The directory of the uid locks, shared by all gates of the machine.
 
     Raises:
-        OSError: It can't be made.
+        OSError: It can't be created.
     """
     folder = STATE_DIR / "locks"
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -48,8 +48,8 @@ def lock_directory() -> Path:
 
 
 @contextlib.contextmanager
-def holding(uid: int) -> Iterator[bool]:
-    """Holds a uid, unless another gate does; gives whether it is ours."""
+def locked_uid(uid: int) -> Iterator[bool]:
+    """Locks a uid; yields False if another gate has locked it."""
     import fcntl  # not on Windows, where other commands need this module
 
     path = lock_directory() / f"uid-{uid}.lock"
@@ -66,34 +66,32 @@ def holding(uid: int) -> Iterator[bool]:
 
 
 def claim(stack: contextlib.ExitStack, candidates: Iterable[int]) -> int:
-    """Takes the first uid that no other gate holds and no process runs as, until the stack unwinds.
+    """Locks the first uid that no other gate has locked and that has no process, until the stack unwinds.
 
-    All processes of the uid are killed in the end, so nobody else's may be among them.
+    All processes of the uid are killed at the end, so it must be ours alone.
 
     Raises:
-        PermissionError: There is none.
+        PermissionError: No candidate is free.
     """
     for uid in candidates:
-        with contextlib.ExitStack() as held:
-            if held.enter_context(holding(uid)) and not processes_of(uid):
-                stack.push(held.pop_all())
+        with contextlib.ExitStack() as attempt:
+            if attempt.enter_context(locked_uid(uid)) and not processes_of(uid):
+                stack.push(attempt.pop_all())
                 return uid
     raise PermissionError(f"no uid is free for the agent; too many runs hold a lock in {lock_directory()}")
 
 
 def processes_of(uid: int) -> list[int]:
-    """The ids of the processes that run as a user, from /proc. Those that have ended and wait for their parent don't
-    count.
-    """
+    """The ids of the processes of a user, from /proc, without zombies."""
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _runs_as(entry, uid)]
 
 
 def _runs_as(process: Path, uid: int) -> bool:
     try:
-        # The first thread may have ended while others run on: then the process as a whole looks like a zombie.
+        # Check all threads: if the first one has ended, the process looks like a zombie.
         return process.stat().st_uid == uid and any(_state(task) not in b"ZX" for task in (process / "task").iterdir())
     except (FileNotFoundError, ProcessLookupError):
-        return False  # It has ended meanwhile.
+        return False  # The process has just ended.
 
 
 def _state(task: Path) -> bytes:
