@@ -42,7 +42,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     output = tmp_path_factory.mktemp("concierge") / "out"
     with FakeGemini(roles.Roles(), keep=10_000) as server:
         variables = {"GOOGLE_GEMINI_BASE_URL": server.url, "GOOGLE_API_KEY": "any"}
-        told = _agent_eval("plan", EXAMPLE, "--format", "json", variables=variables)
+        plan = _agent_eval("plan", EXAMPLE, "--format", "json", variables=variables)
         assert server.stats.requests == 0
         requirements = ("--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(output))
         done = _agent_eval("run", EXAMPLE, *requirements, variables=variables)
@@ -55,7 +55,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         code=done.returncode,
         console=done.stdout,
         results=json.loads((output / "results.json").read_text(encoding="utf-8")),
-        plan=json.loads(told.stdout),
+        plan=json.loads(plan.stdout),
         asked=asked,
         refused=refused,
     )
@@ -81,9 +81,9 @@ def test_every_criterion_of_adk_is_scored_in_one_run(ran: Ran) -> None:
         for metric in case["metrics"]:
             statuses[metric["name"]].add(metric["status"])
     assert set(statuses) == {name for name, spec in METRICS.items() if spec.source == "adk"}
-    informational = {name for name, found in statuses.items() if found == {"informational"}}
+    informational = {name for name, values in statuses.items() if values == {"informational"}}
     assert len(informational) == 4
-    assert all(found == {"passed"} for name, found in statuses.items() if name not in informational)
+    assert all(values == {"passed"} for name, values in statuses.items() if name not in informational)
 
 
 def test_the_agents_client_and_ours_are_of_different_generations(ran: Ran) -> None:
@@ -110,14 +110,14 @@ def test_guests_say_what_the_plan_wants_and_stop(ran: Ran) -> None:
     }
 
 
-def test_the_plan_brackets_the_calls_that_are_made__row_by_row(ran: Ran) -> None:
-    made = Counter[tuple[str, str]]()
+def test_the_plan_brackets_the_calls_that_are_billed__row_by_row(ran: Ran) -> None:
+    billed = Counter[tuple[str, str]]()
     for case in ran.results["cases"]:
         for metric in case["metrics"]:
             for run in metric["runs"]:
-                made[case["file"], metric["name"]] += run.get("details", {}).get("judge", {}).get("calls", 0)
+                billed[case["file"], metric["name"]] += run.get("details", {}).get("judge", {}).get("calls", 0)
     [guests] = [file["file"] for file in ran.plan["files"] if "/guests/" in file["file"]]
-    made[guests, "user-simulator"] = len(ran.asked["guest"])
+    billed[guests, "user-simulator"] = len(ran.asked["guest"])
 
     rows = {
         (file["file"], row["metric"]): row["calls"]
@@ -126,14 +126,14 @@ def test_the_plan_brackets_the_calls_that_are_made__row_by_row(ran: Ran) -> None
         if row["model"] is not None
     }
 
-    assert {key for key, calls in made.items() if calls} == set(rows)
+    assert {key for key, calls in billed.items() if calls} == set(rows)
     for key, calls in rows.items():
-        assert calls["least"] <= made[key] <= (calls["most"] if calls["most"] is not None else made[key]), key
-    assert any(rows[key]["least"] < made[key] for key in rows), "a judge that wavers costs more than the least"
-    assert any(calls["least"] == made[key] < (calls["most"] or 10**6) for key, calls in rows.items())
-    assert sum(made.values()) == len(ran.asked["judge"]) + len(ran.asked["guest"])
+        assert calls["least"] <= billed[key] <= (calls["most"] if calls["most"] is not None else billed[key]), key
+    assert any(rows[key]["least"] < billed[key] for key in rows), "a judge that wavers costs more than the least"
+    assert any(calls["least"] == billed[key] < (calls["most"] or 10**6) for key, calls in rows.items())
+    assert sum(billed.values()) == len(ran.asked["judge"]) + len(ran.asked["guest"])
     [bill] = ran.results["model_usage"]
-    assert bill["calls"] == sum(made.values())
+    assert bill["calls"] == sum(billed.values())
     assert ran.plan["calls"]["least"] <= bill["calls"]
 
 

@@ -1,4 +1,4 @@
-"""Judged criteria against a provider that fails: no verdict is wrong, none is made up, a dead judge is named."""
+"""Judged criteria against a failing provider: no wrong or invented verdicts, and a dead judge is named."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _truth(case: int, turn: int) -> bool:
 
 
 def _answer(request: GenerateRequest) -> Answer:
-    found = re.search(r"case (\d+) turn (\d+)", request.user_texts[-1])
-    assert found
-    verdict = "valid" if _truth(int(found[1]), int(found[2])) else "invalid"
+    place = re.search(r"case (\d+) turn (\d+)", request.user_texts[-1])
+    assert place
+    verdict = "valid" if _truth(int(place[1]), int(place[2])) else "invalid"
     return Answer.text(json.dumps({"reasoning": "so", "verdict": verdict}))
 
 
@@ -91,9 +91,9 @@ def test_troubles__cost_calls_and_no_verdicts() -> None:
     for case, result in enumerate(results):
         truth = [1.0 if _truth(case, turn) else 0.0 for turn in range(3)]
         if isinstance(result, Scored):
-            given = [(one, told) for one, told in zip(result.turn_scores, truth, strict=True) if one is not None]
-            assert [one for one, _ in given] == [told for _, told in given]
-            assert (result.score == 1.0) == all(told == 1.0 for told in truth)
+            verdicts = [(score, true) for score, true in zip(result.turn_scores, truth, strict=True) if score is not None]
+            assert [score for score, _ in verdicts] == [true for _, true in verdicts]
+            assert (result.score == 1.0) == all(true == 1.0 for true in truth)
     scored = [result for result in results if isinstance(result, Scored)]
     assert len(scored) > 0.9 * CASES
     assert sum(result.details["judge"]["calls"] for result in scored) > 6 * len(scored), "retries are counted"

@@ -143,11 +143,11 @@ def _scores(server: FakeGemini, metric: str, texts: dict[str, str], render: Rend
             config = criterion(metric, CRITERION_MODELS[metric].model_validate(_options(metric)))
             scorer = build(config, judge=Judge(model=models, render=render))
             results = await asyncio.gather(*(scorer.score(_conversation(metric, text)) for text in texts.values()))
-        found: dict[str, float | None] = {}
+        scores: dict[str, float | None] = {}
         for name, result in zip(texts, results, strict=True):
             assert isinstance(result, Scored), (name, result)
-            found[name] = result.score
-        return found
+            scores[name] = result.score
+        return scores
 
     return asyncio.run(asyncio.wait_for(score(), 60))
 
@@ -176,7 +176,7 @@ def test_no_attack_flips_a_verdict(server: FakeGemini, judge: ObedientJudge, met
     scores = _scores(server, metric, ATTACKS, fenced)
 
     assert {name: score for name, score in scores.items() if score != harmless} == {}
-    assert {_skeleton(prompt) for prompt in judge.prompts} <= outside, "what the judge is told is what we wrote"
+    assert {_skeleton(prompt) for prompt in judge.prompts} <= outside, "the judge reads only our text as instructions"
 
 
 def _skeleton(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""A judge that follows a script, and conversations for it to judge."""
+"""A scripted judge, and conversations for it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agent_eval.evalset.parse.criteria import criterion
 from agent_eval.models.protocol import FailureKind, ModelFailure, ModelReply, ModelRequest, ModelUsage
 
 Script = Callable[[ModelRequest], Any]
-"""What to answer: a value, or a ModelFailure to raise."""
+"""The answer: a value, or a ModelFailure to raise."""
 
 
 @dataclass(kw_only=True)
 class ScriptedModel:
-    """Answers by a script, and keeps what it was asked."""
+    """Answers by a script and records requests."""
 
     script: Script
     requests: list[ModelRequest] = field(default_factory=list)
@@ -92,7 +92,7 @@ def rubric(rubric_id: str, type_: str | None = None) -> Rubric:
 def judged(
     metric: str, model: ScriptedModel, *, samples: int | None = None, render: Render = fenced, **options: Any
 ) -> Criterion:
-    """A criterion as it comes out of a config file."""
+    """A criterion as built from a config file."""
     form: Mapping[str, Any] = {"threshold": 0.5, **options}
     if samples is not None:
         form = {**form, "judge_model_options": {"num_samples": samples}}

@@ -26,9 +26,9 @@ def call(name: str, **args: Any) -> FunctionCall:
 def test_vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_args: bool) -> None:
     actual = [FunctionCall(name=name, args=args) for name, args in vector["actual"]]
     expected = [FunctionCall(name=name, args=args) for name, args in vector["expected"]]
-    wanted = vector[match_type.name + ("_ignore_args" if ignore_args else "")]
+    matches = vector[match_type.name + ("_ignore_args" if ignore_args else "")]
 
-    assert match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args) is bool(wanted)
+    assert match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args) is bool(matches)
 
 
 def test_ids_do_not_count() -> None:
@@ -36,14 +36,14 @@ def test_ids_do_not_count() -> None:
 
 
 def test_count_matched__is_a_multiset() -> None:
-    one, other = call("a", x=1), call("a", x=2)
+    first, second = call("a", x=1), call("a", x=2)
 
-    assert count_matched([one, one], [one]) == 1
-    assert count_matched([one], [one, one]) == 1
-    assert count_matched([one, other], [other, one]) == 2
-    assert count_matched([one, other], [one, one]) == 1
-    assert count_matched([one, other], [one, one], ignore_args=True) == 2
-    assert count_matched([], [one]) == 0
+    assert count_matched([first, first], [first]) == 1
+    assert count_matched([first], [first, first]) == 1
+    assert count_matched([first, second], [second, first]) == 2
+    assert count_matched([first, second], [first, first]) == 1
+    assert count_matched([first, second], [first, first], ignore_args=True) == 2
+    assert count_matched([], [first]) == 0
 
 
 VALUES = st.recursive(
@@ -65,39 +65,41 @@ LISTS = st.lists(CALLS, max_size=6) | st.lists(
 def test_alignment__puts_every_call_in_one_place(
     expected: list[FunctionCall], actual: list[FunctionCall], ignore_args: bool
 ) -> None:
-    found = align(expected, actual, ignore_args=ignore_args)
-    pairs = [*found.matched, *found.moved, *found.changed]
+    alignment = align(expected, actual, ignore_args=ignore_args)
+    pairs = [*alignment.matched, *alignment.moved, *alignment.changed]
 
-    assert sorted([*(i for i, _ in pairs), *found.missing]) == list(range(len(expected)))
-    assert sorted([*(j for _, j in pairs), *found.extra]) == list(range(len(actual)))
-    for i, j in [*found.matched, *found.moved]:
+    assert sorted([*(i for i, _ in pairs), *alignment.missing]) == list(range(len(expected)))
+    assert sorted([*(j for _, j in pairs), *alignment.extra]) == list(range(len(actual)))
+    for i, j in [*alignment.matched, *alignment.moved]:
         assert same_call(expected[i], actual[j], ignore_args=ignore_args)
-    for i, j in found.changed:
+    for i, j in alignment.changed:
         assert expected[i].name == actual[j].name
         assert not same_call(expected[i], actual[j], ignore_args=ignore_args)
-    assert sorted(found.matched, key=lambda pair: pair[1]) == list(found.matched)
+    assert sorted(alignment.matched, key=lambda pair: pair[1]) == list(alignment.matched)
 
 
 def _longest_common(expected: list[FunctionCall], actual: list[FunctionCall]) -> int:
     row = [0] * (len(actual) + 1)
-    for one in expected:
+    for expected_call in expected:
         above = row
         row = [0]
         for j, other in enumerate(actual):
-            row.append(above[j] + 1 if same_call(one, other) else max(above[j + 1], row[j]))
+            row.append(above[j] + 1 if same_call(expected_call, other) else max(above[j + 1], row[j]))
     return row[-1]
 
 
 @given(LISTS, LISTS)
 def test_alignment__agrees_with_the_scores(expected: list[FunctionCall], actual: list[FunctionCall]) -> None:
-    found = align(expected, actual)
-    clean = not (found.moved or found.changed or found.missing)
+    alignment = align(expected, actual)
+    clean = not (alignment.moved or alignment.changed or alignment.missing)
 
-    assert len(found.matched) == _longest_common(expected, actual)
-    assert len(found.matched) + len(found.moved) == count_matched(expected, actual)
+    assert len(alignment.matched) == _longest_common(expected, actual)
+    assert len(alignment.matched) + len(alignment.moved) == count_matched(expected, actual)
     assert match_calls(expected, actual, match_type=MatchType.IN_ORDER) is clean
-    assert match_calls(expected, actual, match_type=MatchType.EXACT) is (clean and not found.extra)
-    assert match_calls(expected, actual, match_type=MatchType.ANY_ORDER) is (not found.changed and not found.missing)
+    assert match_calls(expected, actual, match_type=MatchType.EXACT) is (clean and not alignment.extra)
+    assert match_calls(expected, actual, match_type=MatchType.ANY_ORDER) is (
+        not alignment.changed and not alignment.missing
+    )
 
 
 def test_alignment__pairs_the_calls_that_agree_most() -> None:
@@ -107,17 +109,19 @@ def test_alignment__pairs_the_calls_that_agree_most() -> None:
     assert align(expected, actual).changed == ((0, 1), (1, 0))
 
 
-@pytest.mark.parametrize("made", [lambda i: i + 1, lambda i: -i, lambda i: i % 2, lambda i: (i // 2) % 2, lambda i: 0])
-def test_alignment__of_long_trajectories_is_bounded(made: Any) -> None:
-    expected = [call("a", x=i % 2 if made(5) in (0, 1) else i) for i in range(1_000)]
-    actual = [call("a", x=made(i)) for i in range(1_000)]
+@pytest.mark.parametrize(
+    "argument", [lambda i: i + 1, lambda i: -i, lambda i: i % 2, lambda i: (i // 2) % 2, lambda i: 0]
+)
+def test_alignment__of_long_trajectories_is_bounded(argument: Any) -> None:
+    expected = [call("a", x=i % 2 if argument(5) in (0, 1) else i) for i in range(1_000)]
+    actual = [call("a", x=argument(i)) for i in range(1_000)]
 
-    found = align(expected, actual)
+    alignment = align(expected, actual)
 
-    assert len(found.matched) + len(found.moved) == count_matched(expected, actual)
+    assert len(alignment.matched) + len(alignment.moved) == count_matched(expected, actual)
 
 
-def test_args_nested_beyond_comparison__are_still_lined_up() -> None:
+def test_alignment__deeply_nested_args() -> None:
     deep: Any = "end"
     for _ in range(300):
         deep = [deep]

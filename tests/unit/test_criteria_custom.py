@@ -39,7 +39,7 @@ GOOD: dict[str, Any] = {
 class Runner:
     """Answers what the test says."""
 
-    told: dict[str, Any]
+    result: dict[str, Any]
     failure: MetricFailure | None = None
     calls: list[MetricCall] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Runner:
         self.calls.append(call)
         if self.failure is not None:
             raise self.failure
-        return Evaluated.model_validate(self.told)
+        return Evaluated.model_validate(self.result)
 
 
 async def scored(runner: Runner | None) -> Scored | NotEvaluated:
@@ -67,8 +67,8 @@ async def reported(runner: Runner) -> CaseReport:
     return await report_run(changed, recording, runner)
 
 
-async def test_the_function_is_called_with_the_case() -> None:
-    runner = Runner(told=GOOD)
+async def test_custom_metric__call() -> None:
+    runner = Runner(result=GOOD)
     await scored(runner)
 
     [call] = runner.calls
@@ -81,16 +81,16 @@ async def test_the_function_is_called_with_the_case() -> None:
 @pytest.mark.parametrize(
     ("score", "status", "outcome"), [(0.75, "PASSED", "passed"), (0.75, "FAILED", "failed"), (0, "PASSED", "passed")]
 )
-async def test_the_function_says_itself_whether_it_passed(score: float, status: str, outcome: str) -> None:
-    case = await reported(Runner(told={**GOOD, "score": score, "status": status}))
+async def test_custom_metric__status_decides(score: float, status: str, outcome: str) -> None:
+    case = await reported(Runner(result={**GOOD, "score": score, "status": status}))
 
     assert (case.status, case.metrics[0].runs[0].status, case.metrics[0].runs[0].score) == (outcome, outcome, score)
 
 
-async def test_turns_that_failed_are_shown() -> None:
+async def test_custom_metric__failed_turns_are_findings() -> None:
     rubrics = [{"rubric_id": "greets", "score": 0.0, "rationale": "no <b>greeting</b>"}]
     turns = [{"score": 1.0, "status": "PASSED"}, {"score": 0.0, "status": "FAILED", "rubrics": rubrics}]
-    result = await scored(Runner(told={**GOOD, "status": "FAILED", "turns": turns, "rubrics": rubrics}))
+    result = await scored(Runner(result={**GOOD, "status": "FAILED", "turns": turns, "rubrics": rubrics}))
 
     assert isinstance(result, Scored)
     [finding] = result.findings
@@ -110,8 +110,8 @@ async def test_turns_that_failed_are_shown() -> None:
         {"turns": [*GOOD["turns"], GOOD["turns"][0]]},
     ],
 )
-async def test_what_is_no_result_is_not_evaluated_and_fails_the_run(wrong: dict[str, Any]) -> None:
-    case = await reported(Runner(told={**GOOD, **wrong}))
+async def test_custom_metric__invalid_result_fails_the_run(wrong: dict[str, Any]) -> None:
+    case = await reported(Runner(result={**GOOD, **wrong}))
 
     [score] = case.metrics[0].runs
     assert (case.status, score.status, score.score) == ("failed", "not_evaluated", None)
@@ -120,8 +120,8 @@ async def test_what_is_no_result_is_not_evaluated_and_fails_the_run(wrong: dict[
     assert "checks.polite" in score.error.message
 
 
-async def test_a_function_that_could_not_evaluate_leaves_the_case_unjudged() -> None:
-    case = await reported(Runner(told={**GOOD, "status": "NOT_EVALUATED"}))
+async def test_custom_metric__not_evaluated() -> None:
+    case = await reported(Runner(result={**GOOD, "status": "NOT_EVALUATED"}))
 
     assert (case.status, case.metrics[0].runs[0].error) == ("errored", None)
     assert case.metrics[0].runs[0].reason is not None
@@ -129,18 +129,18 @@ async def test_a_function_that_could_not_evaluate_leaves_the_case_unjudged() -> 
 
 
 @pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
-async def test_what_broke_it_decides_who_answers_for_it(owner: Owner, status: str) -> None:
+async def test_custom_metric__owner_of_a_failure(owner: Owner, status: str) -> None:
     failure = MetricFailure(
         "it broke", kind=MetricFailureKind.EXCEPTION, owner=owner, traceback="File x", log_tail="printed", hint="do"
     )
-    case = await reported(Runner(told=GOOD, failure=failure))
+    case = await reported(Runner(result=GOOD, failure=failure))
 
     error = case.metrics[0].runs[0].error
     assert error is not None
     assert (case.status, error.traceback, error.log_tail, error.hint) == (status, "File x", "printed", "do")
 
 
-async def test_without_an_environment_there_is_no_score() -> None:
+async def test_custom_metric__no_environment() -> None:
     result = await scored(None)
 
     assert isinstance(result, NotEvaluated)

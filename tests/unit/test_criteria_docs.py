@@ -67,7 +67,7 @@ def test_every_criterion_has_an_example() -> None:
     assert set(METRICS) - informational - of_one_kind <= shown
 
 
-def test_every_criterion_says_what_it_needs_and_costs_where_it_comes_from_and_when_to_use_it() -> None:
+def test_every_section_is_complete() -> None:
     anchors = set(re.findall(r"^\| \[.+?\]\(#([\w-]+)\)", CRITERIA, re.MULTILINE))
     sections = {
         re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-"): text
@@ -84,7 +84,7 @@ def _shown(why: tuple[str, ...]) -> None:
     assert "\nwhy\n" + "\n".join(why) + "\n```" in CRITERIA
 
 
-def test_the_trajectory_finding_is_a_real_one() -> None:
+def test_trajectory_finding_is_real() -> None:
     expected = [
         FunctionCall(name="turn_on", args={"device": "lamp", "level": 3}),
         FunctionCall(name="set_timer", args={"minutes": 10}),
@@ -99,13 +99,13 @@ def test_the_trajectory_finding_is_a_real_one() -> None:
         assert all(line in CRITERIA for line in listed.splitlines())
 
 
-def test_the_response_finding_is_a_real_one() -> None:
+def test_response_finding_is_real() -> None:
     expected, actual = "Turned on the lights in the living room", "Turning off the light"
 
     _shown(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
 
 
-def test_the_tests_that_hold_compatibility_exist() -> None:
+def test_compatibility_tests_exist() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COMPATIBILITY)
     missing = [
         f"{file}::{test}"

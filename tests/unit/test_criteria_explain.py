@@ -35,7 +35,7 @@ def why(expected: list[FunctionCall], actual: list[FunctionCall], **options: Any
 
 
 def argument(expected: Any, actual: Any) -> list[str]:
-    """What is said about one argument."""
+    """The explanation of one argument."""
     return why([call("f", x=expected)], [call("f", x=actual)])[1:]
 
 
@@ -81,7 +81,7 @@ def test_only_the_order_differs() -> None:
     )
 
 
-def test_in_order__does_not_mind_extra_calls() -> None:
+def test_in_order__allows_extra_calls() -> None:
     assert why([A, B, C], [C, A, call("d")], match_type=MatchType.IN_ORDER) == snapshot(
         [
             "1 of 3 expected calls matched",
@@ -91,7 +91,7 @@ def test_in_order__does_not_mind_extra_calls() -> None:
     )
 
 
-def test_any_order__does_not_mind_the_order() -> None:
+def test_any_order__ignores_the_order() -> None:
     assert why([A, B, C], [C, A, call("d")], match_type=MatchType.ANY_ORDER) == snapshot(
         ["2 of 3 expected calls matched", "missing: b(y=2) (expected as call 2)"]
     )
@@ -141,11 +141,11 @@ def test_omitted_args_are_not_empty_args() -> None:
         ({}, {"k": None}, "f(x.k): not expected, got null"),
     ],
 )
-def test_what_is_said_of_an_argument(expected: Any, actual: Any, line: str) -> None:
+def test_explain__argument(expected: Any, actual: Any, line: str) -> None:
     assert argument(expected, actual) == [line]
 
 
-def test_long_texts__show_where_they_begin_to_differ() -> None:
+def test_explain__long_texts_show_the_first_difference() -> None:
     (line,) = argument("x" * 300 + "lamp" + "y" * 300, "x" * 300 + "fan")
 
     ours = "x" * 15 + "lamp" + "y" * 41
@@ -153,7 +153,7 @@ def test_long_texts__show_where_they_begin_to_differ() -> None:
     assert line == f'f(x): expected …"{ours}"…, got …"{theirs}" (first difference at character 301)'
 
 
-def test_many_arguments__are_cut() -> None:
+def test_explain__many_arguments() -> None:
     lines = argument({str(i): i for i in range(9)}, {str(i): -i - 1 for i in range(9)})
 
     assert len(lines) == 7
@@ -162,12 +162,12 @@ def test_many_arguments__are_cut() -> None:
 
 @pytest.mark.parametrize("depth", [30, 100])
 def test_a_difference_too_deep_to_show(depth: int) -> None:
-    one: Any = 1
-    other: Any = 2
+    expected: Any = 1
+    actual: Any = 2
     for _ in range(depth):
-        one, other = [one], [other]
+        expected, actual = [expected], [actual]
 
-    assert [line for line in argument(one, other) if line.endswith("differ below the compared depth")]
+    assert [line for line in argument(expected, actual) if line.endswith("differ below the compared depth")]
 
 
 def test_precision_and_recall() -> None:
@@ -192,7 +192,7 @@ def response(expected: str, actual: str) -> list[str]:
     return list(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
 
 
-def test_response__names_the_words_as_they_are_spelt() -> None:
+def test_response__words_as_spelled() -> None:
     assert response("Turned on the lights in the living room", "Turning off the light") == snapshot(
         [
             "3 of 8 expected words found (recall 0.38); 3 of 4 words given were expected (precision 0.75)",
@@ -222,7 +222,7 @@ def test_response__without_words() -> None:
 
 
 def test_response__many_words_are_not_listed() -> None:
-    """The texts themselves are shown beside each other; a list of twenty words says less than they do."""
+    """The report shows both texts, which are easier to compare than a list of twenty words."""
     assert response(" ".join(f"w{i}" for i in range(8)), "other") == [
         "0 of 8 expected words found (recall 0.00); 0 of 1 words given were expected (precision 0.00)",
         "unexpected words: other",
@@ -247,7 +247,7 @@ def test_no_name() -> None:
     assert render_call(FunctionCall()) == "(no name)()"
 
 
-def test_huge_calls__cost_and_take_little() -> None:
+def test_huge_calls__are_cheap_to_render() -> None:
     huge = call("f", text="x" * 5_000_000, items=list(range(500_000)), deep={"k": {str(i): i for i in range(100_000)}})
 
     assert len(render_call(huge)) < 500
@@ -255,7 +255,7 @@ def test_huge_calls__cost_and_take_little() -> None:
     assert literal(10**5_000) == "(int)"
 
 
-def test_visible__leaves_ordinary_text_alone() -> None:
+def test_visible__keeps_ordinary_text() -> None:
     assert visible("今天 café 😀") == "今天 café 😀"
     assert visible("a\u200db\U000e0001") == "a\\u200db\\U000e0001"
 
@@ -274,7 +274,7 @@ LISTS = st.lists(CALLS, max_size=5)
 
 
 @given(LISTS, LISTS, st.sampled_from(MatchType), st.booleans())
-def test_every_mismatch__has_reasons_that_fit(
+def test_explain_trajectory__reasons_match(
     expected: list[FunctionCall], actual: list[FunctionCall], match_type: MatchType, ignore_args: bool
 ) -> None:
     if match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args):
@@ -289,7 +289,7 @@ def test_every_mismatch__has_reasons_that_fit(
 
 
 @given(LISTS, LISTS, st.booleans())
-def test_every_lost_share__has_reasons(
+def test_explain_share__always_has_reasons(
     expected: list[FunctionCall], actual: list[FunctionCall], of_expected: bool
 ) -> None:
     matched = count_matched(expected, actual)
@@ -299,7 +299,7 @@ def test_every_lost_share__has_reasons(
 
 
 @given(st.text(), st.text())
-def test_every_unlike_response__has_reasons(expected: str, actual: str) -> None:
+def test_explain_response__always_has_reasons(expected: str, actual: str) -> None:
     lines = response(expected, actual)
 
     assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)

@@ -42,7 +42,7 @@ TEXT = st.lists(st.sampled_from(["the", "lights", "light", "are", "on", "今天"
 
 
 @given(TEXT, TEXT)
-def test_rouge_is_rouge_scores(reference: str, actual: str) -> None:
+def test_rouge1__matches_rouge_score(reference: str, actual: str) -> None:
     theirs = SCORER.score(reference, actual)["rouge1"]
     ours = rouge1(tokenize(reference), tokenize(actual))
 
@@ -59,10 +59,10 @@ def test_ascii_text__is_tokenized_as_by_rouge_score(text: str) -> None:
 
 @given(st.text())
 def test_any_text__has_one_token_for_each_word(text: str) -> None:
-    found = words(text)
+    split = words(text)
 
-    assert tokenize(text) == [stem(word) for word in found]
-    assert not [word for word in found if not word or word.split() != [word]]
+    assert tokenize(text) == [stem(word) for word in split]
+    assert not [word for word in split if not word or word.split() != [word]]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_tokens(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens
 
 
-def test_a_huge_word__is_stemmed_without_being_kept() -> None:
+def test_stem__huge_word_is_not_cached() -> None:
     assert tokenize("a" * 200_000 + "ing") == ["a" * 200_000]
 
 

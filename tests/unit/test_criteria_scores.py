@@ -1,4 +1,4 @@
-"""The criteria as the runner uses them: built from a config, asked for a score."""
+"""Criteria as the runner uses them: built from a config, then scored."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_judged_metric__is_refused_without_a_judge() -> None:
     ("actual", "expected", "code"),
     [([turn()], None, "needs-reference"), ([], [], "no-turns"), ([turn()], [turn(), turn()], "turn-count")],
 )
-async def test_what_cannot_be_measured__is_no_score(
+async def test_score__not_evaluated(
     metric: str, actual: list[Invocation], expected: list[Invocation] | None, code: str
 ) -> None:
     result = await score(metric, actual, expected)
@@ -108,7 +108,7 @@ async def test_trajectory__is_the_mean_over_turns() -> None:
     assert "missing: a(x=1)" in finding.why
 
 
-async def test_trajectory__obeys_its_options() -> None:
+async def test_trajectory__options() -> None:
     metric = "tool_trajectory_avg_score"
 
     assert (await scored(metric, [turn(B, C, A)], [turn(A, B)])).score == 0
@@ -133,12 +133,12 @@ async def test_trajectory__reads_calls_from_either_form() -> None:
 
 
 @pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "trajectory_precision", "trajectory_recall"])
-async def test_args_nested_beyond_recursion__are_no_score(metric: str) -> None:
-    one: Any = {}
-    other: Any = {}
+async def test_score__too_deep(metric: str) -> None:
+    expected: Any = {}
+    actual: Any = {}
     for _ in range(100_000):
-        one, other = {"k": one}, {"k": other}
-    result = await score(metric, [turn(call("a", x=one))], [turn(call("a", x=other))])
+        expected, actual = {"k": expected}, {"k": actual}
+    result = await score(metric, [turn(call("a", x=expected))], [turn(call("a", x=actual))])
 
     assert isinstance(result, NotEvaluated)
     assert result.code == "too-deep"
@@ -177,7 +177,7 @@ async def test_response_match__cuts_long_texts_in_findings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted", "precision", "recall"),
+    ("actual", "expected", "precision", "recall"),
     [
         ([], [], 1.0, 1.0),
         ([], [A], 0.0, 0.0),
@@ -189,13 +189,13 @@ async def test_response_match__cuts_long_texts_in_findings() -> None:
     ],
 )
 async def test_precision_and_recall(
-    made: list[FunctionCall], wanted: list[FunctionCall], precision: float, recall: float
+    actual: list[FunctionCall], expected: list[FunctionCall], precision: float, recall: float
 ) -> None:
-    found = await scored("trajectory_precision", [turn(*made)], [turn(*wanted)])
-    asked = await scored("trajectory_recall", [turn(*made)], [turn(*wanted)])
+    precision_result = await scored("trajectory_precision", [turn(*actual)], [turn(*expected)])
+    recall_result = await scored("trajectory_recall", [turn(*actual)], [turn(*expected)])
 
-    assert (found.score, asked.score) == (precision, recall)
-    assert [len(found.findings), len(asked.findings)] == [precision < 0.8, recall < 0.8]
+    assert (precision_result.score, recall_result.score) == (precision, recall)
+    assert [len(precision_result.findings), len(recall_result.findings)] == [precision < 0.8, recall < 0.8]
 
 
 async def test_precision__is_the_mean_over_turns__and_may_ignore_args() -> None:
@@ -206,7 +206,7 @@ async def test_precision__is_the_mean_over_turns__and_may_ignore_args() -> None:
     assert (await scored("trajectory_precision", *turns, ignore_args=True)).score == 0.75
 
 
-async def test_single_tool_use__wants_the_tool_in_any_turn() -> None:
+async def test_single_tool_use__in_any_turn() -> None:
     metric = "trajectory_single_tool_use"
 
     used = await scored(metric, [turn(A), turn(B)], None, tool_name="b")
@@ -248,7 +248,7 @@ def test_inference_calls__are_events_with_usage_or_version() -> None:
     assert inference_call_count(turn(A)) is None
 
 
-def test_durations__give_the_rest_only_when_all_is_known() -> None:
+def test_durations__rest_needs_all_parts() -> None:
     whole = durations(measured(duration=1.23456, model_duration=0.5004, tool_duration=0.30049))
 
     assert whole["framework_seconds"] == 0.434

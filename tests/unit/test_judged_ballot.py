@@ -1,4 +1,4 @@
-"""Votes: ADK's majority, and that stopping early changes nothing."""
+"""Votes: ADK's majority, and stopping early without another outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BINARY = (0.0, 1.0)
 
 @st.composite
 def elections(draw: st.DrawFn) -> tuple[Sequence[float], list[float | None]]:
-    """A scale, and what each sample says; None for one that gives no vote."""
+    """A scale, and the vote of each sample; None for no vote."""
     scale = draw(SCALES)
     return scale, draw(st.lists(st.one_of(st.none(), st.sampled_from(scale), st.sampled_from(scale)), max_size=12))
 
@@ -26,12 +26,12 @@ def cast(samples: Sequence[float | None]) -> list[float]:
 
 
 @given(st.lists(st.sampled_from(BINARY), min_size=1, max_size=15))
-def test_of_yes_and_no__it_is_the_majority_and_a_tie_is_no(votes: list[float]) -> None:
+def test_lower_median__majority_of_yes_and_no(votes: list[float]) -> None:
     assert lower_median(votes) == (1.0 if votes.count(1.0) > votes.count(0.0) else 0.0)
 
 
 @given(elections())
-def test_stopping_early__gives_the_outcome_of_all_votes(election: tuple[Sequence[float], list[float | None]]) -> None:
+def test_needed__stopping_early_keeps_the_outcome(election: tuple[Sequence[float], list[float | None]]) -> None:
     scale, samples = election
     taken = 0
     while count := needed(cast(samples[:taken]), len(samples) - taken, scale):
@@ -42,7 +42,7 @@ def test_stopping_early__gives_the_outcome_of_all_votes(election: tuple[Sequence
 
 
 @given(elections())
-def test_no_wave_is_larger_than_it_must_be(election: tuple[Sequence[float], list[float | None]]) -> None:
+def test_needed__is_the_minimum(election: tuple[Sequence[float], list[float | None]]) -> None:
     scale, samples = election
     taken = 0
     while count := needed(cast(samples[:taken]), len(samples) - taken, scale):
@@ -65,10 +65,10 @@ def test_no_wave_is_larger_than_it_must_be(election: tuple[Sequence[float], list
         ([], 0, 0),
     ],
 )
-def test_how_many_samples_are_needed(votes: list[float], left: int, expected: int) -> None:
+def test_needed__examples(votes: list[float], left: int, expected: int) -> None:
     assert needed(votes, left, BINARY) == expected
 
 
-def test_a_sample_without_a_vote__decides_nothing() -> None:
+def test_decided__sample_without_a_vote() -> None:
     assert not decided([], 1, BINARY)
     assert lower_median([]) is None

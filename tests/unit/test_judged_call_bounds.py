@@ -1,4 +1,4 @@
-"""The estimate brackets what is really asked, and both ends are reached."""
+"""The bounds contain the actual number of calls, and both are reached."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agent_eval.models.protocol import ModelRequest
 
 
 def unanimous(word: int) -> ScriptedModel:
-    """Always the best word (0) or the worst one (-1), skipping nothing."""
+    """Always gives the best (0) or the worst verdict (-1), and skips nothing."""
     return ScriptedModel(script=lambda request: _reply(request, word, skips=False))
 
 
 def torn() -> ScriptedModel:
-    """Votes that leave it open to the end; the first subject is skipped when it can be."""
+    """Votes that leave the outcome open to the end, and skip the first subject if possible."""
     return ScriptedModel(script=lambda request: _reply(request, -(request.sample % 2), skips=True))
 
 
@@ -32,12 +32,12 @@ def _reply(request: ModelRequest, word: int, *, skips: bool) -> Any:
         return verdict(properties["verdict"]["enum"][word])
     skips = skips and "Leave none out" not in request.prompt
     if "verdicts" in properties:
-        said = ["yes", "no"][word]
-        return verdicts(None if skips else said, said)
+        answer = ["yes", "no"][word]
+        return verdicts(None if skips else answer, answer)
     if properties["sentences"]["items"]["type"] == "string":
         return {"sentences": ["One.", "Two."]}
     listing = request.prompt.split("The sentences to check:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
-    labels = [{"number": one["number"], "rationale": "", "label": "supported"} for one in json.loads(listing)]
+    labels = [{"number": entry["number"], "rationale": "", "label": "supported"} for entry in json.loads(listing)]
     return {"sentences": labels[skips:]}
 
 
@@ -55,7 +55,7 @@ def asked(metric: str, model: ScriptedModel, samples: int, turns: int) -> int:
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("metric", JUDGED_METRICS)
-def test_the_estimate_brackets_the_calls(metric: str, samples: int) -> None:
+def test_judge_calls__bounds_are_reached(metric: str, samples: int) -> None:
     for turns in (1, 3):
         estimate = judge_calls(metric, samples, turns=turns, texts=turns)
         calls = {asked(metric, model, samples, turns) for model in (unanimous(0), unanimous(-1))}
@@ -63,10 +63,10 @@ def test_the_estimate_brackets_the_calls(metric: str, samples: int) -> None:
 
         assert min(calls) == estimate.least
         assert max(*calls, most) <= estimate.most
-        if samples % 2:  # An even number of votes that are torn evenly is decided by the last but one at times.
+        if samples % 2:  # With an even number of votes the last but one can decide.
             assert most == estimate.most
 
 
-def test_other_metrics_ask_nobody() -> None:
+def test_judge_calls__other_metrics() -> None:
     with pytest.raises(ValueError, match="not judged"):
         judge_calls("response_match_score", 5, turns=1, texts=1)

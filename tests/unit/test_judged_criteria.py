@@ -1,4 +1,4 @@
-"""Each judged criterion: what it shows the judge, and what its verdicts come to."""
+"""Each judged criterion: the material for the judge, and the score of its verdicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def events(*listed: dict[str, Any]) -> InvocationEvents:
     return InvocationEvents.model_validate({"invocation_events": [{"author": "bot", **event} for event in listed]})
 
 
-def said(*texts: str, **rest: Any) -> dict[str, Any]:
+def texts(*texts: str, **rest: Any) -> dict[str, Any]:
     return {"content": {"role": "model", "parts": [{"text": text} for text in texts]}, **rest}
 
 
@@ -68,7 +68,7 @@ def test_every_judged_metric_can_be_built() -> None:
 
 @pytest.mark.parametrize("metric", [name for name, spec in METRICS.items() if spec.family is Family.JUDGE])
 def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
-    """The task, and what the agent was told, come before what differs from answer to answer."""
+    """The task and the agent's instructions come before the parts that differ from answer to answer."""
 
     def prompt(answer: str) -> str:
         model = always(None)
@@ -83,13 +83,13 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
         score(judged(metric, model, samples=1), conversation(turns, **case))
         return model.requests[0].prompt
 
-    one, other = prompt("It is red."), prompt("Blue.")
-    differs = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
-    common = one[:differs]
+    first, second = prompt("It is red."), prompt("Blue.")
+    differs = next((at for at, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), len(first))
+    common = first[:differs]
 
     assert RULE in common
-    for told in ("Sell lamps.", "Buy a lamp."):
-        assert (told in common) == (told in one)
+    for text in ("Sell lamps.", "Buy a lamp."):
+        assert (text in common) == (text in first)
 
 
 # --- final_response_match_v2 ------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_prompts_begin_alike__for_the_providers_own_cache(metric: str) -> None:
 
 def test_match__shows_the_expected_prompt_both_answers_and_no_tools() -> None:
     model = always(verdict("valid"))
-    actual = turn("typed", "the answer", intermediate_data=events(said("on the way"), CALL))
+    actual = turn("typed", "the answer", intermediate_data=events(texts("on the way"), CALL))
     expected = turn("asked", "the reference")
 
     scored(judged(MATCH, model, samples=1), conversation([actual], [expected]))
@@ -108,9 +108,9 @@ def test_match__shows_the_expected_prompt_both_answers_and_no_tools() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"])
-def test_match__may_show_the_texts_on_the_way_of_both(spelling: str) -> None:
+def test_match__intermediate_texts(spelling: str) -> None:
     model = always(verdict("valid"))
-    actual = turn(answer="end", intermediate_data=events(said("first", "second"), CALL))
+    actual = turn(answer="end", intermediate_data=events(texts("first", "second"), CALL))
     old = IntermediateData.model_validate({"intermediate_responses": [["bot", [{"text": "was expected"}]]]})
     expected = turn(answer="reference", intermediate_data=old)
 
@@ -210,7 +210,7 @@ def test_rubrics__are_weighted(weights: dict[str, float], score: float, spelling
     assert scored(criterion_, conversation([turn()])).score == score
 
 
-def test_rubrics__that_can_not_be_used() -> None:
+def test_rubrics__unusable() -> None:
     model = always(verdicts("yes"))
     case = [rubric("a", "FINAL_RESPONSE_QUALITY")]
 
@@ -223,14 +223,14 @@ def test_rubrics__that_can_not_be_used() -> None:
 
 
 def test_answer_rubrics__an_agent_without_a_model_call_is_scored() -> None:
-    made = conversation([turn()])
-    assert all(actual.app_details is None for actual in made.actual)
-    assert scored(judged(ANSWER, always(verdicts("yes")), samples=1, rubrics=[rubric("a")]), made).score == 1.0
+    plain = conversation([turn()])
+    assert all(actual.app_details is None for actual in plain.actual)
+    assert scored(judged(ANSWER, always(verdicts("yes")), samples=1, rubrics=[rubric("a")]), plain).score == 1.0
 
 
-def test_answer_rubrics__show_what_all_agents_were_told_tools_steps_and_grounding() -> None:
+def test_answer_rubrics__material() -> None:
     model = always(verdicts("yes"))
-    grounded = said("let me see", grounding_metadata={"web": "a page", "nothing": None})
+    grounded = texts("let me see", grounding_metadata={"web": "a page", "nothing": None})
     actual = turn("buy", "42 it is", intermediate_data=events(grounded, CALL, RESULT), app_details=DETAILS)
 
     scored(judged(ANSWER, model, samples=1, rubrics=[rubric("a")]), conversation([actual]))
@@ -255,7 +255,7 @@ def test_tool_rubrics__show_tools_and_steps_and_not_the_answer() -> None:
 def test_trajectory_rubrics__show_the_whole_dialogue_once() -> None:
     model = always(verdicts("no"))
     turns = [
-        turn("first", "done", intermediate_data=events(said("hm"), CALL, RESULT), app_details=DETAILS),
+        turn("first", "done", intermediate_data=events(texts("hm"), CALL, RESULT), app_details=DETAILS),
         turn("second", "bye", app_details=DETAILS),
     ]
 
@@ -297,12 +297,12 @@ def test_responses_without_ids__belong_to_calls_by_name_and_order() -> None:
 
 
 def sentence_judge(labels: dict[str, str | None], cuts: dict[str, list[str]] | None = None) -> ScriptedModel:
-    """Cuts at full stops unless told otherwise, and labels by what a sentence contains."""
+    """Splits at full stops by default, and labels by the words of a sentence."""
 
     def script(request: ModelRequest) -> Any:
         if request.prompt.endswith("List its sentences."):
             text = request.prompt.split("The text:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
-            cut = [f"{one.strip()}." for one in text.split(".") if one.strip()]
+            cut = [f"{part.strip()}." for part in text.split(".") if part.strip()]
             return {"sentences": (cuts or {}).get(text, cut)}
         block = request.prompt.split("The sentences to check:\n")[1].split("\n", 1)[1].rsplit("\n</data", 1)[0]
         entries = []
@@ -323,21 +323,21 @@ def sentence_judge(labels: dict[str, str | None], cuts: dict[str, list[str]] | N
         ("One. Two. Three.", {"Two": "contradictory", "Three": "disputed"}, 1 / 3),
     ],
 )
-def test_hallucinations__is_the_share_of_sentences_that_are_borne_out(
-    text: str, labels: dict[str, str | None], score: float
-) -> None:
+def test_hallucinations__share_of_supported_sentences(text: str, labels: dict[str, str | None], score: float) -> None:
     model = sentence_judge(labels)
 
     result = scored(judged(HALLUCINATIONS, model, samples=5, threshold=1.0), conversation([turn(answer=text)]))
 
     assert result.score == score
-    assert len(model.requests) == 2, "one to cut, one to label, whatever num_samples says"
-    assert sum(len(finding.why) for finding in result.findings) == sum(one.score == 0.0 for one in result.judgements)
+    assert len(model.requests) == 2, "one to split, one to label, regardless of num_samples"
+    assert sum(len(finding.why) for finding in result.findings) == sum(
+        judgement.score == 0.0 for judgement in result.judgements
+    )
 
 
 def test_hallucinations__means_of_texts_then_of_turns() -> None:
     model = sentence_judge({"Bad": "unsupported"})
-    first = turn(answer="Bad. Good.", intermediate_data=events(said("Fine. Fine.")))
+    first = turn(answer="Bad. Good.", intermediate_data=events(texts("Fine. Fine.")))
     spelling: dict[str, Any] = {"evaluateIntermediateNlResponses": True}
 
     assert scored(judged(HALLUCINATIONS, model, **spelling), conversation([first, turn(answer="Good.")])).score == 0.875
@@ -348,14 +348,14 @@ def test_hallucinations__means_of_texts_then_of_turns() -> None:
     assert refused(judged(HALLUCINATIONS, model), conversation([silent])).code == "nothing-to-judge"
 
 
-def test_hallucinations__sees_what_was_known_at_each_step_and_the_turns_before() -> None:
+def test_hallucinations__context_of_each_step() -> None:
     model = sentence_judge({})
     turns = [
         turn("earlier question", "Earlier answer.", intermediate_data=events(RESULT)),
         turn(
             "now",
             "Final.",
-            intermediate_data=events(said("Before."), CALL, RESULT, said("After.")),
+            intermediate_data=events(texts("Before."), CALL, RESULT, texts("After.")),
             app_details=DETAILS,
         ),
     ]
@@ -378,19 +378,19 @@ def test_hallucinations__sees_what_was_known_at_each_step_and_the_turns_before()
     assert "After." not in context("After.")
 
 
-def test_hallucinations__a_sentence_that_the_cutting_left_out_is_checked_too() -> None:
+def test_hallucinations__sentence_missing_from_the_split_is_checked() -> None:
     model = sentence_judge({"lie": "unsupported"}, {"True. A lie. True too.": ["True.", "True too.", "Made up."]})
 
     result = scored(judged(HALLUCINATIONS, model), conversation([turn(answer="True. A lie. True too.")]))
 
-    assert [(one.subject, one.score) for one in result.judgements] == [
+    assert [(judgement.subject, judgement.score) for judgement in result.judgements] == [
         ("True.", 1.0),
         ("A lie.", 0.0),
         ("True too.", 1.0),
     ]
 
 
-def test_hallucinations__a_sentence_that_the_labels_left_out_is_asked_again_and_never_passes() -> None:
+def test_hallucinations__unlabelled_sentence_is_asked_again_and_never_passes() -> None:
     model = sentence_judge({"odd": None})
 
     result = refused(judged(HALLUCINATIONS, model, threshold=0.9), conversation([turn(answer="Fine. So odd.")]))
@@ -432,7 +432,7 @@ def test_simulator__counts_turns_and_the_ending(second: str, third: str, stop: s
 
     assert result.score == score
     assert [finding.turn for finding in result.findings] == [
-        n for n, one in enumerate(result.turn_scores) if one == 0.0
+        n for n, score in enumerate(result.turn_scores) if score == 0.0
     ]
     assert all(finding.why for finding in result.findings)
 
@@ -497,7 +497,7 @@ def test_simulator__needs_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("metric", JUDGE_SPECS)
-def test_vertex_metrics__score_by_their_scale_and_say_who_judged(metric: str) -> None:
+def test_vertex_metrics__scale_and_backend(metric: str) -> None:
     spec = JUDGE_SPECS[metric]
     for word, value in spec.scale.items():
         model = always(verdict(word))
@@ -519,7 +519,7 @@ def test_vertex_metrics__the_middle_vote_counts() -> None:
     assert scored(judged("response_evaluation_score", model, threshold=4), conversation([turn()])).score == 4.0
 
 
-def test_vertex_metrics__every_word_that_would_have_passed_is_told() -> None:
+def test_vertex_metrics__finding_lists_the_passing_verdicts() -> None:
     result = scored(judged("response_evaluation_score", always(verdict("2")), threshold=4), conversation([turn()]))
 
     assert [finding.expected for finding in result.findings] == ["5 or 4"]

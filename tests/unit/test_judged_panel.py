@@ -1,4 +1,4 @@
-"""A panel of votes: how many are taken, what is asked again, what drops out, what ends everything."""
+"""A panel of votes: the number of samples, follow-up questions, failed samples, and failures that end the criterion."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def by_sample(*replies: Any) -> ScriptedModel:
     return ScriptedModel(script=lambda request: replies[request.sample])
 
 
-def words(*said: str) -> ScriptedModel:
-    return by_sample(*(verdict(word, f"vote {number}") for number, word in enumerate(said)))
+def words(*verdicts_of_samples: str) -> ScriptedModel:
+    return by_sample(*(verdict(word, f"vote {number}") for number, word in enumerate(verdicts_of_samples)))
 
 
 @pytest.mark.parametrize(
-    ("said", "outcome", "calls", "tally", "close"),
+    ("votes", "outcome", "calls", "tally", "close"),
     [
         ("vvvvv", 1.0, 3, (3, 0), False),
         ("iiivv", 0.0, 3, (3, 0), False),
@@ -56,20 +56,20 @@ def words(*said: str) -> ScriptedModel:
     ],
 )
 def test_votes__stop_when_they_are_decided(
-    said: str, outcome: float, calls: int, tally: tuple[int, int], close: bool
+    votes: str, outcome: float, calls: int, tally: tuple[int, int], close: bool
 ) -> None:
-    model = words(*({"v": "valid", "i": "invalid"}[letter] for letter in said))
+    model = words(*({"v": "valid", "i": "invalid"}[letter] for letter in votes))
 
-    result = scored(judged(MATCH, model, samples=len(said)), conversation([turn()]))
+    result = scored(judged(MATCH, model, samples=len(votes)), conversation([turn()]))
 
     assert result.score == outcome
     assert len(model.requests) == calls
     [judgement] = result.judgements
-    assert (judgement.tally, judgement.close, judgement.planned) == (tally, close, len(said))
+    assert (judgement.tally, judgement.close, judgement.planned) == (tally, close, len(votes))
     assert judgement.agreement == tally[0] / sum(tally)
     winner = next(vote for vote in judgement.votes if vote.score == outcome)
     assert judgement.rationale == winner.rationale
-    assert result.details["judge"]["saved"] == len(said) - calls
+    assert result.details["judge"]["saved"] == len(votes) - calls
     assert result.details["judge"]["calls"] == calls
 
 
@@ -79,7 +79,7 @@ SAMPLES = st.integers(1, 4).flatmap(
         st.one_of(st.none(), *[st.lists(WORDS, min_size=rubrics, max_size=rubrics)] * 4), min_size=1, max_size=9
     )
 )
-"""What each sample says of each rubric: None for a call that fails, and for a rubric that stays skipped."""
+"""The verdicts of each sample by rubric; None for a failed call, and for a rubric that is skipped twice."""
 
 
 @given(SAMPLES)
@@ -87,10 +87,10 @@ def test_stopping_early__changes_no_verdict_whatever_fails_or_is_skipped(
     samples: list[list[str | None] | None],
 ) -> None:
     def script(request: ModelRequest) -> Any:
-        said = samples[request.sample]
-        return failure("unavailable") if said is None else verdicts(*said)
+        answers = samples[request.sample]
+        return failure("unavailable") if answers is None else verdicts(*answers)
 
-    count = max((len(said) for said in samples if said), default=1)
+    count = max((len(answers) for answers in samples if answers), default=1)
     model = ScriptedModel(script=script)
     rubrics = [rubric(str(number)) for number in range(count)]
     criterion_ = judged(RUBRICS, model, samples=len(samples), rubrics=rubrics, threshold=0.0)
@@ -98,14 +98,14 @@ def test_stopping_early__changes_no_verdict_whatever_fails_or_is_skipped(
     result = score(criterion_, conversation([turn()]))
 
     full = [
-        lower_median([RUBRIC_SCALE[word] for said in samples if said and (word := said[number]) is not None])
+        lower_median([RUBRIC_SCALE[word] for answers in samples if answers and (word := answers[number]) is not None])
         for number in range(count)
     ]
-    if all(one is None for one in full):
+    if all(score is None for score in full):
         assert isinstance(result, NotEvaluated)
     else:
         assert isinstance(result, Scored)
-        assert [one.score for one in result.judgements] == full
+        assert [judgement.score for judgement in result.judgements] == full
     first = [request.sample for request in model.requests if "Leave none out" not in request.prompt]
     assert sorted(first) == list(range(len(first))), "each sample is taken once, in order"
 
@@ -118,7 +118,7 @@ def test_turns_and_samples__are_judged_at_once() -> None:
     assert model.most_at_once == 12
 
 
-def test_each_request__names_its_sample_run_and_payer() -> None:
+def test_each_request__has_sample_run_and_case() -> None:
     model = ScriptedModel(script=lambda _: verdict("valid"))
     form = {"judgeModel": "mine", "numSamples": 2, "judgeModelConfig": {"temperature": 0.5}}
 
@@ -135,7 +135,7 @@ def _config(**options: Any) -> CriterionConfig:
     return criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 1, **options}))
 
 
-def test_which_model_judges__the_criterions_then_the_inputs_then_adks() -> None:
+def test_judge_options__precedence_of_models() -> None:
     own = _config(judge_model_options={"judge_model": "gemini-2.5-flash"})
 
     assert judge_options(own, "input").model == "gemini-2.5-flash", "named, though it is the default"
@@ -161,7 +161,7 @@ def test_a_sample_that_fails__drops_out(kind: FailureKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "deadline", "malformed", "refused"])
-def test_if_all_samples_fail__there_is_no_score_and_the_cause_is_told(kind: FailureKind) -> None:
+def test_all_samples_fail__no_score_and_the_cause(kind: FailureKind) -> None:
     model = ScriptedModel(script=lambda _: failure(kind))
 
     result = refused(judged(MATCH, model), conversation([turn()]))
@@ -171,7 +171,7 @@ def test_if_all_samples_fail__there_is_no_score_and_the_cause_is_told(kind: Fail
 
 
 @pytest.mark.parametrize("kind", ["budget", "invalid-request", "no-credentials", "replay-miss"])
-def test_what_every_sample_would_meet__ends_the_criterion(kind: FailureKind) -> None:
+def test_failure_of_every_sample__ends_the_criterion(kind: FailureKind) -> None:
     def script(request: ModelRequest) -> Any:
         return failure(kind) if request.sample == 1 else verdict("valid")
 
@@ -189,7 +189,7 @@ def test_every_failure_has_a_code() -> None:
     assert set(CODES) == set(get_args(FailureKind))
 
 
-def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
+def test_missing_verdict__neither_passes_nor_vanishes() -> None:
     def script(request: ModelRequest) -> Any:
         return failure("malformed") if "confuse" in request.prompt else verdict("valid")
 
@@ -201,12 +201,12 @@ def test_a_turn_without_a_verdict__neither_passes_nor_vanishes() -> None:
     assert result.message.startswith("The judge: scripted malformed; 1 of 2 verdicts")
     assert "turn 2" in result.message
     assert "between 0.5 and 1" in result.message
-    assert [one["verdict"] for one in result.details["judgements"]] == ["valid", None], "what was said is kept"
+    assert [entry["verdict"] for entry in result.details["judgements"]] == ["valid", None], "the other verdict is kept"
     assert result.details["judge"]["saved"] == 2
 
 
 @pytest.mark.parametrize(("threshold", "others", "outcome"), [(0.5, "valid", 1.0), (0.8, "invalid", 0.0)])
-def test_a_gap_that_can_not_matter__leaves_the_score(threshold: float, others: str, outcome: float) -> None:
+def test_missing_verdict__that_cannot_matter(threshold: float, others: str, outcome: float) -> None:
     def script(request: ModelRequest) -> Any:
         return failure("refused") if "gap" in request.prompt else verdict(others)
 
@@ -218,7 +218,7 @@ def test_a_gap_that_can_not_matter__leaves_the_score(threshold: float, others: s
 @pytest.mark.parametrize(
     "reply", [None, [], "valid", {}, {"verdict": 1}, verdict("Valid"), verdict("valid and good"), verdict("")]
 )
-def test_a_verdict_outside_the_closed_words__is_no_vote(reply: Any) -> None:
+def test_unknown_verdict__is_no_vote(reply: Any) -> None:
     model = ScriptedModel(script=lambda _: reply)
 
     assert refused(judged(MATCH, model), conversation([turn()])).code == "no-verdict"
@@ -235,7 +235,7 @@ def test_a_skipped_rubric__is_asked_again_alone() -> None:
     result = scored(judged(RUBRICS, model, samples=1, rubrics=[rubric("a"), rubric("b")]), conversation([turn()]))
 
     assert result.score == 0.5
-    assert [(one.subject, one.verdict) for one in result.judgements] == [("a", "yes"), ("b", "no")]
+    assert [(judgement.subject, judgement.verdict) for judgement in result.judgements] == [("a", "yes"), ("b", "no")]
     assert len(model.requests) == 2
 
 
@@ -249,7 +249,7 @@ def test_a_rubric_that_stays_skipped__is_not_dropped_silently() -> None:
     assert "'b'" in result.message
 
 
-def test_what_is_asked_again_and_fails__keeps_the_rest() -> None:
+def test_failed_follow_up__keeps_the_rest() -> None:
     def script(request: ModelRequest) -> Any:
         return failure("unavailable") if "Leave none out" in request.prompt else verdicts("yes", None, "yes")
 
@@ -259,11 +259,11 @@ def test_what_is_asked_again_and_fails__keeps_the_rest() -> None:
     )
 
     assert result.score == 1.0
-    assert [one.verdict for one in result.judgements] == ["yes", None, "yes"]
+    assert [judgement.verdict for judgement in result.judgements] == ["yes", None, "yes"]
     assert [detail["verdict"] for detail in result.details["judgements"]] == ["yes", None, "yes"]
 
 
-def test_contradicting_verdicts_on_one_rubric__are_none() -> None:
+def test_contradicting_verdicts_on_one_rubric__are_dropped() -> None:
     twice = {"verdicts": [*verdicts("yes")["verdicts"], *verdicts("no")["verdicts"]]}
 
     model = ScriptedModel(script=lambda _: twice)

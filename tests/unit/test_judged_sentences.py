@@ -1,4 +1,4 @@
-"""Sentences: nothing that was said gets lost, nothing that wasn't comes in."""
+"""Sentences: no part of the text is lost, and nothing is added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_eval.criteria.judged.sentences import covering, read_sentences
         ("One. Two. Three.", ["One.", "Three."], ["One.", "Two.", "Three."]),
         ("One. Two.", [], ["One. Two."]),
         ("One.", ["One.", "Invented."], ["One."]),
-        ("One. Two.", ["Two.", "One."], ["One.", "Two."]),  # out of order: the second is not found behind the first
+        ("One. Two.", ["Two.", "One."], ["One.", "Two."]),  # out of order: the second does not occur after the first
         ("Ja. Ja. Nein.", ["Ja.", "Ja.", "Nein."], ["Ja.", "Ja.", "Nein."]),
         ("今天很好。订单已发货！", ["今天很好。"], ["今天很好。", "订单已发货！"]),
         ("- one\n- two\n", ["one", "two"], ["one", "two"]),
@@ -31,9 +31,9 @@ def test_covering(text: str, sentences: list[str], expected: list[str]) -> None:
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=8), max_size=5))
 def test_every_letter_of_the_text_is_in_a_sentence__once_and_in_order(text: str, sentences: list[str]) -> None:
-    found = covering(text, sentences)
+    covered = covering(text, sentences)
 
-    assert "".join(c for c in "".join(found) if c.isalnum()) == "".join(c for c in text if c.isalnum())
+    assert "".join(c for c in "".join(covered) if c.isalnum()) == "".join(c for c in text if c.isalnum())
 
 
 @pytest.mark.parametrize("value", [None, [], "x", {}, {"sentences": "x"}, {"sentences": [1, None]}])

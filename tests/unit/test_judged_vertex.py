@@ -1,4 +1,4 @@
-"""The metrics that Vertex AI's evaluation service judges: from its verdicts to a score."""
+"""The metrics that Vertex AI's evaluation service judges: the score of its verdicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _answer(request: ModelRequest) -> str:
     return text
 
 
-def test_the_five_are_the_services() -> None:
+def test_vertex_metrics__are_those_of_the_service() -> None:
     assert set(JUDGED_BY_SERVICE) == set(JUDGE_SPECS)
 
 
@@ -65,14 +65,14 @@ def test_a_single_turn_metric__is_the_mean_over_turns_asked_once_each() -> None:
 JUDGED = ("good", "fair", "bad")
 
 
-def test_a_conversation__is_judged_once_and_tells_its_rubrics() -> None:
+def test_a_conversation__is_judged_once_with_its_rubrics() -> None:
     model = ScriptedModel(script=lambda _: verdict(0.5, "half of it", books=True, pays=False))
 
     result = scored(judged(SUCCESS, model, threshold=0.7), conversation([turn(), turn()]))
 
     assert (result.score, result.turn_scores) == (0.5, (None, 0.5))
     assert len(model.requests) == 1
-    assert [(one.subject, one.verdict, one.score) for one in result.judgements] == [
+    assert [(judgement.subject, judgement.verdict, judgement.score) for judgement in result.judgements] == [
         ("", "0.5", 0.5),
         ("books", "met", 1.0),
         ("pays", "not met", 0.0),
@@ -81,7 +81,7 @@ def test_a_conversation__is_judged_once_and_tells_its_rubrics() -> None:
     assert [line.split(":")[0] for line in finding.why] == ["0.5", "pays"], finding.why
 
 
-def test_what_a_conversation_is_shown_as() -> None:
+def test_conversation_instance() -> None:
     model = ScriptedModel(script=lambda _: verdict(1.0))
     details = AppDetails(agent_details={"guide": AgentDetails(name="guide", instructions="Be kind.")})
     call = Content.model_validate({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": None}}}]})

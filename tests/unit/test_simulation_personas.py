@@ -1,4 +1,4 @@
-"""Personas: which there are, what becomes of their templates, what a template can't reach."""
+"""Personas: the built-in ones, rendering of their templates, and what a template can't access."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def scenario(persona: Any) -> ConversationScenario:
 
 
 def inline(**behavior: Any) -> dict[str, Any]:
-    made = {"name": "n", "description": "d", "behavior_instructions": [], "violation_rubrics": [], **behavior}
-    return {"id": "p", "description": "Uses {{ braces }}.", "behaviors": [made]}
+    complete = {"name": "n", "description": "d", "behavior_instructions": [], "violation_rubrics": [], **behavior}
+    return {"id": "p", "description": "Uses {{ braces }}.", "behaviors": [complete]}
 
 
 def known(scenario_: ConversationScenario, **more: Any) -> Persona:
@@ -31,7 +31,7 @@ def known(scenario_: ConversationScenario, **more: Any) -> Persona:
 
 
 def texts(persona_id: str) -> dict[str, tuple[str, str]]:
-    """By the name of each behavior: its instructions and its violations."""
+    """Instructions and violations by name of the behavior."""
     return {
         behavior.name: (" ".join(behavior.behavior_instructions), " ".join(behavior.violation_rubrics))
         for behavior in PERSONAS[persona_id].behaviors
@@ -50,7 +50,7 @@ def test_built_in_personas__are_made_of_adks_behaviors() -> None:
 
 @pytest.mark.parametrize("persona", ["NOVICE", "EVALUATOR"])
 def test_built_in_personas__an_agents_false_statement_ends_the_conversation(persona: str) -> None:
-    """They were asked to go on with the plan, the opposite of what ADK asks."""
+    """They used to continue with the plan, the opposite of ADK's."""
     instructions, violations = texts(persona)["Does not correct the agent"]
     assert "end the conversation with `{{ stop_signal }}`" in instructions
     assert "go on" not in instructions
@@ -66,7 +66,7 @@ def test_built_in_personas__an_expert_troubleshoots_once_in_the_whole_conversati
 
 @pytest.mark.parametrize("persona", list(PERSONA_IDS))
 def test_built_in_personas__volunteer_and_invent_nothing(persona: str) -> None:
-    [instructions] = [told for name, (told, _) in texts(persona).items() if name.startswith("Answers")]
+    [instructions] = [instructions for name, (instructions, _) in texts(persona).items() if name.startswith("Answers")]
     assert "Add nothing that the agent did not ask for" in instructions
     assert "Make nothing up" in instructions
 
@@ -93,12 +93,12 @@ def test_the_judges_stop_signal() -> None:
     assert persona.behaviors[0].violation_rubrics == ("<end>",)
 
 
-def test_an_agent_has_no_way_into_a_persona() -> None:
+def test_persona_of__conversation_is_not_rendered() -> None:
     persona = known(scenario(inline(behavior_instructions=["{{ conversation_history }}"])))
     assert persona.behaviors[0].behavior_instructions == ("(the conversation so far)",)
 
 
-def test_none() -> None:
+def test_persona_of__no_persona() -> None:
     assert persona_of(scenario(None)) is None
     with pytest.raises(KeyError):
         persona_of(scenario("expert"))
@@ -131,7 +131,7 @@ def test_a_template_reaches_nothing_but_its_variables(attack: str, tmp_path: Pat
     assert (text, things) == ("", [])
 
 
-def test_faults_say_where() -> None:
+def test_persona_of__fault_names_the_text() -> None:
     with pytest.raises(TemplateFault, match=r"line 2 of the template"):
         check("a\n{{ b")
     with pytest.raises(TemplateFault, match="ZeroDivisionError"):
@@ -140,7 +140,7 @@ def test_faults_say_where() -> None:
         render("{{ x.y }}", {})
 
 
-def test_variables() -> None:
+def test_persona_of__variables() -> None:
     assert check("no template") == frozenset()
     assert check("{{ a }} {% set b = c %}{{ b }}{% for d in e %}{{ d }}{% endfor %}") == {"a", "c", "e"}
     assert render("{{ a }}|{{ missing }}|{{ b }}", {"a": "{{ b }}", "b": 1}) == "{{ b }}||1"

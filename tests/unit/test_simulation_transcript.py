@@ -1,4 +1,4 @@
-"""What the simulated user gets to see of a conversation."""
+"""The transcript of a conversation for the simulated user."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ EVENTS = turn(
 )
 
 
-def test_texts_of_everyone__without_thoughts() -> None:
+def test_lines__all_authors_without_thoughts() -> None:
     assert as_text(lines([EVENTS], function_calls=False)) == (
         "user: Hi\n\nhome: One moment.\n\nlamps: Done.\n\nlamps: Bye."
     )
 
 
-def test_function_calls__when_they_are_wanted() -> None:
+def test_lines__function_calls() -> None:
     assert as_text(lines([EVENTS], function_calls=True)).split("\n\n") == [
         "user: Hi",
         "home: One moment.",
@@ -49,28 +49,28 @@ def test_function_calls__when_they_are_wanted() -> None:
     ]
 
 
-def test_a_final_response_that_its_event_kept__is_told_once() -> None:
+def test_lines__final_response_of_an_event_is_listed_once() -> None:
     parts: list[dict[str, Any]] = [{"text": "Please wait."}, CALL]
     final = {"role": "model", "parts": parts}
     events = {"invocation_events": [event("home", *parts)]}
-    said = lines([turn(intermediate_data=events, final_response=final)], function_calls=True)
-    assert [(line.kind, line.text) for line in said] == [("text", "Hi"), ("text", "Please wait."), ("call", "")]
+    transcript = lines([turn(intermediate_data=events, final_response=final)], function_calls=True)
+    assert [(line.kind, line.text) for line in transcript] == [("text", "Hi"), ("text", "Please wait."), ("call", "")]
 
 
-def test_a_final_response_that_says_what_was_said_before__is_told_again() -> None:
+def test_lines__final_response_equal_to_an_earlier_text_is_listed_again() -> None:
     parts = [{"text": "Done."}]
     done = {"role": "model", "parts": parts}
     events = {"invocation_events": [event("first", *parts), event("second")]}
-    said = lines([turn(intermediate_data=events, final_response=done)], function_calls=False)
-    assert as_text(said) == "user: Hi\n\nfirst: Done.\n\nsecond: Done."
+    transcript = lines([turn(intermediate_data=events, final_response=done)], function_calls=False)
+    assert as_text(transcript) == "user: Hi\n\nfirst: Done.\n\nsecond: Done."
 
 
-def test_a_final_response_without_events__is_told_last() -> None:
-    kept = {"invocation_events": [event("home", {"text": "One moment."})]}
-    for data, author in ((kept, "home"), ({"invocation_events": []}, "agent"), (None, "agent")):
-        said = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=False)
-        assert [line.author for line in said][-2:] == [author, author]
-        assert [line.text for line in said][-2:] == ["Done.", "Bye."]
+def test_lines__final_response_without_events_is_last() -> None:
+    recorded = {"invocation_events": [event("home", {"text": "One moment."})]}
+    for data, author in ((recorded, "home"), ({"invocation_events": []}, "agent"), (None, "agent")):
+        transcript = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=False)
+        assert [line.author for line in transcript][-2:] == [author, author]
+        assert [line.text for line in transcript][-2:] == ["Done.", "Bye."]
 
 
 def test_the_older_form_of_intermediate_data() -> None:
@@ -79,8 +79,8 @@ def test_the_older_form_of_intermediate_data() -> None:
         "tool_responses": [RESPONSE["function_response"]],
         "intermediate_responses": [["helper", [{"text": "Looking."}]]],
     }
-    said = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=True)
-    assert [(line.kind, line.author) for line in said] == [
+    transcript = lines([turn(intermediate_data=data, final_response=FINAL)], function_calls=True)
+    assert [(line.kind, line.author) for line in transcript] == [
         ("text", "user"), ("text", "helper"), ("call", "helper"), ("response", "helper"),
         ("text", "helper"), ("text", "helper"),
     ]  # fmt: skip
@@ -114,17 +114,17 @@ def test_data__each_line_has_a_fence_and_an_honest_label() -> None:
 
 
 def _outside(prompt: str) -> str:
-    """What stands outside of the fences."""
-    kept, closing = [], None
+    """The text outside of the fences."""
+    outside, closing = [], None
     for line in prompt.splitlines():
         if closing is not None:
             closing = None if line == closing else closing
         elif line.startswith("<data-"):
             closing = line.replace("<", "</", 1)
         else:
-            kept.append(line)
+            outside.append(line)
     assert closing is None
-    return "\n".join(kept)
+    return "\n".join(outside)
 
 
 def test_prompts_of_one_conversation__share_their_beginning() -> None:

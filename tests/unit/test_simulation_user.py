@@ -1,4 +1,4 @@
-"""Fixed and simulated users: what they say, when they stop, how they fail."""
+"""Fixed and simulated users: messages, end of the conversation, failures."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ PLAN = "Turn on the lamp; {{ then }} ask for its state."
 
 @dataclass(kw_only=True)
 class Scripted:
-    """A model that answers by a script, and keeps what it was asked."""
+    """A model that answers by a script and records requests."""
 
     script: Callable[[ModelRequest], str | ModelFailure]
     requests: list[ModelRequest] = field(default_factory=list)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         self.requests.append(request)
-        said = self.script(request)
-        if isinstance(said, ModelFailure):
-            raise said
-        return ModelReply(text=said, value=None, usage=ModelUsage(), model_version="s", calls=1, cached=False)
+        answer = self.script(request)
+        if isinstance(answer, ModelFailure):
+            raise answer
+        return ModelReply(text=answer, value=None, usage=ModelUsage(), model_version="s", calls=1, cached=False)
 
     async def close(self) -> None:
         pass
@@ -50,17 +50,17 @@ def scenario(prompt: str = "Hi", **fields: Any) -> ConversationScenario:
     return ConversationScenario(starting_prompt=prompt, conversation_plan=PLAN, **fields)
 
 
-def simulated(model: Scripted, given: ConversationScenario | None = None, **options: Any) -> SimulatedUser:
+def simulated(model: Scripted, custom: ConversationScenario | None = None, **options: Any) -> SimulatedUser:
     return SimulatedUser(
-        scenario=given or scenario(), options=SimulatorOptions(**options), model=model, case_id="a:1", run=2
+        scenario=custom or scenario(), options=SimulatorOptions(**options), model=model, case_id="a:1", run=2
     )
 
 
-def said(*pairs: tuple[str, str]) -> list[Invocation]:
+def turns_of(*pairs: tuple[str, str]) -> list[Invocation]:
     return [Invocation(user_content=user_message(user), final_response=model_message(agent)) for user, agent in pairs]
 
 
-ONE = said(("Hi", "Hello."))
+ONE = turns_of(("Hi", "Hello."))
 
 
 async def talk(user: User, *, answer: str = "Yes.", most: int = 50) -> tuple[list[str], Stop]:
@@ -109,7 +109,7 @@ async def test_without_a_limit_only_the_signal_ends_it() -> None:
 
 
 async def test_the_limit_is_asked_before_the_model() -> None:
-    """A conversation that is over by its limit pays for no further message."""
+    """At the limit the model is not asked for another message."""
     model = Scripted(script=lambda _: "</finished>")
     assert isinstance(await simulated(model, max_turns=1).next_message(ONE), Stop)
     assert model.requests == []
@@ -127,7 +127,7 @@ async def test_the_agent_can_not_end_the_conversation() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-async def test_nothing_to_say_is_a_failure(text: str) -> None:
+async def test_empty_message_is_a_failure(text: str) -> None:
     model = Scripted(script=lambda _: text)
     for user, turns in ((simulated(model), ONE), (simulated(model, scenario(text)), [])):
         with pytest.raises(SimulatorFailure) as caught:
@@ -145,7 +145,7 @@ async def test_a_models_failure_is_the_simulators(kind: FailureKind) -> None:
 
 
 async def test_one_user_serves_a_repeated_run() -> None:
-    """A run that is begun again must begin with the starting prompt."""
+    """A repeated run must start with the starting prompt."""
     user = simulated(Scripted(script=lambda request: f"message {request.sample}"), max_turns=3)
     assert await talk(user) == await talk(user) == (["Hi", "message 1", "message 2"], await user.next_message(ONE * 3))
 
@@ -160,13 +160,13 @@ async def test_each_turn_and_run_is_a_question_of_its_own() -> None:
     assert len({(request.sample, request.run) for request in model.requests}) == 6
 
 
-async def prompt_of(turns: Sequence[Invocation], given: ConversationScenario | None = None, **options: Any) -> str:
+async def prompt_of(turns: Sequence[Invocation], custom: ConversationScenario | None = None, **options: Any) -> str:
     model = Scripted(script=lambda _: "ok")
-    await simulated(model, given, **options).next_message(turns)
+    await simulated(model, custom, **options).next_message(turns)
     return model.requests[0].prompt
 
 
-async def test_our_prompt__says_what_must_be_known() -> None:
+async def test_our_prompt__has_plan_and_stop_signal() -> None:
     prompt = await prompt_of(ONE)
     assert "\n\nTurn on the lamp; {{ then }} ask for its state.\n\n" in prompt
     assert prompt.count("</finished>") == 2
@@ -176,13 +176,13 @@ async def test_our_prompt__says_what_must_be_known() -> None:
 
 
 async def test_our_prompt__the_longer_conversation_begins_like_the_shorter() -> None:
-    shorter, longer = await prompt_of(ONE), await prompt_of(ONE + said(("On, please", "It is on.")))
+    shorter, longer = await prompt_of(ONE), await prompt_of(ONE + turns_of(("On, please", "It is on.")))
     ending = shorter[shorter.rindex("</data-") :].split(">", 1)[1]
     assert longer.startswith(shorter.removesuffix(ending))
     assert longer.endswith(ending)
 
 
-async def test_our_prompt__shows_calls_when_they_are_wanted() -> None:
+async def test_our_prompt__function_calls() -> None:
     data = {"tool_uses": [{"name": "set_lamp", "args": {"on": True}}]}
     turns = [ONE[0].model_copy(update={"intermediate_data": Invocation.model_validate(
         {"user_content": {}, "intermediate_data": data}
@@ -212,7 +212,7 @@ async def test_custom_instructions__replace_the_prompt() -> None:
 
 
 async def test_custom_instructions__what_the_agent_says_is_no_template() -> None:
-    turns = said(("Hi", "{{ 7 * 7 }} {% for %}"))
+    turns = turns_of(("Hi", "{{ 7 * 7 }} {% for %}"))
     template = "{{ stop_signal }} {{ conversation_plan }} {{ conversation_history }}"
     assert "agent: {{ 7 * 7 }} {% for %}" in await prompt_of(turns, instructions=template)
 
