@@ -91,8 +91,8 @@ def test_troubles__cost_calls_and_no_verdicts() -> None:
     for case, result in enumerate(results):
         truth = [1.0 if _truth(case, turn) else 0.0 for turn in range(3)]
         if isinstance(result, Scored):
-            verdicts = [(score, true) for score, true in zip(result.turn_scores, truth, strict=True) if score is not None]
-            assert [score for score, _ in verdicts] == [true for _, true in verdicts]
+            scores = [(score, true) for score, true in zip(result.turn_scores, truth, strict=True) if score is not None]
+            assert [score for score, _ in scores] == [true for _, true in scores]
             assert (result.score == 1.0) == all(true == 1.0 for true in truth)
     scored = [result for result in results if isinstance(result, Scored)]
     assert len(scored) > 0.9 * CASES
