@@ -217,7 +217,7 @@ SETTINGS: Sequence[tuple[str, World, Mapping[str, Any]]] = (
     ("10 base runs kept", World(depth=10), {}),
     ("`confirm-on-base: always`", World(), {"confirm_on_base": "always"}),
 )
-SETTINGS_TRIALS = 150
+SETTINGS_TRIALS = 500
 
 
 def settings_cells() -> list[Cell]:
@@ -285,7 +285,7 @@ class DriftCell:
     drop: float = 0.0
     """Of all pass rates, at each merge."""
     merges: int = 20
-    trials: int = 50
+    trials: int = 250
 
 
 def drift_cells() -> Iterator[DriftCell]:
