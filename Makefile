@@ -1,8 +1,8 @@
-# Each target sets up what it needs. Only Python 3.11 (or newer) and make must be there.
+# Each target sets up what it needs. Only Python 3.11 (or newer) and make are required.
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.uv/bin/uv)
 BIN := .venv/bin
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
-# What another project's environment may have left must not lead uv astray.
+# Another project's active environment must not confuse uv.
 unexport VIRTUAL_ENV
 # actionlint calls shellcheck, the container tests call act.
 lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -18,16 +18,16 @@ demo: ## Gate the example agent: a real ADK agent that needs no key. Passes
 demo-broken: ## The same eval files on a copy with one broken tool. Fails with exit code 1
 	./entrypoint run examples/home_automation --agent examples/home_automation_broken
 
-demo-judged: ## Every criterion: judges and simulated users, played by a server on loopback. Passes
+demo-judged: ## Every ADK criterion, with judges and simulated users from a local server. Passes
 	python3 examples/hotel_concierge/serve.py ./entrypoint run examples/hotel_concierge
 
-# They start hundreds of processes: what is compiled once need not be compiled by each. Half of the time they wait for
-# those, so there are more workers than cores.
+# The tests start hundreds of processes: with bytecode on disk, each starts faster. Half of the time the tests wait for
+# processes, so there are more workers than cores.
 WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
 test: .venv/ready ## Unit and integration tests
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not conformance and not container"
 
-lint: .venv/ready ## Everything that can be checked without running
+lint: .venv/ready ## All static checks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -42,20 +42,20 @@ lint: .venv/ready ## Everything that can be checked without running
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/shellcheck .ci/run .ci/engine
 
-format: .venv/ready ## Format and mend what can be mended
+format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-conformance: .venv/ready ## Compare the scores with google-adk[eval] 2.13.0 on random input
+conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
 	$(BIN)/pytest -m container
 
-bench: .venv/ready ## Measure beside `adk eval`: what docs/performance.md quotes
+bench: .venv/ready ## Compare the speed with `adk eval`: the figures of docs/performance.md
 	$(BIN)/python benchmarks/run.py
 
-bench-errors: .venv/ready ## How often the gate is wrong: the tables and pictures of docs/statistics.md
+bench-errors: .venv/ready ## Measure the gate's error rates: the tables and pictures of docs/statistics.md
 	$(BIN)/python benchmarks/gate_error_rates.py
 	$(BIN)/python benchmarks/gate_error_rates.py --rule bayes --trials 500
 	$(BIN)/python benchmarks/draw_statistics.py
@@ -63,13 +63,13 @@ bench-errors: .venv/ready ## How often the gate is wrong: the tables and picture
 bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests through the whole gate, 15 minutes
 	$(BIN)/python benchmarks/gate_end_to_end.py
 
-lock: $(UV) ## Renew the locked versions after pyproject.toml changed; add UPGRADE=--upgrade for the newest
+lock: $(UV) ## Update the locked versions after a change in pyproject.toml; UPGRADE=--upgrade for the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/run.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
 
-clean: ## Remove what the targets made here
+clean: ## Remove all files that the targets created
 	rm -rf .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
 
 .venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt | $(UV)
@@ -79,7 +79,7 @@ clean: ## Remove what the targets made here
 		--no-deps --editable .
 	touch $@
 
-# Where pip can't install beside the system's packages, a virtual environment can.
+# If the system's pip can't install, use a virtual environment.
 $(CURDIR)/.uv/bin/uv:
 	python3 -m pip install --quiet --disable-pip-version-check --target .uv --require-hashes -r requirements/build.txt || \
 		{ python3 -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check --require-hashes \

@@ -1,4 +1,4 @@
-"""An import contract of ours for import-linter: modules with a leading underscore belong to their package."""
+"""Import contract for import-linter: modules with a leading underscore are private to their package."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from importlinter import Contract, ContractCheck, output
 
 
 class PrivateModules(Contract):
-    """Fails for an import of `package._module` from outside `package`. A package offers what its `__init__` lists."""
+    """Fails for an import of `package._module` from outside `package`."""
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Looks at all imports between modules of the root package."""
+        """Checks all imports between modules of the root package."""
         violations = sorted(
             (importer, imported)
             for imported in graph.modules
@@ -21,7 +21,7 @@ class PrivateModules(Contract):
         return ContractCheck(kept=not violations, metadata={"violations": violations})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Prints each violation on a line of its own."""
+        """Prints one line per violation."""
         for importer, imported in check.metadata["violations"]:
             output.print_error(f"{importer} imports {imported}, which is private to {_owner(imported)}")
 

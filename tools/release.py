@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The steps of a release that touch files and commits. .github/workflows/release.yml calls them, in this order.
+"""The release steps that change files and create commits, in the order of .github/workflows/release.yml.
 
-    release.py check 1.2.3                      the version can be released from this checkout
-    release.py pin python                       an image that a release is built with, by digest
-    release.py rename acme/agent-eval-action    writes the repository's name, and with it the image's, into every file
+    release.py check 1.2.3                      check that this checkout can be released as 1.2.3
+    release.py pin python                       print an image that releases are built with, by digest
+    release.py rename acme/agent-eval-action    write the repository's and the image's name into every file
     release.py commit 1.2.3 acme/agent-eval-action sha256:...
-                                                makes the two commits and the tags of the release; pushes nothing
-    release.py notes 1.2.3                      the text of the release, with the commit to pin
+                                                create the two commits and the tags of the release; push nothing
+    release.py notes 1.2.3                      print the release notes, with the commit to pin
 
 The name is configured once, as `repository` in `[tool.agent-eval.release]` of pyproject.toml. Standard library only:
 it runs before anything is installed.
@@ -27,17 +27,19 @@ PINS = ".github/images/Dockerfile"
 # The token of a workflow may not push a commit that changes workflows. They take their name from GITHUB_REPOSITORY.
 NOT_RENAMED = ".github/workflows/"
 BOT = "github-actions[bot]"
-NOBODY = "(?:org|OWNER)"
-PLACEHOLDER = re.compile(rf"(?<![\w./@-]){NOBODY}/[\w-]|\b{NOBODY}/agent-eval|@{NOBODY}/maintainers")
+PLACEHOLDER_OWNER = "(?:org|OWNER)"
+PLACEHOLDER = re.compile(
+    rf"(?<![\w./@-]){PLACEHOLDER_OWNER}/[\w-]|\b{PLACEHOLDER_OWNER}/agent-eval|@{PLACEHOLDER_OWNER}/maintainers"
+)
 PLACEHOLDER_IN_TESTS = re.compile(r"\borg[/]agent-eval")
 
 
 class Refused(Exception):
-    """The release can't go on; the message says what to do."""
+    """The release can't continue; the message says what to do."""
 
 
 def git(root: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> str:
-    """What git prints, without the last line break."""
+    """Git's output without the final newline."""
     done = subprocess.run(
         ["git", "-C", str(root), *arguments],
         env={**os.environ, **(variables or {})},
@@ -52,30 +54,30 @@ def git(root: Path, *arguments: str, variables: Mapping[str, str] | None = None)
 
 
 def texts(root: Path) -> dict[str, str]:
-    """Every tracked text file by its name."""
-    found = {}
+    """Contents of all tracked text files, by name."""
+    contents = {}
     for name in filter(None, git(root, "ls-files", "-z").split("\0")):
         path = root / name
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
             if b"\0" not in content:
-                found[name] = content.decode("utf-8")
-    return found
+                contents[name] = content.decode("utf-8")
+    return contents
 
 
 def repository(root: Path) -> str:
-    """The name that the files of this checkout have: owner/name."""
+    """The repository name in the files of this checkout: owner/name."""
     settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     return str(settings["tool"]["agent-eval"]["release"]["repository"])
 
 
 def image(name: str) -> str:
-    """The image of a repository. Registries know lower case only."""
+    """The image of a repository. Registries accept lower case only."""
     return f"ghcr.io/{name.lower()}"
 
 
 def references(name: str) -> re.Pattern[str]:
-    """Where a text names the repository, or its image."""
+    """Pattern of references to the repository or its image."""
     return re.compile(rf"(ghcr\.io/)?(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
 
 
@@ -88,7 +90,7 @@ def rename(root: Path, name: str) -> None:
     for file, text in texts(root).items():
         if file.startswith(NOT_RENAMED):
             continue
-        changed = references(former).sub(lambda found: image(name) if found[1] else name, text)
+        changed = references(former).sub(lambda match: image(name) if match[1] else name, text)
         if file == ".github/CODEOWNERS":
             changed = changed.replace(*owners)
         if changed != text:
@@ -96,7 +98,7 @@ def rename(root: Path, name: str) -> None:
 
 
 def placeholders(root: Path) -> list[str]:
-    """What is left of names that nobody has, as file:line. Tests have more such names, of models and teams."""
+    """Remaining placeholders, as file:line. The pattern for tests is stricter: they have similar names of models."""
     return [
         f"{file}:{number}: {line.strip()}"
         for file, text in texts(root).items()
@@ -106,10 +108,10 @@ def placeholders(root: Path) -> list[str]:
 
 
 def check(root: Path, version: str) -> None:
-    """The code, the changelog and the pages speak of this version.
+    """Checks that code, changelog and documentation have this version.
 
     Raises:
-        Refused: They do not.
+        Refused: They don't.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise Refused(f"`{version}` is not a version: X.Y.Z is expected")
@@ -119,28 +121,28 @@ def check(root: Path, version: str) -> None:
     changes(root, version)
     major = version.partition(".")[0]
     ours = re.escape(repository(root))
-    named = re.compile(rf"{ours}(?:/gate)?@v(\d+)\b|ghcr\.io/{ours}:(\d+)\b|{ours}/v(\d+)/schemas")
+    reference = re.compile(rf"{ours}(?:/gate)?@v(\d+)\b|ghcr\.io/{ours}:(\d+)\b|{ours}/v(\d+)/schemas")
     for file, text in texts(root).items():
-        for found in named.finditer(text):
-            if next(filter(None, found.groups())) != major:
-                raise Refused(f"{file} names another major version than {major}: `{found[0]}`")
+        for match in reference.finditer(text):
+            if next(filter(None, match.groups())) != major:
+                raise Refused(f"{file} names another major version than {major}: `{match[0]}`")
 
 
 def changes(root: Path, version: str) -> str:
     """The changelog's section of a version.
 
     Raises:
-        Refused: There is none, or nothing is in it.
+        Refused: The section is missing or empty.
     """
     text = (root / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"^## {re.escape(version)}(?: .*)?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None or not found[1].strip():
+    section = re.search(rf"^## {re.escape(version)}(?: .*)?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if section is None or not section[1].strip():
         raise Refused(f"CHANGELOG.md has no section `## {version}`")
-    return found[1].strip()
+    return section[1].strip()
 
 
 def notes(root: Path, version: str) -> str:
-    """The text of the release: how to pin it, and the changelog's section."""
+    """The release notes: how to pin the release, and the changelog's section."""
     commit = git(root, "rev-parse", f"v{version}^{{commit}}")
     return (
         f"Pinned to this release's commit, also where only pinned actions are allowed:\n\n"
@@ -149,29 +151,30 @@ def notes(root: Path, version: str) -> str:
 
 
 def pin(root: Path, name: str) -> str:
-    """An image that releases are built with, as name:tag@digest."""
-    found = re.search(rf"^FROM ({re.escape(name)}:\S+@sha256:[0-9a-f]{{64}})", (root / PINS).read_text("utf-8"), re.M)
-    if found is None:
+    """An image used to build releases, as name:tag@digest."""
+    pinned = re.search(rf"^FROM ({re.escape(name)}:\S+@sha256:[0-9a-f]{{64}})", (root / PINS).read_text("utf-8"), re.M)
+    if pinned is None:
         raise Refused(f"{PINS} does not pin `{name}`")
-    return found[1]
+    return pinned[1]
 
 
 def replace(path: Path, pattern: str, by: str) -> None:
-    """Replaces the one line that matches.
+    """Replaces the end of the only line that matches.
 
     Raises:
-        Refused: None does, or several do.
+        Refused: No line matches, or several do.
     """
-    text, count = re.subn(pattern, lambda found: found[1] + by, path.read_text("utf-8"), flags=re.MULTILINE)
+    text, count = re.subn(pattern, lambda match: match[1] + by, path.read_text("utf-8"), flags=re.MULTILINE)
     if count != 1:
         raise Refused(f"{path.name}: {count} lines match {pattern}, 1 is expected")
     path.write_text(text, "utf-8")
 
 
 def commit(root: Path, version: str, name: str, digest: str) -> tuple[str, str]:
-    """Makes the commits of the release and tags the second: its action names the first by SHA, that one the image.
+    """Creates the two commits of the release and tags the second.
 
-    The same input gives the same commits, so that a release that broke off can be repeated.
+    The first commit's gate names the image by digest, the second commit's action names the gate by SHA. The same input
+    gives the same commits, so that an interrupted release can be repeated.
 
     Returns:
         The commit of the gate, and the commit of the release.
@@ -215,34 +218,34 @@ def commit(root: Path, version: str, name: str, digest: str) -> tuple[str, str]:
 
 
 def main() -> int:
-    """Runs one step on the current directory."""
+    """Runs one step in the current directory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(dest="step", required=True)
-    for step, names in {
+    for step, arguments in {
         "check": ["version"],
         "pin": ["image"],
         "rename": ["repository"],
         "commit": ["version", "repository", "digest"],
         "notes": ["version"],
     }.items():
-        added = steps.add_parser(step)
-        for argument in names:
-            added.add_argument(argument)
-    given = parser.parse_args()
+        step_parser = steps.add_parser(step)
+        for argument in arguments:
+            step_parser.add_argument(argument)
+    options = parser.parse_args()
     root = Path.cwd()
     try:
-        match given.step:
+        match options.step:
             case "check":
-                check(root, given.version)
+                check(root, options.version)
             case "pin":
-                print(pin(root, given.image))
+                print(pin(root, options.image))
             case "rename":
-                rename(root, given.repository)
+                rename(root, options.repository)
             case "commit":
-                gate, release = commit(root, given.version, given.repository, given.digest)
+                gate, release = commit(root, options.version, options.repository, options.digest)
                 print(f"the gate: {gate}\nthe release: {release}")
             case "notes":
-                print(notes(root, given.version))
+                print(notes(root, options.version))
     except Refused as refused:
         print(f"{'::error::' if os.environ.get('GITHUB_ACTIONS') else 'release: '}{refused}", file=sys.stderr)
         return 1

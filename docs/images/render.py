@@ -1,9 +1,9 @@
-"""Makes the pictures of a result beside this file, from the reports that the tests use.
+"""Renders the pictures in this directory, from the reports that the tests use.
 
     .venv/bin/python docs/images/render.py
 
-The job summary and two comments are rendered by GitHub's own Markdown parser and photographed by Chromium (`--chromium
-PATH`, a headless one of any recent version); the console's text becomes an SVG by rich.
+The job summary and two comments are rendered by GitHub's Markdown parser and captured by headless Chromium (`--chromium
+PATH`); rich converts the console's text to an SVG.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.text import Text
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "unit"))
 
-from comparison_samples import mixed, tool_broken  # noqa: E402 - found through the path above
+from comparison_samples import mixed, tool_broken  # noqa: E402 - importable through the path above
 from report_samples import failed  # noqa: E402
 
 from agent_eval.report.renderers._console import console as console_text  # noqa: E402
@@ -57,19 +57,19 @@ def coloured(match: re.Match[str]) -> str:
 
 def pages() -> dict[str, tuple[str, int]]:
     """Markdown and height in pixels, by the name of the picture."""
-    told = {"comment-regression": tool_broken(), "comment-mixed": mixed()}
+    comments = {"comment-regression": tool_broken(), "comment-mixed": mixed()}
     heights = {"comment-regression": 620, "comment-mixed": 900}
     return {
         "summary": (summary_markdown(failed(), source_url="https://github.com/example/repo/blob/main"), 940),
         **{
-            name: (comment_markdown(one.report, links=one.links, warnings=one.warnings), heights[name])
-            for name, one in told.items()
+            name: (comment_markdown(sample.report, links=sample.links, warnings=sample.warnings), heights[name])
+            for name, sample in comments.items()
         },
     }
 
 
 def page(markdown: str) -> str:
-    """The text as a page."""
+    """Markdown as an HTML page."""
     body = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
     body = re.sub(r'<pre lang="diff"><code>(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
     body = re.sub(r'<pre><code class="language-diff">(.*?)</code></pre>', coloured, body, flags=re.DOTALL)
@@ -77,7 +77,7 @@ def page(markdown: str) -> str:
 
 
 def photograph(chromium: str, markdown: str, target: Path, height: int) -> None:
-    """Writes a picture of the page."""
+    """Captures the page as a PNG file."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "page.html")
         source.write_text(page(markdown), encoding="utf-8")
@@ -94,7 +94,7 @@ def photograph(chromium: str, markdown: str, target: Path, height: int) -> None:
 
 
 def draw(target: Path) -> None:
-    """Writes the console's text as an SVG that loads nothing from elsewhere."""
+    """Writes the console's text as an SVG without external resources."""
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         console = Console(
             file=nowhere, width=100, record=True, force_terminal=True, color_system="truecolor", emoji=False
