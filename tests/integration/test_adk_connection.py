@@ -143,7 +143,7 @@ async def test_a_closed_connection_fails_what_waits_and_what_comes() -> None:
         _, late = connection.ask("b", {})
         with pytest.raises(ConnectionLost):
             await late
-        connection.tell("note", {})
+        connection.notify("note", {})
 
 
 def message(params: Any, **more: Any) -> bytes:

@@ -146,7 +146,7 @@ async def test_a_hanging_host_fails_its_neighbours_as_collateral(faulty: AdkAgen
     assert hung.collateral
     neighbour = await waiting
     assert neighbour.collateral
-    assert "did not react" in neighbour.message
+    assert "did not respond" in neighbour.message
 
 
 async def test_a_task_that_refuses_to_be_cancelled(faulty: AdkAgent) -> None:
@@ -176,7 +176,7 @@ async def test_a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> No
     assert "after the flood" in (error.log_tail or "")
     largest = max(logs.glob("faults-*.log"), key=lambda path: path.stat().st_size)
     assert 150_000 < largest.stat().st_size < 201_000
-    assert b"bytes left out" in largest.read_bytes()
+    assert b"bytes omitted" in largest.read_bytes()
 
 
 async def test_secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Path) -> None:
@@ -312,7 +312,7 @@ async def test_a_hanging_agent__the_message_has_its_own_line(logs: Path) -> None
         await say(agent, "warm up")
         errors = {how: await failure(agent, how, timeout=1) for how in ("wait", "task", "block:60")}
     assert {error.kind for error in errors.values()} == {FailureKind.DEADLINE}
-    assert {how: error.message.rpartition("It stood at ")[2] for how, error in errors.items()} == {
+    assert {how: error.message.rpartition("It was at ")[2] for how, error in errors.items()} == {
         "wait": "agent.py:16: await asyncio.Event().wait()",
         "task": "agent.py:16: await asyncio.Event().wait()",
         "block:60": "agent.py:27: time.sleep(float(seconds))",

@@ -124,7 +124,7 @@ def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 async def test_plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
     made = await bench.ensure()
-    assert made.origin == "plain google-adk (nothing names dependencies)"
+    assert made.origin == "plain google-adk (no declared dependencies)"
     assert made.versions["google-adk"] == "9.9.9"
     assert made.reused is False
     assert [line.split(" (")[0] for line in bench.said][:1] == ["Making the agent's environment from plain google-adk"]
@@ -183,7 +183,10 @@ async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None
 async def test_a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("google-adk==0.5.0\n")
     failed = await bench.failure()
-    assert "bot/requirements.txt asks for google-adk==0.5.0, and google-adk 1.18 or newer is needed" in failed.message
+    assert (
+        "bot/requirements.txt requires google-adk==0.5.0, but agent-eval needs google-adk 1.18 or newer"
+        in failed.message
+    )
     assert bench.said == []  # nothing was made
 
 

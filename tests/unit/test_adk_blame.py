@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.host._exit import ended_words, how_it_ended
+from agent_eval.agents.host._exit import exit_description, how_it_ended
 from agent_eval.agents.host.blame import failed_load, failed_turn, is_temporary, too_late
 from agent_eval.agents.host.connection import RemoteError
 from agent_eval.agents.messages import Waiting
@@ -65,7 +65,7 @@ def test_import_hints_name_what_is_missing() -> None:
     assert "`yfinance`" in (failure.hint or "")
     told = "`root_agent` of bot.agent is of type int, not an ADK agent"
     failure = failed_load(RemoteError("agent-import", told, {"type": "TypeError"}), None)
-    assert failure.hint == "Define `root_agent` or `app` in agent.py, or name another directory with `--agent`."
+    assert failure.hint == "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
 
 
 def test_an_exit_while_importing() -> None:
@@ -74,27 +74,32 @@ def test_an_exit_while_importing() -> None:
 
 
 def test_words_for_an_end() -> None:
-    assert ended_words(3) == "exited with code 3"
-    assert ended_words(-9) == "was killed by SIGKILL (signal 9)"
-    assert ended_words(-250) == "was killed by signal 250"
+    assert exit_description(3) == "exited with code 3"
+    assert exit_description(-9) == "was killed by SIGKILL (signal 9)"
+    assert exit_description(-250) == "was killed by signal 250"
 
 
 def test_the_gates_own_reason_comes_first() -> None:
-    ended = how_it_ended(-9, ValueError("garbage"), given_up="was closed", log_tail="the log")
+    ended = how_it_ended(-9, ValueError("garbage"), ended_by_gate="was closed", log_tail="the log")
     assert (ended.message, ended.kind, ended.hint, ended.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
 
 
 @pytest.mark.parametrize(
     ("returncode", "garbage", "kind", "words"),
     [
-        (0, ValueError("what was read"), FailureKind.PROTOCOL, "something else than our protocol: what was read"),
+        (
+            0,
+            ValueError("what was read"),
+            FailureKind.PROTOCOL,
+            "sent something that is not our protocol: what was read",
+        ),
         (None, None, FailureKind.PROTOCOL, "closed its connection"),
         (-9, None, FailureKind.CRASH, "SIGKILL"),
         (3, None, FailureKind.CRASH, "code 3"),
     ],
 )
 def test_how_a_host_ended(returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str) -> None:
-    ended = how_it_ended(returncode, garbage, given_up=None, log_tail="")
+    ended = how_it_ended(returncode, garbage, ended_by_gate=None, log_tail="")
     assert ended.kind is kind
     assert words in ended.message
     assert ended.hint

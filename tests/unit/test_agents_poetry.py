@@ -136,7 +136,7 @@ def test_check_adk__refuses_what_is_too_old_before_it_is_installed(tmp_path: Pat
         if not refused:
             check_adk(dependencies, tmp_path)
             continue
-        with pytest.raises(AgentFailure, match=r"google-adk 1\.18 or newer is needed"):
+        with pytest.raises(AgentFailure, match=r"agent-eval needs google-adk 1\.18 or newer"):
             check_adk(dependencies, tmp_path)
 
 
@@ -148,10 +148,10 @@ def test_check_adk__reads_included_requirements_poetry_and_locks(tmp_path: Path)
 
     (tmp_path / "requirements.txt").write_text("-r more.txt\n", "utf-8")
     (tmp_path / "more.txt").write_text("google-adk==1.0\n", "utf-8")
-    assert "more.txt asks for google-adk==1.0" in refused()
+    assert "more.txt requires google-adk==1.0" in refused()
     (tmp_path / "pyproject.toml").write_text('[tool.poetry.dependencies]\ngoogle-adk = "^0.5"\n', "utf-8")
-    assert "pyproject.toml asks for google-adk>=0.5,<0.6" in refused()
+    assert "pyproject.toml requires google-adk>=0.5,<0.6" in refused()
     assert find_dependencies(tmp_path, tmp_path).kind is SourceKind.POETRY
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\n', "utf-8")
     (tmp_path / "uv.lock").write_text('[[package]]\nname = "google-adk"\nversion = "1.2.0"\n', "utf-8")
-    assert "uv.lock asks for google-adk==1.2.0" in refused()
+    assert "uv.lock requires google-adk==1.2.0" in refused()

@@ -1,6 +1,6 @@
-"""What a host tells, as the gate reads it (docs/host-protocol.md).
+"""Messages of a host process (docs/host-protocol.md).
 
-Unknown keys are left out: a newer host may tell more.
+Unknown keys are ignored, because a newer host may send more.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Hello(_Message):
     """Params of `hello`."""
 
     role: str
-    """What the host is if nobody asks for anything else."""
+    """The host's default role."""
     roles: list[str] = Field(default_factory=list)
-    """Everything that it can be; empty: `role` alone."""
+    """All supported roles; empty: only `role`."""
     versions: list[int]
     capabilities: list[str] = Field(default_factory=list)
     python: str = ""
@@ -36,36 +36,36 @@ class Loaded(_Message):
     agent: str = ""
     """The root agent's name."""
     seconds: dict[str, FiniteFloat] = Field(default_factory=dict)
-    """How long the import of `adk` and of the `agent` took."""
+    """Import times of `adk` and of the `agent`."""
 
 
 class Attempt(_Message):
     """A failed attempt of a model call."""
 
     status: int | None = None
-    """Of HTTP; None if no answer came."""
+    """HTTP status; None without a response."""
     cause: str = ""
-    """In a few words that are the same each time: `connection refused`."""
+    """A short, constant description: `connection refused`."""
 
 
 class ModelCallFacts(_Message):
-    """A call of the agent's model that has no answer."""
+    """A call of the agent's model that got no response."""
 
     model: str = ""
     address: str = ""
-    """Scheme, host and port; empty where the host does not see attempts (other clients than google-genai)."""
+    """Scheme, host and port; empty if the host can't see attempts (clients other than google-genai)."""
     remote: bool = False
-    """Whether code that is not the agent's own asks it over the network."""
+    """Whether a library calls the model over the network, not the agent's own code."""
     seconds: NonNegativeFloat = 0.0
-    """Since its first attempt began."""
+    """Seconds since the first attempt began."""
     silent: NonNegativeFloat = 0.0
-    """Seconds that the attempt under way has waited for an answer, or for the next part of a streamed one."""
+    """Seconds that the current attempt has waited for a response, or for the next part of a stream."""
     attempts: list[Attempt] = Field(default_factory=list)
-    """The failed ones, oldest first."""
+    """Failed attempts, oldest first."""
 
 
 class ModelNews(_Message):
-    """Params of `model`: an attempt began, ended, or still waits."""
+    """Params of `model`: an attempt began, ended, or is still waiting."""
 
     turn: int
     call: int
@@ -75,7 +75,7 @@ class ModelNews(_Message):
     status: int | None = None
     cause: str = ""
     seconds: NonNegativeFloat = 0.0
-    """Of silence."""
+    """Seconds without data."""
 
 
 class Pause(_Message):
@@ -84,52 +84,52 @@ class Pause(_Message):
     turn: int
     call: int
     seconds: NonNegativeFloat
-    """How long it should wait at least."""
+    """Minimum seconds to wait."""
 
 
 class ErrorData(_Message):
-    """Data of an error answer: what was raised."""
+    """Data of an error response: the exception."""
 
     type: str = ""
     classes: list[str] = Field(default_factory=list)
     """Full names of the class and its ancestors."""
     traceback: str | None = None
     origin: str = "agent"
-    """`model` if it came out of a model call."""
+    """`model` if a model call raised it."""
     status: int | None = None
     """HTTP status of the failed model call."""
     exit: int | None = None
     """Code of a `sys.exit()`."""
     call: ModelCallFacts | None = None
-    """The model call that it came out of, where known."""
+    """The model call that raised it, if known."""
 
 
 class Waiting(ModelCallFacts):
-    """Params of `waiting`: what a turn waited for when it was cancelled; of a model also the facts of its call."""
+    """Params of `waiting`: what a turn was waiting for when it was cancelled. For a model, also its call."""
 
     turn: int
     where: str = ""
-    """The stack there."""
+    """The stack at that point."""
     at: str = ""
-    """The agent's own innermost line in it: `agent.py:41: await look_up(room)`."""
+    """The innermost line of the agent's own code: `agent.py:41: await look_up(room)`."""
     kind: str = Field("", alias="for")
     """`model` or `tool`."""
     name: str = ""
     calls: int = 0
-    """Model calls of this turn that had ended."""
+    """Completed model calls of this turn."""
     stalled: NonNegativeFloat = 0.0
-    """Seconds of the turn in which the host's event loop stood still, blocked by this turn or by another."""
+    """Seconds of the turn in which the host's event loop was blocked, by this turn or by another."""
 
 
 class Stack(_Message):
-    """Result of `stack`: where the main thread is."""
+    """Result of `stack`: the main thread's stack."""
 
     where: str = ""
     at: str = ""
 
 
 class Started(_Message):
-    """Params of `started`: a custom metric is called now."""
+    """Params of `started`: the call of a custom metric begins."""
 
     turn: int
 
@@ -143,40 +143,40 @@ class AgentRequest(_Message):
 
 
 class TurnFacts(_Message):
-    """Result of `send`: what the host measured of a turn, besides its events."""
+    """Result of `send`: the host's measurements of a turn."""
 
     started_at: FiniteFloat = 0.0
     """Unix time in seconds."""
     duration: FiniteFloat | None = None
-    """Wall seconds, as the next two: awaiting a model, and inside tools without awaiting a model."""
+    """Wall-clock seconds. The next two: awaiting a model, and in tools without awaiting a model."""
     model_duration: FiniteFloat | None = None
     tool_duration: FiniteFloat | None = None
     requests: list[AgentRequest] = Field(default_factory=list)
 
 
-class RubricTold(_Message):
-    """What a custom metric says of one rubric."""
+class RubricResult(_Message):
+    """Result of a custom metric for one rubric."""
 
     rubric_id: str = ""
     score: Any = None
     rationale: str = ""
 
 
-class ScoreTold(_Message):
-    """What a custom metric says of a turn."""
+class ScoreResult(_Message):
+    """Result of a custom metric for one turn."""
 
     score: Any = None
-    """As it was given: it may be anything."""
+    """The returned value, which may be anything."""
     status: str = ""
     """Name of ADK's EvalStatus."""
-    rubrics: list[RubricTold] = Field(default_factory=list)
+    rubrics: list[RubricResult] = Field(default_factory=list)
 
 
-class Evaluated(ScoreTold):
-    """Result of `evaluate`: what a custom metric returned."""
+class Evaluated(ScoreResult):
+    """Result of `evaluate`: the return value of a custom metric."""
 
     type: str = ""
-    """Name of the result's class; what follows is known for ADK's EvaluationResult only."""
+    """Name of the result's class. The other fields are only set for ADK's EvaluationResult, except `shown`."""
     shown: str = ""
-    """The beginning of another result, as text."""
-    turns: list[ScoreTold] = Field(default_factory=list)
+    """The beginning of any other result, as text."""
+    turns: list[ScoreResult] = Field(default_factory=list)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.agents.messages import Evaluated, ScoreTold
+from agent_eval.agents.messages import Evaluated, ScoreResult
 from agent_eval.agents.protocol import MetricCall, MetricFailure, MetricFailureKind
 from agent_eval.core.content import text_of
 from agent_eval.core.text import shorten
@@ -145,7 +145,7 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _finding(index: int, turn: ScoreTold, conversation: Conversation) -> TurnFinding:
+def _finding(index: int, turn: ScoreResult, conversation: Conversation) -> TurnFinding:
     expected: Sequence[Any] = conversation.expected or ()
     return TurnFinding(
         turn=index,

@@ -116,7 +116,7 @@ class AdkAgent:
 
     async def _host_of(self, slot: _Slot) -> HostProcess:
         async with slot.lock:
-            while slot.host is None or slot.host.death is not None or slot.host.ending:
+            while slot.host is None or slot.host.exit is not None or slot.host.ending:
                 if self._failure is not None:
                     raise self._failure.copy()
                 try:
@@ -150,7 +150,7 @@ class AdkAgent:
         if host in self._alone:
             self._alone.discard(host)
             await host.close()
-        elif host.death is None:
+        elif host.exit is None:
             host.forget(session.key)
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class _Slot:
     @property
     def load(self) -> int:
         """Open sessions, and those about to be opened."""
-        return self.reserved + (self.host.sessions if self.host is not None and self.host.death is None else 0)
+        return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
 
 
 class AdkSession:
@@ -188,7 +188,7 @@ class AdkSession:
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a turn; see `agents.protocol.Session.send`."""
-        if self.host.death is not None:
+        if self.host.exit is not None:
             # The host died while this session was between turns: another session caused it, unless there was none.
             raise self.host.died(collateral=not self._request.isolated)
         shared, opened = self.host.sessions > 1, self.host.opened

@@ -1,4 +1,4 @@
-"""The process in which the agent runs: started, spoken to, watched; and who is to blame when it fails."""
+"""The agent's host process: its life cycle, its protocol, its log, and the owner of its failures."""
 
 from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError

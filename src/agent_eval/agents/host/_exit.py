@@ -1,4 +1,4 @@
-"""How a host process ended, in words."""
+"""Describes how a host process ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_eval.core.text import shorten
 
 
 @dataclass(frozen=True, kw_only=True)
-class Death:
+class HostExit:
     """How a host ended."""
 
     message: str
@@ -21,31 +21,31 @@ class Death:
 
 
 def how_it_ended(
-    returncode: int | None, garbage: BaseException | None, *, given_up: str | None, log_tail: str
-) -> Death:
-    """What to say of an end.
+    returncode: int | None, protocol_error: BaseException | None, *, ended_by_gate: str | None, log_tail: str
+) -> HostExit:
+    """Describes the end of a host.
 
     Args:
-        returncode: How the process exited by itself; None if it went on running.
-        garbage: Why what it wrote could not be read.
-        given_up: Why the gate ended it, if it did.
+        returncode: Exit code of the process; None if it kept running.
+        protocol_error: Why its messages could not be read.
+        ended_by_gate: Why the gate ended it, if it did.
         log_tail: The last lines of its log.
     """
     kind = FailureKind.PROTOCOL
-    hint: str | None = "Something in the agent writes to, or closes, descriptors that are not its own."
-    if given_up is not None:
-        message, kind, hint = given_up, FailureKind.CRASH, None
-    elif garbage is not None:
-        message = f"wrote something else than our protocol: {shorten(str(garbage).strip(), 600)}"
+    hint: str | None = "The agent writes to, or closes, file descriptors that it does not own."
+    if ended_by_gate is not None:
+        message, kind, hint = ended_by_gate, FailureKind.CRASH, None
+    elif protocol_error is not None:
+        message = f"sent something that is not our protocol: {shorten(str(protocol_error).strip(), 600)}"
     elif returncode is None:
-        message = "closed its connection to the gate but went on running"
+        message = "closed its connection to the gate but kept running"
     else:
-        message, kind, hint = ended_words(returncode), FailureKind.CRASH, ended_hint(returncode)
-    return Death(message=message, kind=kind, hint=hint, log_tail=log_tail)
+        message, kind, hint = exit_description(returncode), FailureKind.CRASH, exit_hint(returncode)
+    return HostExit(message=message, kind=kind, hint=hint, log_tail=log_tail)
 
 
-def ended_words(returncode: int) -> str:
-    """How a process ended: `exited with code 3`, `was killed by SIGKILL (signal 9)`."""
+def exit_description(returncode: int) -> str:
+    """Describes how a process ended: `exited with code 3`, `was killed by SIGKILL (signal 9)`."""
     if returncode >= 0:
         return f"exited with code {returncode}"
     try:
@@ -55,10 +55,10 @@ def ended_words(returncode: int) -> str:
     return f"was killed by {name} (signal {-returncode})"
 
 
-def ended_hint(returncode: int) -> str:
-    """What to look for when a process ended that way."""
+def exit_hint(returncode: int) -> str:
+    """A hint for a process that ended this way."""
     if returncode == -signal.SIGKILL:
-        return "The gate did not kill it; the machine may have run out of memory. Try a lower `--concurrency`."
+        return "The gate did not kill it. The machine may have run out of memory: try a lower `--concurrency`."
     if returncode >= 0:
-        return "See the end of its log. Look for os._exit() or a library that ends the process."
-    return "A native library crashed; the log shows the Python stack of that moment."
+        return "See the end of its log, and look for os._exit() or a library that ends the process."
+    return "A native library crashed; the log shows the Python stack at that point."

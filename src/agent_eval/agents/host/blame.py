@@ -1,6 +1,6 @@
-"""Whose failure an error is: the pull request's own, or the world's (docs/verdict.md).
+"""Decides who owns a failure: the pull request, or an external provider (docs/verdict.md).
 
-The host tells what was raised and whether it came out of a model call; the decision is made here.
+The host reports the exception and whether a model call raised it; the decision is made here.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ _UNREACHABLE = (
     "RefreshError",
     "gaierror",
 )
-"""Class names, at any place of the class's ancestry, that mean "the provider was not reached" in the HTTP clients and
+"""Names of exception classes, including base classes, that mean "the provider was not reached" in the HTTP clients and
 SDKs that ADK uses (httpx, aiohttp, requests, openai, anthropic, litellm, google-auth)."""
 _KEY_MISSING = re.compile(r"api.?key|credentials?\b|DefaultCredentialsError", re.IGNORECASE)
 _KEY_REFUSED = re.compile(r"api.?key.{0,20}(not valid|invalid|expired)|API_KEY_INVALID", re.IGNORECASE | re.DOTALL)
 KEY_HINT = (
-    "Give the job the model's credentials (for Gemini `GOOGLE_API_KEY`), and see that the variable is among those "
-    "that the agent gets (`--agent-env`). A pull request from a fork has no secrets."
+    "Give the job the model's credentials (for Gemini `GOOGLE_API_KEY`), and check that the variable is passed to "
+    "the agent (`--agent-env`). A pull request from a fork has no secrets."
 )
-"""What to do about a model call without a key, or with one that is refused."""
+"""The hint for a model call without a key, or with a rejected key."""
 
 
 def is_temporary(status: int) -> bool:
-    """Whether a model call with this HTTP status failed because of the provider's state, not of what was asked."""
+    """Whether this HTTP status of a model call is caused by the provider's state, not by the request."""
     return status in _TEMPORARY or status >= 500
 
 
 def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
-    """The failure that a host's answer to `send` means.
+    """Converts a host's error response to `send`.
 
     Args:
-        error: The answer.
-        log_tail: The last lines of the process.
-        withheld: Names of variables that the job has and the agent does not.
+        error: The response.
+        log_tail: The last lines of the process's log.
+        withheld: Names of variables that are set in the job but not passed to the agent.
     """
     data = _data(error)
     missing = _missing_variable(error, data, log_tail, withheld)
     summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return AgentFailure(
-            f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_told(data.call)}",
+            f"The agent's model provider failed: {_with_status(summary, data)}{_attempts_text(data.call)}",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=data.traceback,
@@ -90,13 +90,13 @@ def failed_turn(error: RemoteError, log_tail: str | None, withheld: Collection[s
 def failed_metric(
     function: str, error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()
 ) -> MetricFailure:
-    """The failure that a host's answer to `evaluate` means.
+    """Converts a host's error response to `evaluate`.
 
     Args:
-        function: The custom metric's.
-        error: The answer.
-        log_tail: The last lines of the process.
-        withheld: Names of variables that the job has and the process does not.
+        function: The name of the custom metric's function.
+        error: The response.
+        log_tail: The last lines of the process's log.
+        withheld: Names of variables that are set in the job but not passed to the process.
     """
     data = _data(error)
     summary = f"{data.type or error.code}: {first_line(error.message, 500) or 'no message'}"
@@ -104,7 +104,7 @@ def failed_metric(
     missing = _missing_variable(error, data, log_tail, withheld)
     if data.origin == "model" and (hint := _provider_hint(error.message, data)) is not None:
         return MetricFailure(
-            f"A model that `{function}` asked failed: {_with_status(summary, data)}",
+            f"A model that `{function}` called failed: {_with_status(summary, data)}",
             kind=MetricFailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=data.traceback,
@@ -118,16 +118,14 @@ def failed_metric(
             "are importable, and the agent's package also as `agent`."
         )
     elif error.code == "metric-arguments":
-        what = (
-            f"`{function}` can't be called: what it would be given is not valid for the installed google-adk: {summary}"
-        )
+        what = f"`{function}` can't be called: its arguments are not valid in the installed google-adk: {summary}"
     elif data.exit is not None:
         what = f"`{function}` called sys.exit({data.exit})"
     return MetricFailure(what, kind=kind, traceback=data.traceback, log_tail=log_tail, hint=missing or hint)
 
 
 def _unknown_model_hint(data: ErrorData) -> str | None:
-    """What to do about a model call that was answered with 404; None for any other error."""
+    """The hint for a model call with status 404; None for any other error."""
     if data.origin != "model" or data.status != 404:
         return None
     model = f"the model `{data.call.model}`" if data.call and data.call.model else "this model"
@@ -141,18 +139,18 @@ def _unknown_model_hint(data: ErrorData) -> str | None:
 def _data(error: RemoteError) -> ErrorData:
     try:
         return ErrorData.model_validate(error.data)
-    except ValidationError:  # not written by our host; the message is all there is
+    except ValidationError:  # not written by our host
         return ErrorData()
 
 
 def _missing_variable(
     error: RemoteError, data: ErrorData, log_tail: str | None, withheld: Collection[str]
 ) -> str | None:
-    """What to do if a variable that the job has is missing in the agent's environment. What an agent that exits has to
-    say is in its log.
+    """The hint for a variable of the job that is missing in the agent's environment. For an agent that exits, the log
+    is searched too.
     """
-    said = error.message if data.exit is None else f"{error.message}\n{log_tail or ''}"
-    return missing_variable_hint(withheld, said, data.traceback)
+    text = error.message if data.exit is None else f"{error.message}\n{log_tail or ''}"
+    return missing_variable_hint(withheld, text, data.traceback)
 
 
 def _with_status(summary: str, data: ErrorData) -> str:
@@ -160,7 +158,7 @@ def _with_status(summary: str, data: ErrorData) -> str:
 
 
 def _provider_hint(message: str, data: ErrorData) -> str | None:
-    """What to do about a failed model call, if it is the provider's or the credentials' failure; else None."""
+    """The hint for a failed model call, if the provider or the credentials are the cause; else None."""
     status = data.status
     classes = [name.rsplit(".", 1)[-1] for name in data.classes]
     if status in _NO_CREDENTIALS or _KEY_REFUSED.search(message):
@@ -169,7 +167,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
         if not is_temporary(status):
             return None
     elif any(name in _UNREACHABLE for name in classes):
-        return "The provider could not be reached. See the network, the proxy and the base URL variables of the job."
+        return "The provider could not be reached. Check the network, the proxy and the base URL variables of the job."
     elif _KEY_MISSING.search(message) and ("ValueError" in classes or "DefaultCredentialsError" in classes):
         return KEY_HINT
     else:
@@ -178,7 +176,7 @@ def _provider_hint(message: str, data: ErrorData) -> str | None:
 
 
 def counted(causes: Mapping[str, int]) -> str:
-    """`connection refused (3 times), HTTP 503`: the most frequent first, five at most."""
+    """For example `connection refused (3 times), HTTP 503`: the most frequent first, at most five."""
     return ", ".join(
         cause if number == 1 else f"{cause} ({plural(number, 'time')})"
         for cause, number in Counter(causes).most_common(5)
@@ -189,7 +187,7 @@ def _model_name(call: ModelCallFacts) -> str:
     return f"{call.model or 'model'}" + (f" at {call.address}" if call.address else "")
 
 
-def _are_the_providers(attempts: list[Attempt]) -> list[Attempt]:
+def _provider_failures(attempts: list[Attempt]) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.status is None or is_temporary(attempt.status)]
 
 
@@ -197,8 +195,8 @@ def _causes(attempts: list[Attempt]) -> str:
     return counted(Counter(attempt.cause or f"HTTP {attempt.status}" for attempt in attempts))
 
 
-def _attempts_told(call: ModelCallFacts | None) -> str:
-    """What a sentence says last of the attempts: which model, where, how often it failed and why."""
+def _attempts_text(call: ModelCallFacts | None) -> str:
+    """The attempts of a model call in brackets: model, address, number and causes of failures."""
     if call is None or not call.attempts:
         return ""
     times = plural(len(call.attempts), "time")
@@ -208,18 +206,18 @@ def _attempts_told(call: ModelCallFacts | None) -> str:
 def too_late(
     timeout: float, waiting: Waiting | None, *, stopped: bool, at: str = "", turn_limit: float | None = None
 ) -> AgentFailure:
-    """The failure of a turn whose time is up.
+    """The failure of a turn that timed out.
 
     Args:
-        timeout: The seconds that it had.
-        waiting: What it waited for, if the host still reacts.
-        stopped: Whether it could be stopped; otherwise the process was killed.
-        at: The agent's own line at which a host that does not react stands.
-        turn_limit: The seconds that a turn has if its case has not used them up before; None: the same.
+        timeout: The turn's time limit in seconds.
+        waiting: What the turn was waiting for, if the host responds.
+        stopped: Whether the turn could be stopped; otherwise the process was killed.
+        at: The current line of the agent's code, if the host does not respond.
+        turn_limit: The limit of a turn without the limit of its case; None: the same.
     """
     if waiting and waiting.kind == "model" and (why := _provider_was_late(turn_limit or timeout, waiting)):
         return AgentFailure(
-            f"The agent's model provider ({_model_name(waiting)}) {why}, until the turn's time was up.",
+            f"The agent's model provider ({_model_name(waiting)}) {why}, until the turn timed out.",
             kind=FailureKind.PROVIDER,
             owner=Owner.PROVIDER,
             traceback=waiting.where or None,
@@ -230,18 +228,18 @@ def too_late(
         f"The turn did not end within {timeout:g} s{_waited_for(waiting)}{killed}.{_at(waiting.at if waiting else at)}",
         kind=FailureKind.DEADLINE,
         traceback=(waiting.where or None) if waiting else None,
-        hint="See where it waited. Slow but right? Give turns more time (`--turn-timeout`)."
+        hint="See where it waited. If the agent is slow but correct, give turns more time (`--turn-timeout`)."
         if waiting
         else "Something blocks the agent's event loop: an endless loop, or a synchronous call that takes too long.",
     )
 
 
 def _provider_was_late(turn_limit: float, waiting: Waiting) -> str:
-    """What the provider did with a turn's time, if that is what the time went into; else empty.
+    """What the provider did, if it caused the timeout; else empty.
 
-    A model that is code of the agent's own is not waited for: its silence is the agent's.
+    A model that is the agent's own code does not count: its silence is the agent's failure.
     """
-    failed = _are_the_providers(waiting.attempts)
+    failed = _provider_failures(waiting.attempts)
     if failed:
         return f"failed {plural(len(failed), 'time')} in {waiting.seconds:.0f} s ({_causes(failed)})"
     if waiting.remote and waiting.silent >= (turn_limit - waiting.stalled) / 2:
@@ -259,16 +257,16 @@ def _waited_for(waiting: Waiting | None) -> str:
 
 
 def _at(line: str) -> str:
-    return f" It stood at {line}" if line else ""
+    return f" It was at {line}" if line else ""
 
 
 def failed_load(error: RemoteError, log_tail: str | None, withheld: Collection[str] = ()) -> AgentFailure:
-    """The failure that a host's answer to `load` means.
+    """Converts a host's error response to `load`.
 
     Args:
-        error: The answer.
-        log_tail: The last lines of the process.
-        withheld: Names of variables that the job has and the agent does not.
+        error: The response.
+        log_tail: The last lines of the process's log.
+        withheld: Names of variables that are set in the job but not passed to the agent.
     """
     data = _data(error)
     if error.code == "agent-environment":
@@ -277,7 +275,7 @@ def failed_load(error: RemoteError, log_tail: str | None, withheld: Collection[s
             kind=FailureKind.ENVIRONMENT,
             traceback=data.traceback,
             log_tail=log_tail,
-            hint="Name google-adk 1.18 or newer in the agent's requirements (`--agent-requirements`), or give the "
+            hint="Add google-adk 1.18 or newer to the agent's requirements (`--agent-requirements`), or set an "
             "interpreter that has it (`--agent-python`).",
         )
     if data.exit is not None:
@@ -298,16 +296,16 @@ def _import_hint(kind: str, message: str) -> str:
         missing = re.search(r"No module named '([^'.]+)", message)
         name = f"`{missing[1]}`" if missing else "the missing module"
         return (
-            f"Add the package that gives {name} to the agent's requirements. If it is a module of the repository: the "
-            "agent's parent directory and the repository's root are importable."
+            f"Add the package that provides {name} to the agent's requirements. If it is a module of the repository: "
+            "the agent's parent directory and the repository's root are importable."
         )
     if kind == "LookupError" or "not an ADK agent" in message:
-        return "Define `root_agent` or `app` in agent.py, or name another directory with `--agent`."
+        return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
     if kind == "PermissionError":
-        return "Run as root, the gate starts the agent as another user (docs/security.md): let others read the file."
+        return "As root, the gate starts the agent as another user (docs/security.md): allow others to read the file."
     if kind == "SyntaxError":
-        return "Mend the file, or run the agent with the Python version that it is written for (`--agent-python`)."
+        return "Fix the file, or run the agent with the Python version that it is written for (`--agent-python`)."
     return (
-        "The agent must import without network and without secrets that the job doesn't have; see the traceback. Of "
-        "the job's variables it gets only those on a list, and those that `agent-env` adds (docs/agents.md)."
+        "The agent must be importable without network access and without secrets; see the traceback. It only gets the "
+        "job's variables on the default list, and those that `agent-env` adds (docs/agents.md)."
     )

@@ -1,7 +1,7 @@
-"""The gate's end of the line protocol that it speaks with its host processes (docs/host-protocol.md).
+"""The gate's side of the protocol with its host processes (docs/host-protocol.md).
 
-A message is one line of JSON. Either side may ask; ids pair answers with questions. Everything that arrives was
-written by a process that runs the pull request's code: it is masked, and may be garbage.
+A message is one line of JSON. Both sides send requests; ids match responses with requests. All incoming messages come
+from a process that runs the pull request's code, so they are masked and validated.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from agent_eval.core.text import carriable, shorten
 
 VERSION = 1
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of the longest message that is read."""
+"""Maximum bytes of a message."""
 _NAME = re.compile("[a-z_]{1,32}")
-"""Keys like the protocol's own and ADK's stay as they are, even if a secret should be spelled like one of them."""
+"""Keys of the protocol and of ADK are not masked, even if a secret is spelled the same."""
 
 
 class ProtocolError(Exception):
-    """The other side wrote something that is not our protocol."""
+    """The other side sent something that is not our protocol."""
 
 
 class ConnectionLost(Exception):
-    """The other side closed the connection, or we gave it up."""
+    """The other side or we closed the connection."""
 
 
 class RemoteError(Exception):
-    """The other side answered with an error."""
+    """The other side responded with an error."""
 
     def __init__(self, code: str, message: str, data: Mapping[str, Any]) -> None:
-        """Takes the three fields of an error answer."""
+        """Takes the three fields of an error response."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -46,10 +46,10 @@ class RemoteError(Exception):
 def decode(line: bytes, masker: Masker) -> dict[str, Any]:
     """Reads one message, masks its texts, and checks its envelope.
 
-    Texts are masked after parsing: masking the raw line would break it where a secret looks like a number of it.
+    Texts are masked after parsing: masking the raw line would break it if a secret occurs in a number.
 
     Raises:
-        ProtocolError: It is not JSON, not an object, of another version or without a type.
+        ProtocolError: The line is not JSON, not an object, of another version or without a type.
     """
     try:
         message = json.loads(line.decode("utf-8", "replace"), parse_constant=str)
@@ -61,7 +61,7 @@ def decode(line: bytes, masker: Masker) -> dict[str, Any]:
         raise ProtocolError(f"not of protocol version {VERSION}: {_shown(line, masker)}")
     if message.get("type") not in ("request", "response", "notify"):
         raise ProtocolError(f"neither request, response nor notify: {_shown(line, masker)}")
-    # An escaped secret ("\u0061bc") or a lone surrogate can only be seen in the parsed texts.
+    # Escaped secrets ("\u0061bc") and lone surrogates are only visible in parsed texts.
     if b"\\u" in line or masker.data(line) != line:
         try:
             message.update(
@@ -89,7 +89,7 @@ def _clean(value: Any, masker: Masker) -> Any:
 
 
 class Connection:
-    """One connection. `run` reads it until it ends; the other methods may be used meanwhile."""
+    """One connection. `run` reads until it ends; the other methods may be called meanwhile."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class Connection:
         on_request: Callable[[str, dict[str, Any]], Awaitable[Any]],
         max_line: int = MAX_LINE,
     ) -> None:
-        """Makes a connection that is not open yet.
+        """Creates a connection that is not yet open.
 
         Args:
-            masker: Applied to every text that arrives.
+            masker: Applied to every incoming text.
             on_notify: Called with method and params of each notification, in order.
-            on_request: Answers a request; a RemoteError that it raises becomes the error answer.
-            max_line: Bytes of the longest message to accept.
+            on_request: Handles a request; if it raises a RemoteError, that is the response.
+            max_line: Maximum bytes of a message.
         """
         self._masker = masker
         self._on_notify = on_notify
@@ -119,18 +119,18 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the connection has ended."""
         return self._lost is not None
 
     async def open(self, ours: socket.socket) -> None:
-        """Takes over our end of a socket pair."""
+        """Opens the connection on our end of a socket pair."""
         self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=self._max_line)
 
     async def run(self) -> None:
         """Reads until the other side closes.
 
         Raises:
-            ProtocolError: It wrote something else than our protocol. The connection is of no use any more.
+            ProtocolError: The other side sent something that is not our protocol. The connection is unusable.
         """
         try:
             while (line := await self._line()) is not None:
@@ -147,7 +147,7 @@ class Connection:
         try:
             return await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
-            # Also in the middle of a line: a process that was killed is dead, not wrong, and its end says more.
+            # Also in the middle of a line: the process was probably killed, and its exit explains more.
             return None
         except asyncio.LimitOverrunError as error:
             start = self._masker.beginning(await self._reader.read(400 + self._masker.longest))
@@ -170,7 +170,7 @@ class Connection:
             case _:
                 future = self._pending.pop(number, None) if isinstance(number, int) else None
                 if future is None or future.done():
-                    return  # nobody waits for it any more
+                    return  # the request was given up
                 error = message.get("error")
                 if isinstance(error, dict):
                     data = error.get("data")
@@ -200,12 +200,12 @@ class Connection:
         """Sends a request.
 
         Returns:
-            Its id, and what will hold the result, a RemoteError, a ProtocolError or a ConnectionLost.
+            Its id, and a future of the result, a RemoteError, a ProtocolError or a ConnectionLost.
         """
         self._last_id += 1
         number = self._last_id
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # Whoever asked may have been cancelled meanwhile; then nobody looks at the exception.
+        # Retrieve the exception: the caller may have been cancelled.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pending[number] = future
         try:
@@ -215,8 +215,8 @@ class Connection:
             future.set_exception(error if not isinstance(error, OSError) else ConnectionLost(str(error)))
         return number, future
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Sends a notification; does nothing when the connection is gone."""
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Sends a notification; does nothing if the connection has ended."""
         with contextlib.suppress(ConnectionLost, ProtocolError, OSError):
             self._write({"type": "notify", "method": method, "params": dict(params)})
 
@@ -229,7 +229,7 @@ class Connection:
 
     async def close(self) -> None:
         """Closes our end. Never raises."""
-        self._fail(ConnectionLost("the connection was closed by us"))
+        self._fail(ConnectionLost("the gate closed the connection"))
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""The driver for custom metrics: host processes of their own, apart from those that the agent runs in.
+"""Runs custom metrics in separate host processes, apart from the agent's.
 
-A function that hangs or kills its process takes along what was called beside it. Each of those calls is repeated in
-a process of its own, so that only the guilty one fails.
+A function that hangs or ends its process also interrupts the other calls in that process. Each of those calls is
+repeated in its own process, so that only the faulty function fails.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, 
 from agent_eval.core.text import shorten
 
 _STRIKES = 2
-"""So often may a function hang or end its process; then it isn't called any more."""
+"""Times that a function may hang or end its process before it is no longer called."""
 _RESTARTS = 4
-"""So often is a call that didn't get its turn put to another process."""
+"""Attempts for a call that was interrupted before it began."""
 _APART = 2
-"""Processes at most, besides the shared one, for calls that are repeated apart."""
+"""Maximum processes for repeated calls, besides the shared process."""
 _GRACE = 5.0
-"""Seconds that it may take to end a call that is too late, until those behind it give up on the process."""
+"""Seconds to end a call that timed out, before the queued calls give up on the process."""
 _ENVIRONMENT_HINT = (
-    "Custom metrics run in the agent's environment: give it google-adk 1.24 or newer and what the metric imports "
+    "Custom metrics run in the agent's environment: add google-adk 1.24 or newer and the metric's imports "
     "(`--agent-requirements`, `--agent-python`)."
 )
 
 
-class _Lost(Exception):
-    """The process is gone, and the call may be innocent."""
+class _Interrupted(Exception):
+    """The process has ended, maybe because of another call."""
 
     def __init__(self, *, started: bool) -> None:
         super().__init__()
@@ -44,16 +44,16 @@ class _Lost(Exception):
 
 
 class MetricHosts:
-    """Implements `custom_metrics.MetricRunner`."""
+    """Implements `protocol.MetricRunner`."""
 
     def __init__(self, spec: Callable[[], Awaitable[HostSpec]], *, name: str, timeout: float) -> None:
         """Describes the hosts; nothing is started yet.
 
         Args:
-            spec: Gives what to start, with the role `metrics`, when the first function is needed. It may raise an
-                AgentFailure.
-            name: Of the log files.
-            timeout: Seconds that a call may take, once the function has its turn.
+            spec: Returns how to start a host with the role `metrics`. Called when the first function is needed; may
+                raise an AgentFailure.
+            name: Prefix of the log files.
+            timeout: Seconds that a call may take, after it has begun.
         """
         self._spec = spec
         self._name = name
@@ -67,11 +67,11 @@ class MetricHosts:
         self._prepared: dict[str, asyncio.Task[Any]] = {}
         self._strikes: Counter[str] = Counter()
         self._calls: dict[HostProcess, set[Turn]] = {}
-        self._moved = 0.0
+        self._progress_at = 0.0
         self._closed = False
 
     async def prepare(self, function: str) -> None:
-        """Imports a function, once; see `custom_metrics.MetricRunner.prepare`."""
+        """Imports a function once; see `MetricRunner.prepare`."""
         task = self._prepared.get(function)
         if task is None:
             task = self._prepared[function] = asyncio.create_task(self._call(function, {"function": function}))
@@ -81,7 +81,7 @@ class MetricHosts:
             raise failure.copy() from None
 
     async def evaluate(self, call: MetricCall) -> Evaluated:
-        """Calls a function; see `custom_metrics.MetricRunner.evaluate`."""
+        """Calls a function; see `MetricRunner.evaluate`."""
         await self.prepare(call.function)
         params = {
             "metric": call.metric,
@@ -100,38 +100,38 @@ class MetricHosts:
             raise MetricFailure(
                 f"The process of `{call.function}` sent an answer that can't be read: {shorten(str(error), 600)}",
                 kind=MetricFailureKind.CRASH,
-                hint="Something in the metric writes to file descriptors that are not its own.",
+                hint="The metric writes to file descriptors that it does not own.",
             ) from error
 
     async def _call(self, function: str, params: Mapping[str, Any]) -> Any:
         for _ in range(_RESTARTS):
-            self._refuse_repeater(function)
+            self._refuse_faulty(function)
             try:
                 return await self._once(await self._host(), function, params)
-            except _Lost as lost:
+            except _Interrupted as lost:
                 if lost.started:
-                    return await self._call_apart(function, params)
-        raise self._strike(function, f"`{function}` did not get its turn: others ended its process again and again")
+                    return await self._call_alone(function, params)
+        raise self._strike(function, f"`{function}` was not called: other functions repeatedly ended its process")
 
-    async def _call_apart(self, function: str, params: Mapping[str, Any]) -> Any:
+    async def _call_alone(self, function: str, params: Mapping[str, Any]) -> Any:
         async with self._apart:
-            self._refuse_repeater(function)
+            self._refuse_faulty(function)
             host = await self._start()
             self._alone.add(host)
             try:
                 return await self._once(host, function, params)
-            except _Lost:
+            except _Interrupted:
                 raise self._strike(function, f"The process of `{function}` ended") from None
             finally:
                 self._alone.discard(host)
                 await host.close()
 
-    def _refuse_repeater(self, function: str) -> None:
+    def _refuse_faulty(self, function: str) -> None:
         if self._strikes[function] >= _STRIKES:
             raise MetricFailure(
                 f"`{function}` was not called any more: it hung, or ended its process, {self._strikes[function]} times",
                 kind=MetricFailureKind.CRASH,
-                hint="The cases before say how.",
+                hint="See the errors of the earlier cases.",
             )
 
     def _strike(
@@ -146,17 +146,17 @@ class MetricHosts:
         calls = self._calls.setdefault(host, set())
         call = host.begin(params, "evaluate")
         calls.add(call)
-        self._move()
+        self._mark_progress()
         try:
             return await self._answer(host, call, function)
         finally:
-            self._move()
+            self._mark_progress()
             calls.discard(call)
             if not calls:
                 self._calls.pop(host, None)
 
-    def _move(self) -> None:
-        self._moved = asyncio.get_running_loop().time()
+    def _mark_progress(self) -> None:
+        self._progress_at = asyncio.get_running_loop().time()
 
     async def _answer(self, host: HostProcess, call: Turn, function: str) -> Any:
         try:
@@ -172,34 +172,34 @@ class MetricHosts:
             raise blame.failed_metric(function, error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
             if self._may_be_innocent(host, call):
-                raise _Lost(started=call.started.is_set()) from None
-            death = await host.wait_ended()
+                raise _Interrupted(started=call.started.is_set()) from None
+            exit = await host.wait_ended()
             raise self._strike(
                 function,
-                f"The process of `{function}` {death.message}",
-                log_tail=death.log_tail or None,
-                hint=death.hint,
+                f"The process of `{function}` {exit.message}",
+                log_tail=exit.log_tail or None,
+                hint=exit.hint,
             ) from None
 
     async def _wait(self, host: HostProcess, call: Turn) -> None:
-        """Waits for the answer: as long as the others get on, and the call's own time once it has its turn."""
+        """Waits for the answer: while other calls make progress, and for the timeout after the call has begun."""
         now = asyncio.get_running_loop().time
         started = asyncio.create_task(call.started.wait())
         try:
             while not call.answer.done() and not started.done():
-                left = self._moved + self._timeout + _GRACE - now()
-                if left <= 0:
+                remaining = self._progress_at + self._timeout + _GRACE - now()
+                if remaining <= 0:
                     await host.end_hung(ask=False)
                     await asyncio.wait({call.answer}, timeout=_GRACE)
                     return
-                await asyncio.wait({call.answer, started}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            self._move()
+                await asyncio.wait({call.answer, started}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
+            self._mark_progress()
             await asyncio.wait({call.answer}, timeout=self._timeout)
         finally:
             started.cancel()
 
     def _may_be_innocent(self, host: HostProcess, call: Turn) -> bool:
-        """Whether another call may have ended the process, or this one was not under way yet."""
+        """Whether another call may have ended the process, or this call had not begun."""
         others = self._calls.get(host, set()) - {call}
         return not call.started.is_set() or any(other.started.is_set() for other in others)
 
@@ -210,7 +210,7 @@ class MetricHosts:
         if not ended:
             stack = (await host.end_hung(ask=not stack)).where or stack
         if innocent:
-            return _Lost(started=call.started.is_set())
+            return _Interrupted(started=call.started.is_set())
         killed = "" if ended else ", could not be stopped, and its process was killed"
         return self._strike(
             function,
@@ -218,14 +218,14 @@ class MetricHosts:
             MetricFailureKind.DEADLINE,
             traceback=stack or None,
             log_tail=host.log.tail() or None,
-            hint="It has as long as a turn (`--turn-timeout`).",
+            hint="Its limit is the same as a turn's (`--turn-timeout`).",
         )
 
     # -- processes
 
     async def _host(self) -> HostProcess:
         async with self._lock:
-            if self._shared is None or self._shared.death is not None or self._shared.ending:
+            if self._shared is None or self._shared.exit is not None or self._shared.ending:
                 self._shared = await self._start()
             return self._shared
 

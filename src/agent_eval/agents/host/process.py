@@ -1,4 +1,4 @@
-"""One host process: started, spoken with, watched, ended."""
+"""One host process: start, messages, end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from agent_eval.agents.host import blame
-from agent_eval.agents.host._exit import Death, how_it_ended
+from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.outage import ModelOutages
@@ -27,10 +27,10 @@ from agent_eval.core.masking import Masker
 
 HOST = Path(__file__).with_name("child.py")
 _CANCEL_GRACE = 2.0
-"""Seconds that a turn has to end once it is cancelled."""
+"""Seconds for a cancelled turn to end."""
 _STACK_SECONDS = 1.0
 _EXIT_SECONDS = 1.0
-"""Seconds that a process has to be gone once it has closed its connection."""
+"""Seconds for a process to exit after it closed its connection."""
 _SHUTDOWN_SECONDS = 3.0
 
 
@@ -42,7 +42,7 @@ class HostSpec:
     agent_path: str
     root: Path
     working_directory: Path | None = None
-    """Where they start; None for the root."""
+    """Their working directory; None for the root."""
     sandbox: Sandbox
     masker: Masker
     log_dir: Path
@@ -55,24 +55,24 @@ class HostSpec:
     outages: ModelOutages | None = None
     """Tracks the models that the hosts call; None if no one needs it."""
     role: Literal["agent", "metrics"] = "agent"
-    """What the hosts do: run the agent, or the functions of `custom_metrics` that come with it."""
+    """What the hosts run: the agent, or its custom metrics."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Turn:
-    """A turn, or a call of a custom metric, that is under way."""
+    """An active turn, or an active call of a custom metric."""
 
     number: int
     answer: asyncio.Future[Any]
     events: list[Mapping[str, Any]] = field(default_factory=list)
     waiting: Waiting | None = None
-    """What it waited for when it was cancelled."""
+    """What the turn was waiting for when it was cancelled."""
     outage: asyncio.Future[AgentFailure]
-    """Has the failure of the turn as soon as a model that it asks counts as down."""
+    """Gets the turn's failure as soon as the model that it calls is considered down."""
     place: Place | None = None
-    """What the run holds of the gate's concurrency; others get it while the turn only waits for another attempt."""
+    """The run's concurrency slot. It is released while the turn only waits to retry a model call."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a custom metric is really called; before that it waits for others."""
+    """Set when the custom metric is called; before that, the call is queued."""
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -81,23 +81,23 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 class HostProcess:
-    """A running host. Make one with `start`."""
+    """A running host. Create one with `start`."""
 
     def __init__(self, spec: HostSpec, log: HostLog) -> None:
         """Use `start`."""
         self._spec = spec
         self.log = log
         self.python: str | None = None
-        """The interpreter's version, once the host has said hello."""
+        """The interpreter's version, after the host's `hello`."""
         self.loaded = Loaded()
-        self.death: Death | None = None
+        self.exit: HostExit | None = None
         self.sessions = 0
-        """Open sessions, kept by the pool."""
+        """Open sessions, counted by the agent."""
         self.opened = 0
-        """Sessions that it ever had, kept by the pool."""
+        """All sessions so far, counted by the agent."""
         self._turns: dict[int, Turn] = {}
         self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
-        self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be asked for
+        self._hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be retrieved
         self._connection = Connection(masker=spec.masker, on_notify=self._on_notify, on_request=self._on_request)
         self._process: asyncio.subprocess.Process | None = None
         self._closing: str | None = None
@@ -110,10 +110,10 @@ class HostProcess:
 
         Args:
             spec: The agent.
-            name: Of the log file.
+            name: Name of the log file.
 
         Raises:
-            AgentFailure: It could not be started, or the agent not be loaded.
+            AgentFailure: The process can't be started, or the agent can't be loaded.
         """
         host = cls(spec, HostLog(spec.log_dir / f"{name}.log", masker=spec.masker, limit=spec.log_limit))
         try:
@@ -134,21 +134,21 @@ class HostProcess:
             await host.end("could not load the agent")
             raise blame.failed_load(error, host.log.tail() or None, host.withheld) from None
         except (ConnectionLost, ProtocolError):
-            death = await host.wait_ended()
-            if death.kind is FailureKind.PROTOCOL:
+            exit = await host.wait_ended()
+            if exit.kind is FailureKind.PROTOCOL:
                 raise host.died(collateral=False) from None
             if host.python is None:
                 raise AgentFailure(
-                    f"The agent's interpreter {spec.python[0]} {death.message} before it could load anything.",
+                    f"The agent's interpreter {spec.python[0]} {exit.message} before it could load anything.",
                     kind=FailureKind.ENVIRONMENT,
-                    log_tail=death.log_tail or None,
-                    hint="It must be Python 3.10 or newer that the agent's user may execute.",
+                    log_tail=exit.log_tail or None,
+                    hint="It must be Python 3.10 or newer, and the agent's user must be able to execute it.",
                 ) from None
             raise AgentFailure(
-                f"The agent can't be imported: its process {death.message} while it was loaded.",
+                f"The agent can't be imported: its process {exit.message} while it was loaded.",
                 kind=FailureKind.IMPORT,
-                log_tail=death.log_tail or None,
-                hint=death.hint,
+                log_tail=exit.log_tail or None,
+                hint=exit.hint,
             ) from None
         except BaseException:
             await host.end("was not needed any more")
@@ -162,7 +162,7 @@ class HostProcess:
             argv = [*self._spec.python, str(HOST), str(theirs.fileno())]
             passed = [theirs.fileno()]
             if self._spec.sandbox.user is not None:
-                # The other user may not be able to walk to our own files; an open one can be read all the same.
+                # The other user may be unable to open our files, but can read an open one.
                 argv[-2], passed = f"/dev/fd/{source}", [*passed, source]
             self._process = await self._spec.sandbox.start(
                 argv, cwd=self._spec.working_directory or self._spec.root, pass_fds=passed
@@ -172,7 +172,7 @@ class HostProcess:
             raise AgentFailure(
                 f"The agent's interpreter can't be started: {error}",
                 kind=FailureKind.ENVIRONMENT,
-                hint=f"See that {self._spec.python[0]} exists and may be executed by the agent's user.",
+                hint=f"Check that {self._spec.python[0]} exists and that the agent's user may execute it.",
             ) from error
         finally:
             os.close(source)
@@ -188,20 +188,20 @@ class HostProcess:
         try:
             self.loaded = Loaded.model_validate(await answer)
         except ValidationError as error:
-            await self.end("gave no answer to `load` that can be read")
+            await self.end("sent an invalid response to `load`")
             raise ConnectionLost("the host was ended") from error
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Names of variables that we have and the host does not."""
+        """Names of variables that are set for us but not for the host."""
         return self._spec.sandbox.withheld
 
     @property
     def ending(self) -> bool:
-        """Whether it takes no more sessions."""
+        """Whether it accepts no more sessions."""
         return self._closing is not None or self._connection.lost
 
-    # -- what the host says
+    # -- messages of the host
 
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         if method != "hello":
@@ -239,34 +239,34 @@ class HostProcess:
                 pause = Pause.model_validate(params)
                 turn = self._turns.get(pause.turn)
                 if turn is not None:
-                    self._in_background(self._sit_out(turn, pause))
+                    self._in_background(self._wait_and_resume(turn, pause))
             case _:
-                pass  # a newer host may tell more than we know
+                pass  # from a newer host
 
     # -- turns
 
     def begin(self, params: Mapping[str, Any], method: str = "send", *, place: Place | None = None) -> Turn:
-        """Sends a turn, or a call of a custom metric (`evaluate`); its `answer` is the host's."""
+        """Sends a turn, or a call of a custom metric (`evaluate`)."""
         number, answer = self._connection.ask(method, params)
         turn = Turn(number=number, answer=answer, outage=asyncio.get_running_loop().create_future(), place=place)
         self._turns[number] = turn
         answer.add_done_callback(lambda _: self._turns.pop(number, None))
         return turn
 
-    async def _sit_out(self, turn: Turn, pause: Pause) -> None:
-        """Lets a model call go on after its pause, once there is a place for it."""
+    async def _wait_and_resume(self, turn: Turn, pause: Pause) -> None:
+        """Resumes a model call after its pause, when it has a concurrency slot."""
         if turn.place is not None:
             turn.place.lend()
         await asyncio.wait({turn.answer}, timeout=pause.seconds)
         if turn.place is not None and turn.number in self._turns:
             await turn.place.take_back()
-        self._connection.tell("resume", {"call": pause.call})
+        self._connection.notify("resume", {"call": pause.call})
 
     async def cancel(self, turn: Turn) -> bool:
-        """Ends a turn. What it waited for is in `turn.waiting` afterwards, if the host still reacts.
+        """Cancels a turn. If the host responds, `turn.waiting` then says what the turn was waiting for.
 
         Returns:
-            Whether it has ended.
+            Whether the turn has ended.
         """
         _, answer = self._connection.ask("cancel", {"turn": turn.number})
         try:
@@ -279,11 +279,11 @@ class HostProcess:
         return True
 
     def abandon(self, turn: Turn) -> None:
-        """Ends a turn that nobody waits for any more, in the background."""
+        """Cancels a turn in the background."""
 
         async def cancel() -> None:
-            if not await self.cancel(turn) and self.death is None:
-                await self.end("did not react when a turn was cancelled")
+            if not await self.cancel(turn) and self.exit is None:
+                await self.end("did not respond when a turn was cancelled")
 
         self._in_background(cancel())
 
@@ -293,12 +293,12 @@ class HostProcess:
         task.add_done_callback(self._tasks.discard)
 
     def forget(self, session: str) -> None:
-        """Lets the host drop a session."""
-        self._connection.tell("close_session", {"session": session})
+        """Closes a session in the host."""
+        self._connection.notify("close_session", {"session": session})
 
     async def _stack(self) -> Stack:
-        """Where the host's main thread is, if that can be found out; works in a blocked host too."""
-        if self.death is not None:
+        """The stack of the host's main thread, if available; also works if the host is blocked."""
+        if self.exit is not None:
             return Stack()
         _, answer = self._connection.ask("stack", {})
         try:
@@ -308,40 +308,40 @@ class HostProcess:
             return Stack()
 
     async def end_hung(self, *, ask: bool) -> Stack:
-        """Kills a host that does not react, and says where it hung if that is asked and can be found out."""
+        """Kills a host that does not respond; with `ask`, returns its stack if available."""
         stack = await self._stack() if ask else Stack()
-        await self.end("did not react any more and was killed by the gate")
+        await self.end("did not respond any more and was killed by the gate")
         return stack
 
     # -- the end
 
     async def _watch(self) -> None:
-        """Reads the connection and the log until the process ends. Whatever happens here, nobody waits for ever."""
+        """Reads the connection and the log until the process ends. Sets `exit` in every case."""
         try:
             await self._follow()
         finally:
-            if self.death is None:
-                self.death = Death(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
+            if self.exit is None:
+                self.exit = HostExit(message="was lost by the gate", kind=FailureKind.CRASH, log_tail=self.log.tail())
             if not self._hello.done():
-                self._hello.set_exception(ConnectionLost("the host ended before it said hello"))
+                self._hello.set_exception(ConnectionLost("the host ended before its hello"))
             self._ended.set()
 
     async def _follow(self) -> None:
-        """Reads until the process ends, and finds out how it ended."""
+        """Reads until the process ends, and determines how it ended."""
         process = self._process
         assert process is not None and process.stdout is not None, "started before"
         logging = asyncio.create_task(self.log.read(process.stdout))
         exited = asyncio.create_task(self._exited(process))
         reading = asyncio.create_task(self._connection.run())
-        garbage: BaseException | None = None
+        protocol_error: BaseException | None = None
         try:
             await asyncio.wait({reading, exited}, return_when=asyncio.FIRST_COMPLETED)
             # Whatever ended first, the other one follows at once, unless something is wrong.
-            await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._is_garbage(reading) else 0)
-            garbage = reading.exception() if self._is_garbage(reading) else None
-            by_itself = process.returncode
+            await asyncio.wait({reading, exited}, timeout=_EXIT_SECONDS if not self._has_protocol_error(reading) else 0)
+            protocol_error = reading.exception() if self._has_protocol_error(reading) else None
+            returncode = process.returncode
         finally:
-            # What the process left behind holds the log open; what it still had to say is read before the pipe closes.
+            # Processes that it left behind keep the log open. Read the rest of the log before the pipe closes.
             _kill(process)
             await asyncio.wait({logging}, timeout=_EXIT_SECONDS)
             await kill_group(process)
@@ -350,10 +350,10 @@ class HostProcess:
             await asyncio.gather(logging, exited, reading, return_exceptions=True)
             await self._connection.close()
             self.log.close()
-        self.death = how_it_ended(by_itself, garbage, given_up=self._closing, log_tail=self.log.tail())
+        self.exit = how_it_ended(returncode, protocol_error, ended_by_gate=self._closing, log_tail=self.log.tail())
 
     @staticmethod
-    def _is_garbage(reading: asyncio.Task[None]) -> bool:
+    def _has_protocol_error(reading: asyncio.Task[None]) -> bool:
         return reading.done() and not reading.cancelled() and reading.exception() is not None
 
     @staticmethod
@@ -361,21 +361,21 @@ class HostProcess:
         with contextlib.suppress(ProcessLookupError):
             await process.wait()
 
-    async def wait_ended(self) -> Death:
-        """Waits for an end that is under way (the connection is lost already)."""
+    async def wait_ended(self) -> HostExit:
+        """Waits until the process has ended; the connection is already lost."""
         await self._ended.wait()
-        assert self.death is not None, "set before the event"
-        return self.death
+        assert self.exit is not None, "set before the event"
+        return self.exit
 
     def died(self, *, collateral: bool) -> AgentFailure:
         """The failure of a session whose host has ended."""
-        death = self.death
-        assert death is not None, "only after the end"
+        exit = self.exit
+        assert exit is not None, "only after the end"
         return AgentFailure(
-            f"The agent's process {death.message}.",
-            kind=death.kind,
-            log_tail=death.log_tail or None,
-            hint=death.hint,
+            f"The agent's process {exit.message}.",
+            kind=exit.kind,
+            log_tail=exit.log_tail or None,
+            hint=exit.hint,
             collateral=collateral,
         )
 
@@ -384,7 +384,7 @@ class HostProcess:
         self._closing = self._closing or why
         if self._process is None:
             self.log.close()
-            self.death = self.death or Death(message=why, kind=FailureKind.CRASH, log_tail="")
+            self.exit = self.exit or HostExit(message=why, kind=FailureKind.CRASH, log_tail="")
             self._ended.set()
             return
         if not self._ended.is_set():
@@ -392,11 +392,11 @@ class HostProcess:
             await self._ended.wait()
 
     async def close(self) -> None:
-        """Lets the host close its tools, then ends it. Never raises."""
+        """Asks the host to close its tools, then ends it. Never raises."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self.death is None and self._closing is None:
+        if self.exit is None and self._closing is None:
             self._closing = "was closed"
             _, answer = self._connection.ask("shutdown", {})
             with contextlib.suppress(TimeoutError, RemoteError, ConnectionLost, ProtocolError):

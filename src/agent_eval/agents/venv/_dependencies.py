@@ -1,4 +1,4 @@
-"""What an agent says it needs: the file that names its dependencies, and a fingerprint of all that follows from it."""
+"""Finds the file that declares an agent's dependencies, and computes a fingerprint of the resulting environment."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from agent_eval.core.files import open_regular, read_regular
 from agent_eval.core.toml_lines import read_toml
 
 MINIMUM_PYTHON = ">=3.10"
-"""What our host needs inside the agent's interpreter."""
+"""The oldest Python that our host supports."""
 MINIMUM_ADK = "1.18"
 """The oldest google-adk that our host is tested with."""
 _ADK = re.compile(r"\s*google[-_.]adk(?![\w.-])\s*(?:\[[^\]]*\])?\s*\(?([^;#@)]*)\)?\s*(?:#.*)?$", re.IGNORECASE)
-"""A requirement of google-adk that holds everywhere; one with a marker may not be meant for this machine."""
+"""An unconditional requirement of google-adk. A requirement with a marker may not apply to this machine."""
 _SPECIFIER = re.compile(r"(===|==|~=|<=|<|>=|>|!=)\s*([0-9][0-9A-Za-z.*+!-]*)")
 _SKIPPED = {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"}
 _LOCAL_SOURCE = re.compile(r'\bsource = \{ (?:directory|path) = "([^"]+)"')
 _MAX_FILES = 20_000
 _MAX_BYTES = 20_000_000
-"""Bytes of a file that names dependencies. The lock file of a very large project has a few million."""
+"""Bytes of a file that declares dependencies. The lock file of a very large project has a few million."""
 
 
 class SourceKind(enum.Enum):
-    """How the dependencies are written down."""
+    """The format of the dependencies."""
 
     LOCK = "uv.lock"
     PROJECT = "pyproject.toml"
@@ -48,38 +48,38 @@ class Dependencies:
     file: Path | None
     """None for SourceKind.NONE: plain `google-adk`."""
     python: str
-    """The interpreter to ask uv for: a version or a range of versions."""
+    """The Python version to request from uv, or a range of versions."""
     project_name: str | None = None
-    """Of a project: what its metadata calls it."""
+    """The project's name in its metadata; None if there is no project."""
     project_version: str = "0"
     entry_points: str = ""
-    """Of a project: entry_points.txt."""
+    """The project's entry_points.txt."""
     requirements: tuple[str, ...] = ()
-    """What Poetry's table names, as requirements."""
+    """Requirements from Poetry's table."""
 
     @property
     def directory(self) -> Path | None:
-        """Where the file lies, and with it the project."""
+        """The directory of the file, which is the project's."""
         return None if self.file is None else self.file.parent
 
     @property
     def locked(self) -> bool:
-        """Whether every version is fixed, so that the environment never ages."""
+        """Whether every version is locked, so that the environment never expires."""
         return self.kind is SourceKind.LOCK
 
 
 def find_dependencies(start: Path, root: Path) -> Dependencies:
-    """The nearest file that names dependencies, walking up from a directory to the root.
+    """Finds the nearest file that declares dependencies, from a directory up to the root.
 
-    In each directory a pyproject.toml with a `[project]` or Poetry's dependencies comes before a requirements.txt, and
-    a uv.lock beside it (or that of the workspace it is a member of) makes it a locked project.
+    In each directory a pyproject.toml with `[project]` or Poetry's dependencies takes precedence over requirements.txt.
+    A uv.lock next to it, or that of its workspace, makes it a locked project.
 
     Args:
         start: The agent's directory, at or below the root.
         root: The repository's root, where the search ends.
 
     Raises:
-        AgentFailure: A pyproject.toml on the way can't be read.
+        AgentFailure: A pyproject.toml on this path can't be read.
     """
     start, root = start.resolve(), root.resolve()
     for directory in (start, *start.parents):
@@ -95,10 +95,10 @@ def find_dependencies(start: Path, root: Path) -> Dependencies:
 
 
 def dependencies_in(file: Path, root: Path) -> Dependencies:
-    """The dependencies that a given file names: a uv.lock, a pyproject.toml, or a requirements file of any name.
+    """Reads the dependencies in a uv.lock, a pyproject.toml, or a requirements file of any name.
 
     Raises:
-        AgentFailure: There is no such file, or it can't be read.
+        AgentFailure: The file does not exist or can't be read.
     """
     file = file.resolve()
     if file.is_dir():
@@ -120,9 +120,9 @@ def dependencies_in(file: Path, root: Path) -> Dependencies:
         return _of_poetry(poetry, manifest, pinned)
     if file.name == "pyproject.toml" and not project:
         raise AgentFailure(
-            f"{file} has neither [project] nor [tool.poetry.dependencies], so it names no dependencies",
+            f"{file} has neither [project] nor [tool.poetry.dependencies], so it declares no dependencies",
             kind=FailureKind.ENVIRONMENT,
-            hint="Name a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
+            hint="Set a requirements file with `agent-requirements`, or an interpreter with `agent-python`.",
         )
     return Dependencies(
         kind=SourceKind.LOCK if locked else SourceKind.PROJECT,
@@ -138,12 +138,12 @@ def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dep
     scripts, plugins = table.get("scripts"), table.get("plugins")
     groups = {"scripts": scripts, "entry-points": plugins}
     try:
-        named = requirements(table, manifest.parent)
+        lines = requirements(table, manifest.parent)
     except NotTranslatable as error:
         raise AgentFailure(
             f"[tool.poetry.dependencies] in {manifest} can't be used: {error}",
             kind=FailureKind.ENVIRONMENT,
-            hint="Name a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
+            hint="Set a requirements file with `agent-requirements` (`poetry export -o requirements.txt` writes one), "
             "or an interpreter with `agent-python` (`poetry run python`).",
         ) from error
     return Dependencies(
@@ -153,32 +153,32 @@ def _of_poetry(table: dict[str, Any], manifest: Path, pinned: str | None) -> Dep
         project_name=_text(table.get("name")),
         project_version=_text(table.get("version")) or "0",
         entry_points=_entry_points(groups),
-        requirements=named,
+        requirements=lines,
     )
 
 
 def check_adk(dependencies: Dependencies, root: Path) -> None:
-    """Refuses a google-adk that is too old before it is installed, where a file fixes its version.
+    """Refuses a google-adk that is too old, before it is installed.
 
     Raises:
-        AgentFailure: No version that the file allows can be used.
+        AgentFailure: The file only allows versions that are too old.
     """
     file = dependencies.file
     if file is None:
         return
     for where, line in _requirements_of(dependencies, file, root):
-        found = _ADK.match(line)
-        if found and any(_too_old(*clause) for clause in _SPECIFIER.findall(found[1])):
+        requirement = _ADK.match(line)
+        if requirement and any(_too_old(*clause) for clause in _SPECIFIER.findall(requirement[1])):
             raise AgentFailure(
-                f"{where} asks for {line.strip()}, and google-adk {MINIMUM_ADK} or newer is needed",
+                f"{where} requires {line.strip()}, but agent-eval needs google-adk {MINIMUM_ADK} or newer",
                 kind=FailureKind.ENVIRONMENT,
-                hint=f"Allow google-adk {MINIMUM_ADK} or newer there, name other requirements with "
+                hint=f"Allow google-adk {MINIMUM_ADK} or newer there, or set other requirements with "
                 "`agent-requirements`, or an interpreter with `agent-python`.",
             )
 
 
 def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iterator[tuple[Path, str]]:
-    """Requirements, and where each is written."""
+    """Requirements with their files."""
     match dependencies.kind:
         case SourceKind.POETRY:
             yield from ((file, line) for line in dependencies.requirements)
@@ -200,7 +200,7 @@ def _requirements_of(dependencies: Dependencies, file: Path, root: Path) -> Iter
 
 
 def _too_old(operator: str, version: str) -> bool:
-    """Whether a specifier allows no version from MINIMUM_ADK on."""
+    """Whether a specifier excludes all versions from MINIMUM_ADK on."""
     release = tuple(int(part) for part in re.findall(r"\d+", version.partition("*")[0])[:3])
     minimum = tuple(map(int, MINIMUM_ADK.split(".")))
     if operator == "<":
@@ -212,7 +212,7 @@ def _too_old(operator: str, version: str) -> bool:
 
 
 def _lock_of(manifest: Path, root: Path) -> Path | None:
-    """The lock file of a project: beside it, or that of the workspace above it."""
+    """The lock file of a project: next to it, or that of its workspace."""
     for directory in manifest.parents:
         lock = directory / "uv.lock"
         if lock.is_file():
@@ -237,10 +237,10 @@ def _text_of(path: Path) -> str:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The contents of a file that names dependencies.
+    """The content of a file that declares dependencies.
 
     Raises:
-        AgentFailure: It can't be read, or is too large.
+        AgentFailure: The file can't be read, or is too large.
     """
     try:
         return read_regular(path, _MAX_BYTES)
@@ -252,7 +252,7 @@ def _unreadable(path: Path, reason: str) -> AgentFailure:
     return AgentFailure(
         f"{path} can't be read: {reason}",
         kind=FailureKind.ENVIRONMENT,
-        hint="The agent's dependencies are looked up there; correct the file.",
+        hint="The agent's dependencies are read from it. Correct the file.",
     )
 
 
@@ -261,7 +261,7 @@ def _text(value: object) -> str | None:
 
 
 def _pinned_python(start: Path, root: Path) -> str | None:
-    """The version in the nearest .python-version, as uv and pyenv read it."""
+    """The version in the nearest .python-version, as in uv and pyenv."""
     for directory in (start, *start.parents):
         file = directory / ".python-version"
         if file.is_file():
@@ -273,7 +273,7 @@ def _pinned_python(start: Path, root: Path) -> str | None:
 
 
 def _entry_points(project: dict[str, Any]) -> str:
-    """A project's entry points in the form of entry_points.txt."""
+    """A project's entry points in the format of entry_points.txt."""
     groups: dict[str, Any] = {}
     for table, group in (("scripts", "console_scripts"), ("gui-scripts", "gui_scripts")):
         if isinstance(project.get(table), dict):
@@ -290,8 +290,8 @@ def _entry_points(project: dict[str, Any]) -> str:
 def fingerprint(dependencies: Dependencies, root: Path) -> str:
     """A hash of everything that decides what gets installed.
 
-    That is the file itself, requirements and constraints that it includes, the lock, uv.toml, and the sources of local
-    packages (without which a changed one would go unnoticed).
+    That is the file itself, the requirements and constraints that it includes, the lock file, uv.toml, and the sources
+    of local packages.
     """
     digest = hashlib.sha256(f"{dependencies.kind.name} {dependencies.python}".encode())
     file = dependencies.file
@@ -315,7 +315,7 @@ def fingerprint(dependencies: Dependencies, root: Path) -> str:
 
 
 def _included(file: Path) -> Iterator[Path]:
-    """A requirements file and all that it includes with -r and -c."""
+    """A requirements file and all files that it includes with -r and -c."""
     seen: set[Path] = set()
     waiting = [file]
     while waiting:
@@ -333,16 +333,16 @@ def _included(file: Path) -> Iterator[Path]:
 
 
 def _local_sources(file: Path, text: str) -> Iterator[Path]:
-    """The directories and archives on this machine that a requirements or lock file installs from.
+    """The local directories and archives from which a requirements or lock file installs.
 
-    Editable ones are left out: they are used in place.
+    Editable ones are not included, because they are used in place.
     """
     if file.name in {"uv.lock", "pyproject.toml"}:
         names = _LOCAL_SOURCE.findall(text)
     else:
-        names = [found[1] for line in text.splitlines() if (found := re.match(r"\s*(?:\S+\s*@\s*)?(file:\S+)", line))]
+        names = [match[1] for line in text.splitlines() if (match := re.match(r"\s*(?:\S+\s*@\s*)?(file:\S+)", line))]
         names += [
-            found[1] for line in text.splitlines() if (found := re.match(r"\s*(\.{0,2}/\S*|\.{1,2})(?:\s|$)", line))
+            match[1] for line in text.splitlines() if (match := re.match(r"\s*(\.{0,2}/\S*|\.{1,2})(?:\s|$)", line))
         ]
     for name in names:
         path = (file.parent / re.sub(r"^file:(//)?|\[[^\]]*\]$|#.*$", "", name)).resolve()
@@ -351,7 +351,7 @@ def _local_sources(file: Path, text: str) -> Iterator[Path]:
 
 
 def _add_tree(digest: Any, source: Path) -> None:
-    """Adds the names and contents of a file or of a directory's files, up to a number that no package reaches."""
+    """Adds the names and contents of a file or of a directory's files, up to a generous limit."""
     if source.is_file():
         digest.update(_hash_of(source))
         return

@@ -1,4 +1,4 @@
-"""Runs uv and the interpreters it makes, as the agent's user, and says in words why an installation failed."""
+"""Runs uv and its interpreters as the agent's user, and explains why an installation failed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|os error (
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A process that ran to its end."""
+    """The result of a process."""
 
     code: int
     """Exit code; negative is the number of the signal that ended it."""
@@ -55,7 +55,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Interpreter:
-    """What an interpreter says about itself."""
+    """Properties of an interpreter."""
 
     executable: str
     has_adk: bool
@@ -74,27 +74,26 @@ async def run(
     environment: Mapping[str, str] | None = None,
     privileged: bool = False,
 ) -> Finished:
-    """Runs a process to its end and keeps the last part of what it wrote.
+    """Runs a process to completion and keeps the end of its output.
 
-    Its whole group is gone afterwards. The exception is what a `privileged` process that succeeded left running: it
-    may have been told to start a service.
+    Kills the whole process group afterwards, unless a `privileged` process succeeded: it may have started a service.
 
     Raises:
-        OSError: It can't be started.
-        TimeoutError: It took longer than `timeout` seconds.
+        OSError: The process can't be started.
+        TimeoutError: The process took longer than `timeout` seconds.
     """
     process = await sandbox.start(argv, cwd=cwd, environment=environment, privileged=privileged)
     tail = bytearray()
-    # More than is shown, so that a secret is never cut before it is masked.
-    keep = _TAIL_BYTES + masker.longest
-    reader = asyncio.create_task(_read_tail(process, tail, keep))
+    # Longer than the shown part, so that no secret is cut before it is masked.
+    limit = _TAIL_BYTES + masker.longest
+    reader = asyncio.create_task(_read_tail(process, tail, limit))
     try:
         async with asyncio.timeout(timeout):
             while process.returncode is None:
                 await asyncio.wait({reader}, timeout=0.05)
                 if reader.done():
                     await process.wait()
-            # A service in the background may hold the pipe open for ever.
+            # A background service may keep the pipe open forever.
             await asyncio.wait({reader}, timeout=0.5)
             code = process.returncode
     finally:
@@ -104,37 +103,37 @@ async def run(
             close_pipe(process)
         else:
             await kill_group(process)
-    output = masker.ending(bytes(tail)) if len(tail) == keep else masker.data(bytes(tail))
+    output = masker.ending(bytes(tail)) if len(tail) == limit else masker.data(bytes(tail))
     return Finished(code=code, output=output.decode("utf-8", "replace")[-_TAIL_BYTES:])
 
 
-async def _read_tail(process: asyncio.subprocess.Process, tail: bytearray, keep: int) -> None:
+async def _read_tail(process: asyncio.subprocess.Process, tail: bytearray, limit: int) -> None:
     assert process.stdout is not None
     while chunk := await process.stdout.read(65_536):
         tail += chunk
-        del tail[:-keep]
+        del tail[:-limit]
 
 
 async def probe(python: Sequence[str], sandbox: Sandbox, *, masker: Masker, timeout: float = 60.0) -> Interpreter:
-    """Asks an interpreter for its version, its packages and whether it has ADK. Imports nothing of them.
+    """Gets the version and packages of an interpreter, and whether it has ADK, without importing them.
 
     Raises:
-        AgentFailure: It can't be started or gives no answer.
+        AgentFailure: The interpreter can't be started or does not answer.
     """
     hint = "Check `agent-python`: it must name a Python 3.10 or newer with google-adk that the agent's user can start."
     try:
-        done = await run(sandbox, [*python, "-c", _PROBE], cwd=Path("/"), masker=masker, timeout=timeout)
-        answer = json.loads(done.output.strip().rpartition("\n")[2])
+        result = await run(sandbox, [*python, "-c", _PROBE], cwd=Path("/"), masker=masker, timeout=timeout)
+        answer = json.loads(result.output.strip().rpartition("\n")[2])
     except (OSError, TimeoutError) as error:
         message = (
-            f"The agent's interpreter `{shlex.join(python)}` can't be started: {str(error) or 'it gave no answer'}"
+            f"The agent's interpreter `{shlex.join(python)}` can't be started: {str(error) or 'it did not answer'}"
         )
         raise AgentFailure(message, kind=FailureKind.ENVIRONMENT, hint=hint) from error
     except ValueError as error:
         raise AgentFailure(
-            f"`{shlex.join(python)}` is not a working Python interpreter (exit code {done.code})",
+            f"`{shlex.join(python)}` is not a working Python interpreter (exit code {result.code})",
             kind=FailureKind.ENVIRONMENT,
-            log_tail=done.output[-_SHOWN_CHARS:],
+            log_tail=result.output[-_SHOWN_CHARS:],
             hint=hint,
         ) from error
     return Interpreter(
@@ -155,58 +154,58 @@ class Installer:
     sandbox: Sandbox
     masker: Masker
     environment: Mapping[str, str]
-    """Where packages come from, and uv's own settings."""
+    """Package indexes and uv's own settings."""
     deadline: float
-    """Event loop time at which everything has to be done."""
+    """Event loop time by which everything must be done."""
 
     async def uv(self, arguments: Sequence[str], *, cwd: Path) -> None:
         """Runs uv.
 
         Raises:
-            AgentFailure: It failed, with the end of its output and a hint.
+            AgentFailure: uv failed; with the end of its output and a hint.
         """
-        left = self.deadline - asyncio.get_running_loop().time()
+        remaining = self.deadline - asyncio.get_running_loop().time()
         command = f"uv {shlex.join(arguments)}"
         try:
-            done = await run(
+            result = await run(
                 self.sandbox,
                 [self.program, *arguments],
                 cwd=cwd,
                 masker=self.masker,
-                timeout=max(left, 0.1),
+                timeout=max(remaining, 0.1),
                 environment=self.environment,
             )
         except TimeoutError as error:
             raise AgentFailure(
                 f"Making the agent's environment took too long; `{command}` was stopped",
                 kind=FailureKind.ENVIRONMENT,
-                hint="Fewer or smaller dependencies, a lock file, or a ready interpreter (`agent-python`) help.",
+                hint="Use fewer or smaller dependencies, a lock file, or an existing interpreter (`agent-python`).",
             ) from error
         except OSError as error:
             raise AgentFailure(f"uv can't be started: {error}", kind=FailureKind.ENVIRONMENT) from error
-        if done.code != 0:
+        if result.code != 0:
             text = self.masker.text(command)
             raise AgentFailure(
-                f"The agent's environment can't be made: `{text}` ended with exit code {done.code}",
+                f"The agent's environment can't be made: `{text}` ended with exit code {result.code}",
                 kind=FailureKind.ENVIRONMENT,
-                owner=Owner.PROVIDER if _is_outage(done.output) else Owner.AGENT,
-                log_tail=done.output[-_SHOWN_CHARS:],
-                hint=_hint(done.output),
+                owner=Owner.PROVIDER if _is_outage(result.output) else Owner.AGENT,
+                log_tail=result.output[-_SHOWN_CHARS:],
+                hint=_hint(result.output),
             )
 
 
 def _is_outage(output: str) -> bool:
-    """Whether the world failed: the package index, or a disk that is full."""
+    """Whether the cause is external: the package index, or a full disk."""
     return bool(_NETWORK.search(output) or _DISK_FULL.search(output))
 
 
 def _hint(output: str) -> str:
-    """What to do about a failed installation, by what uv wrote."""
+    """A hint for a failed installation, chosen by uv's output."""
     if _DISK_FULL.search(output):
-        return "The disk is full: free space, or name another `cache-dir`."
+        return "The disk is full: free space, or set another `cache-dir`."
     if re.search(r"\b40[13]\b|Unauthorized|Forbidden|authentication", output):
         return (
-            "An index asks for credentials: give UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."
+            "An index requires credentials: set UV_INDEX_URL, UV_EXTRA_INDEX_URL or UV_INDEX_<NAME>_PASSWORD in `env`."
         )
     if _NETWORK.search(output):
         return "The package index could not be reached: run the job again, or check UV_DEFAULT_INDEX and the proxies."
@@ -216,25 +215,25 @@ def _hint(output: str) -> str:
         return "The requirements contradict each other or the Python version; the lines above name them."
     if re.search(r"Permission denied|Read-only file system", output):
         return (
-            "A local package could not be built without writing into the checkout, which the agent's user may not do; "
-            "list its dependencies in a requirements file, or install everything yourself and give `agent-python`."
+            "A local package can't be built without writing to the checkout, which the agent's user may not do: "
+            "list its dependencies in a requirements file, or install everything yourself and set `agent-python`."
         )
     if re.search(r"No interpreter found|requires-python|Python>=|Python download", output):
-        return "No fitting Python is installed or can be downloaded; install one, or give `agent-python`."
+        return "No matching Python is installed or can be downloaded: install one, or set `agent-python`."
     if re.search(r"Failed to build|build backend|gcc|command '.*' failed", output):
-        return "A package had to be built and needs more than is installed; `agent-setup` can install system packages."
-    return "Run the same command on your machine; the output above says why it failed."
+        return "A package must be built and something is missing for it: `agent-setup` can install system packages."
+    return "See the output above. The same command should fail on your machine."
 
 
 def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:
-    """Uv's program and version: the one that was installed with us, else the first in the child's PATH.
+    """Uv's program and version: our own dependency, else the first uv in the child's PATH.
 
     Args:
-        sandbox: Whose user has to be able to start it.
-        tools: A directory for a copy, when the user can't get at the original.
+        sandbox: The sandbox; its user must be able to start uv.
+        tools: A directory for a copy, if the user can't access the original.
 
     Raises:
-        AgentFailure: There is none.
+        AgentFailure: uv is not installed.
     """
     program, version = None, "unknown"
     with contextlib.suppress(ImportError, FileNotFoundError, importlib.metadata.PackageNotFoundError):
@@ -247,11 +246,11 @@ def find_uv(sandbox: Sandbox, tools: Path) -> tuple[str, str]:
         raise AgentFailure(
             "uv is not installed, so no environment can be made for the agent",
             kind=FailureKind.ENVIRONMENT,
-            hint="Install uv (`pip install uv`), or name a ready interpreter with `agent-python`.",
+            hint="Install uv (`pip install uv`), or set an existing interpreter with `agent-python`.",
         )
     if version == "unknown":
-        facts = Path(program).stat()
-        version = f"{facts.st_size}-{facts.st_mtime_ns}"
+        status = Path(program).stat()
+        version = f"{status.st_size}-{status.st_mtime_ns}"
     if blocked_at(Path(program), sandbox.user, need=os.R_OK | os.X_OK) is not None:
         program = str(_copy_of(Path(program), tools / f"uv-{version}"))
     return program, version

@@ -1,7 +1,7 @@
-"""The dependencies that Poetry's own tables name, as requirements that every installer understands (PEP 508).
+"""Converts the dependencies in Poetry's own tables to standard requirements (PEP 508).
 
-Projects of Poetry 1 have no `[project]`. Their build backend could tell the dependencies too, but it would have to be
-installed and run for that, and it often can't be: a misspelt `build-backend`, a README that is missing.
+Projects of Poetry 1 have no `[project]`. Their build backend could list the dependencies, but it would have to be
+installed and run, which often fails: a misspelt `build-backend`, a missing README.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _CLAUSE = re.compile(r"(\^|~=|~|===|==|!=|<=|>=|<|>|=)?\s*v?(\*|[0-9][0-9A-Za-z.
 
 
 class NotTranslatable(ValueError):
-    """A dependency is written in a way that has no equal in PEP 508, or not as Poetry wants it."""
+    """A dependency has no equivalent in PEP 508, or is not valid in Poetry."""
 
 
 def poetry_table(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`[tool.poetry]` of a pyproject.toml whose dependencies are written there; None if they are written elsewhere."""
+    """`[tool.poetry]` of a pyproject.toml, if it lists the dependencies; None if they are listed elsewhere."""
     tool = document.get("tool")
     table = tool.get("poetry") if isinstance(tool, dict) else None
     project = document.get("project")
@@ -32,60 +32,61 @@ def poetry_table(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def requirements(table: Mapping[str, Any], directory: Path) -> tuple[str, ...]:
-    """The main group's dependencies, without optional ones; other groups are for development.
+    """The non-optional dependencies of the main group; other groups are for development.
 
     Args:
         table: `[tool.poetry]`.
-        directory: Where relative paths start.
+        directory: The base of relative paths.
 
     Raises:
-        NotTranslatable: One can't be written as a requirement.
+        NotTranslatable: A dependency can't be converted.
     """
-    found = []
+    lines: list[str] = []
     for name, value in table["dependencies"].items():
         if name.casefold() == "python":
             continue
         if not _NAME.fullmatch(name):
-            raise NotTranslatable(f"`{name}` is no name of a package")
-        found += [_requirement(name, one, directory) for one in (value if isinstance(value, list) else [value])]
-    return tuple(line for line in found if line)
+            raise NotTranslatable(f"`{name}` is not a package name")
+        constraints = value if isinstance(value, list) else [value]
+        lines += [_requirement(name, constraint, directory) for constraint in constraints]
+    return tuple(line for line in lines if line)
 
 
 def python_versions(table: Mapping[str, Any]) -> str | None:
-    """The versions of Python that the project wants, as uv understands them; None for any."""
-    wanted = table["dependencies"].get("python")
-    if isinstance(wanted, str) and re.fullmatch(r"\d+\.\d+", wanted.strip()):
-        return wanted.strip()  # any of that series
+    """The Python versions that the project requires, in uv's syntax; None for any."""
+    constraint = table["dependencies"].get("python")
+    if isinstance(constraint, str) and re.fullmatch(r"\d+\.\d+", constraint.strip()):
+        return constraint.strip()  # any release of that series
     try:
-        return versions(wanted) or None if isinstance(wanted, str) else None
+        return versions(constraint) or None if isinstance(constraint, str) else None
     except NotTranslatable:
         return None
 
 
 def local_sources(table: Mapping[str, Any], directory: Path) -> Iterator[Path]:
-    """The directories and files that dependencies are installed from."""
+    """The local directories and files from which dependencies are installed."""
     for value in table["dependencies"].values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, dict) and isinstance(one.get("path"), str):
-                yield (directory / one["path"]).resolve()
+        for constraint in value if isinstance(value, list) else [value]:
+            if isinstance(constraint, dict) and isinstance(constraint.get("path"), str):
+                yield (directory / constraint["path"]).resolve()
 
 
 def versions(text: str) -> str:
-    """A constraint of Poetry as a list of version specifiers (PEP 440); "" for any version.
+    """Converts a constraint of Poetry to version specifiers (PEP 440); "" for any version.
 
     Raises:
-        NotTranslatable: It has alternatives (`||`), or is no constraint.
+        NotTranslatable: The text has alternatives (`||`), or is not a constraint.
     """
     if "|" in text:
         raise NotTranslatable(f"`{text}` has alternatives (||)")
     specifiers: list[str] = []
-    rest = text.strip()
-    while rest:
-        clause = _CLAUSE.match(rest)
+    remaining = text.strip()
+    while remaining:
+        clause = _CLAUSE.match(remaining)
         if clause is None:
-            raise NotTranslatable(f"`{text}` is no version constraint")
+            raise NotTranslatable(f"`{text}` is not a version constraint")
         specifiers += _specifiers(clause[1] or "==", clause[2])
-        rest = rest[clause.end() :].lstrip(", \t\n")
+        remaining = remaining[clause.end() :].lstrip(", \t\n")
     return ",".join(specifiers)
 
 
@@ -96,7 +97,7 @@ def _specifiers(operator: str, version: str) -> list[str]:
         return [f"{'==' if operator == '=' else operator}{version}"]
     release = re.match(r"\d+(?:\.\d+)*", version)
     if release is None:
-        raise NotTranslatable(f"`{operator}{version}` is no version constraint")
+        raise NotTranslatable(f"`{operator}{version}` is not a version constraint")
     parts = [int(part) for part in release[0].split(".")]
     return [f">={version.removesuffix('.*')}", f"<{'.'.join(map(str, _next(parts, operator)))}"]
 
@@ -104,10 +105,10 @@ def _specifiers(operator: str, version: str) -> list[str]:
 def _next(parts: list[int], operator: str) -> list[int]:
     """The first version that `^` or `~` excludes."""
     if operator == "~":
-        kept = min(len(parts), 2)
+        length = min(len(parts), 2)
     else:  # up to the first number that isn't 0
-        kept = next((place for place, part in enumerate(parts, 1) if part), len(parts))
-    return [*parts[: kept - 1], parts[kept - 1] + 1]
+        length = next((position for position, part in enumerate(parts, 1) if part), len(parts))
+    return [*parts[: length - 1], parts[length - 1] + 1]
 
 
 def _requirement(name: str, value: Any, directory: Path) -> str:
@@ -126,7 +127,7 @@ def _requirement(name: str, value: Any, directory: Path) -> str:
         return f"{head} @ {address}{tail}"
     version = value.get("version", "*")
     if not isinstance(version, str):
-        raise NotTranslatable(f"the version of `{name}` is no text")
+        raise NotTranslatable(f"the version of `{name}` is not a string")
     return f"{head}{versions(version)}{tail}"
 
 

@@ -1,4 +1,4 @@
-"""Where made environments are kept, who may write to them when, and which of them is complete."""
+"""The store of environments: paths, locks, ownership, and completeness."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _UNUSED_SECONDS = 30 * 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """What is known of a complete environment."""
+class EnvironmentInfo:
+    """Metadata of a complete environment."""
 
     origin: str
     versions: Mapping[str, str]
@@ -31,15 +31,15 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where one environment lies."""
+    """The location of one environment."""
 
     folder: Path
-    """Holds all of them; ours alone to write to."""
+    """The directory of all environments; only our user can write to it."""
     key: str
 
     @property
     def directory(self) -> Path:
-        """The environment with all that belongs to it; the agent's user owns it while it is made."""
+        """The environment's directory; the agent's user owns it while it is built."""
         return self.folder / self.key
 
     @property
@@ -52,7 +52,7 @@ class Place:
 
     @property
     def marker(self) -> Path:
-        """Says that the environment is complete. It lies beside it, where the agent's user can't write."""
+        """Its existence marks the environment as complete. The agent's user can't write to it."""
         return self.folder / f"{self.key}.json"
 
     @property
@@ -60,7 +60,7 @@ class Place:
         return self.folder / f"{self.key}.lock"
 
     def empty(self, account: Account | None) -> None:
-        """Makes the directory anew, for the account to write to."""
+        """Recreates the directory; the account can write to it."""
         self.marker.unlink(missing_ok=True)
         if self.directory.exists():
             shutil.rmtree(self.directory)
@@ -68,46 +68,47 @@ class Place:
         if account is not None:
             os.chown(self.directory, account.uid, account.gid)
 
-    def finish(self, made: Made) -> None:
+    def finish(self, info: EnvironmentInfo) -> None:
         """Marks the environment as complete."""
         base = self.python.resolve()
         facts = {
-            "origin": made.origin,
-            "versions": dict(made.versions),
+            "origin": info.origin,
+            "versions": dict(info.versions),
             "base": [str(base), base.stat().st_mtime_ns],
         }
         partial = self.marker.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(facts), "utf-8")
         partial.replace(self.marker)
 
-    def made(self) -> Made | None:
-        """The environment, if it is complete and the interpreter that it is based on is still the same."""
+    def read(self) -> EnvironmentInfo | None:
+        """The environment's metadata, if it is complete and its base interpreter is unchanged."""
         try:
-            facts = json.loads(self.marker.read_text("utf-8"))
-            base, modified = facts["base"]
-            made = Made(origin=str(facts["origin"]), versions={str(k): str(v) for k, v in facts["versions"].items()})
+            content = json.loads(self.marker.read_text("utf-8"))
+            base, modified = content["base"]
+            versions = {str(name): str(version) for name, version in content["versions"].items()}
+            info = EnvironmentInfo(origin=str(content["origin"]), versions=versions)
             if self.python.resolve() != Path(base) or Path(base).stat().st_mtime_ns != modified:
                 return None
-            os.utime(self.marker)  # says when it was last used
-            return made
+            os.utime(self.marker)  # the time of the last use
+            return info
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None  # There is none, or somebody wrote something else there: it is made again.
+            return None  # Missing or invalid: the environment is built again.
 
     def damage(self) -> str | None:
-        """What its packages lack of the files that were installed with them; None if all are there."""
+        """The first missing or changed file of the installed packages; None if there is none."""
         for record in sorted(self.venv.glob("lib/python*/site-packages/*.dist-info/RECORD")):
             packages = record.parent.parent
             for name, _, size in csv.reader(record.read_text("utf-8").splitlines()):
                 try:
                     if size and not name.endswith("/RECORD") and (packages / name).stat().st_size != int(size):
-                        return f"{packages / name} is another file than was installed"
+                        return f"{packages / name} was changed after the installation"
                 except FileNotFoundError:
                     return f"{packages / name} is missing"
         return None if self.python.exists() else f"{self.python} is missing"
 
 
 def prune(folder: Path) -> None:
-    """Removes environments that nobody used for a month, best effort."""
+    """Removes environments that have not been used for a month, best effort."""
     for marker in folder.glob("*.json"):
         with contextlib.suppress(OSError):
             if time.time() - marker.stat().st_mtime > _UNUSED_SECONDS:
@@ -117,10 +118,10 @@ def prune(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def locked(path: Path, *, timeout: float) -> AsyncIterator[None]:
-    """Holds a lock file that other processes respect.
+    """Locks a file.
 
     Raises:
-        AgentFailure: Another process held it all the time.
+        AgentFailure: Another process kept it locked until the timeout.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     deadline = asyncio.get_running_loop().time() + timeout
@@ -132,7 +133,7 @@ async def locked(path: Path, *, timeout: float) -> AsyncIterator[None]:
             except BlockingIOError as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise AgentFailure(
-                        f"Another process has been making the same environment for {timeout:g} s",
+                        f"Another process has been building the same environment for {timeout:g} s",
                         kind=FailureKind.ENVIRONMENT,
                         hint=f"If there is no such process, remove {path}.",
                     ) from error
@@ -143,14 +144,14 @@ async def locked(path: Path, *, timeout: float) -> AsyncIterator[None]:
 
 
 @contextlib.contextmanager
-def gate(directory: Path, account: Account | None) -> Iterator[Path | None]:
-    """Opens the installer's cache to the account while it installs, and closes it when nobody installs any more.
+def installer_cache(directory: Path, account: Account | None) -> Iterator[Path | None]:
+    """Lets the account write to the installer's cache during an installation, and never otherwise.
 
-    An agent that runs later could otherwise change cached packages, and with them the environments of other pull
-    requests on a machine that stays.
+    An agent that runs later could change cached packages, and with them the environments of other pull requests on a
+    persistent machine.
 
     Yields:
-        The cache directory; None without an account, which leaves uv its usual one.
+        The cache directory; None without an account, where uv uses its default.
     """
     if account is None:
         yield None
@@ -173,20 +174,20 @@ def gate(directory: Path, account: Account | None) -> Iterator[Path | None]:
 
 
 def take_over(directory: Path) -> None:
-    """Makes everything below a directory ours and unwritable for others: whoever built it can't change it any more.
+    """Makes our user the owner of everything in a directory, not writable for others: its builder can't change it.
 
-    Symbolic links are not followed, also not if somebody swaps a directory for one meanwhile.
+    Symbolic links are not followed, even if a directory is replaced with a link meanwhile.
     """
     uid, gid = os.geteuid(), os.getegid()
     for _, folders, files, descriptor in os.fwalk(directory, follow_symlinks=False):
         os.fchown(descriptor, uid, gid)
         os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~0o022)
         for name in (*folders, *files):
-            facts = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             os.chown(name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISREG(facts.st_mode) and facts.st_mode & 0o022:
+            if stat.S_ISREG(status.st_mode) and status.st_mode & 0o022:
                 file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
                 try:
-                    os.fchmod(file, stat.S_IMODE(facts.st_mode) & 0o755)
+                    os.fchmod(file, stat.S_IMODE(status.st_mode) & 0o755)
                 finally:
                     os.close(file)

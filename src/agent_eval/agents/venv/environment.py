@@ -1,8 +1,8 @@
-"""The interpreter that an agent runs in: a given one, or an environment that uv makes from what the agent names.
+"""The agent's interpreter: an existing one, or an environment that uv builds from the agent's dependencies.
 
-An environment lies under the cache directory by the hash of all that it follows from, so a second run takes no time.
-It is made by the agent's user (building a package runs its code) and belongs to us afterwards, so that the agent
-can't change what a later run will use.
+Environments are cached by a hash of everything they depend on, so a second run takes no time. The agent's user builds
+the environment, because building a package runs its code. Afterwards the environment belongs to our user, so that the
+agent can't change it for later runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.agents.venv._dependencies import (Dependencies, SourceKind, check_adk, dependencies_in, find_dependencies, fingerprint)
-from agent_eval.agents.venv._store import (Made, Place, gate, locked, prune, take_over)
+from agent_eval.agents.venv._store import (EnvironmentInfo, Place, installer_cache, locked, prune, take_over)
 from agent_eval.agents.venv._installer import (Installer, Interpreter, find_uv, probe, run)
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import blocked_at
@@ -31,9 +31,9 @@ from agent_eval.agents.sandbox import STATE_DIR
 from agent_eval.core.masking import Masker
 
 _RECIPE = 1
-"""Rises whenever the same dependencies would give another environment."""
+"""Incremented whenever the same dependencies would produce a different environment."""
 _FRESH_SECONDS = 7 * 24 * 3600
-"""An environment whose versions aren't locked is made anew after a week, as a new machine would get it."""
+"""An environment with unlocked versions is rebuilt after a week, to get newer versions."""
 ADK = "google-adk"
 _PROJECTS = {SourceKind.LOCK, SourceKind.PROJECT, SourceKind.POETRY}
 
@@ -57,20 +57,20 @@ if given["name"]:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentRequest:
-    """Which interpreter an agent asks for."""
+    """The settings that decide an agent's interpreter."""
 
     start: Path
     """The agent's directory, where the search for its dependencies begins; the root for a dotted module."""
     root: Path
-    """The repository's root, where it ends."""
+    """The repository's root, where the search ends."""
     python: str | None = None
     """`--agent-python`: a path, a name in PATH, or a command such as `poetry run python`. Nothing is installed then."""
     requirements: Path | None = None
     """`--agent-requirements`; relative to the root."""
     installer: Mapping[str, str] = field(default_factory=dict)
-    """Where packages come from (`forwarding.installer_environment`); only the installer sees it."""
+    """Variables for the installer only (`forwarding.installer_environment`)."""
     timeout: float = 900.0
-    """Seconds for everything."""
+    """Seconds for building the environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,32 +78,32 @@ class AgentInterpreter:
     """An interpreter that has ADK."""
 
     python: tuple[str, ...]
-    """How to start it."""
+    """The command that starts it."""
     origin: str
-    """Where it comes from, for people: "uv.lock", "--agent-python" ..."""
+    """Its source for messages: "uv.lock", "--agent-python" ..."""
     seconds: float
-    """How long it took to get."""
+    """Seconds to find or build it."""
     reused: bool
-    """It was there already."""
+    """Whether it existed before."""
     versions: Mapping[str, str]
-    """Of python and of the packages that explain a score, by name."""
+    """Versions of Python and of the packages that explain a score, by name."""
     environment: Mapping[str, str]
-    """What activating it means: PATH with its programs first, VIRTUAL_ENV."""
+    """Variables that activate it: PATH with its programs first, VIRTUAL_ENV."""
     place: Place | None = None
-    """Where it is kept; None for an interpreter that is not ours."""
+    """Its place in the cache; None for an existing interpreter."""
 
     def activate(self, sandbox: Sandbox) -> Sandbox:
-        """The sandbox with this environment active, so that the agent finds programs that came with its packages."""
+        """The sandbox with this environment active, so that the agent finds the programs of its packages."""
         return replace(sandbox, environment={**sandbox.environment, **self.environment})
 
 
 def default_cache_dir(environ: Mapping[str, str], account: Account | None) -> Path:
-    """Where environments are kept: the user's cache, or a place that another account can get at.
+    """The default cache directory: in the user's cache, or where another account can access it.
 
-    A user without a home (any uid that Kubernetes or OpenShift gives) has a temporary directory instead.
+    For a user without a home directory (an arbitrary uid in Kubernetes or OpenShift) it is a temporary directory.
 
     Raises:
-        PermissionError: That directory is somebody else's.
+        PermissionError: The temporary directory belongs to another user.
     """
     if account is not None:
         return STATE_DIR / "cache"
@@ -112,46 +112,45 @@ def default_cache_dir(environ: Mapping[str, str], account: Account | None) -> Pa
 
 
 def _user_caches(environ: Mapping[str, str]) -> Path | None:
-    """The user's directory of caches; None if there is none that can be written to."""
+    """The user's cache directory; None if there is none or it is not writable."""
     base = environ.get("XDG_CACHE_HOME")
     try:
         caches = Path(base) if base else Path(environ.get("HOME") or Path.home()) / ".cache"
-        there = next(path for path in (caches, *caches.parents) if path.exists())
-    except (RuntimeError, PermissionError):  # neither HOME nor an entry in passwd; or another user's
+        existing = next(path for path in (caches, *caches.parents) if path.exists())
+    except (RuntimeError, PermissionError):  # neither HOME nor a passwd entry, or another user's directory
         return None
-    return caches if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else None
+    return caches if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK) else None
 
 
 def _temporary_cache() -> Path:
     path = Path(tempfile.gettempdir()) / f"agent-eval-{os.geteuid()}"
     path.mkdir(mode=0o700, exist_ok=True)
-    facts = path.lstat()
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
-        raise PermissionError(errno.EACCES, "is not ours alone; remove it, or name a --cache-dir", str(path))
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise PermissionError(errno.EACCES, "is not private to this user; remove it, or set --cache-dir", str(path))
     return path
 
 
 async def ensure_environment(
     request: EnvironmentRequest, *, sandbox: Sandbox, masker: Masker, cache_dir: Path, log: Callable[[str], None]
 ) -> AgentInterpreter:
-    """Gets the agent's interpreter, making an environment when there is none yet.
+    """Gets the agent's interpreter. Builds an environment if there is none in the cache.
 
-    Safe to call from several processes at once: one builds, the others wait for it.
+    Safe to call from several processes at once: one builds, the others wait.
 
     Args:
-        request: What is wanted.
-        sandbox: How the agent will run; the installer runs the same way.
-        masker: Knows the secrets, those of the package indexes among them.
-        cache_dir: Where environments are kept. The sandbox's user must be able to enter it.
-        log: Gets a line for what takes time.
+        request: The request.
+        sandbox: The agent's sandbox; the installer runs in it too.
+        masker: Masks secrets, including those of package indexes.
+        cache_dir: The cache directory. The sandbox's user must be able to enter it.
+        log: Receives a line for each slow step.
 
     Raises:
-        AgentFailure: There is no interpreter, of kind ENVIRONMENT; its owner is the provider when a package index
-            could not be reached.
+        AgentFailure: Of kind ENVIRONMENT. Its owner is the provider if a package index could not be reached.
     """
     begun = time.perf_counter()
     if request.python is not None:
-        return await given_interpreter(request, sandbox, masker)
+        return await named_interpreter(request, sandbox, masker)
     dependencies = (
         dependencies_in(request.root / request.requirements, request.root)
         if request.requirements is not None
@@ -162,14 +161,14 @@ async def ensure_environment(
     program, version = find_uv(sandbox, cache_dir / "tools")
     place = Place(folder=cache_dir / "envs", key=_key(request, dependencies, version))
     place.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-    if (made := place.made()) is not None:
-        return _interpreter(place, made, sandbox, begun, reused=True)
+    if (info := place.read()) is not None:
+        return _interpreter(place, info, sandbox, begun, reused=True)
     async with locked(place.lock, timeout=request.timeout):
-        # Somebody else may have made it while we waited.
-        if (made := place.made()) is not None:
-            return _interpreter(place, made, sandbox, begun, reused=True)
+        # Another process may have built it while we waited.
+        if (info := place.read()) is not None:
+            return _interpreter(place, info, sandbox, begun, reused=True)
         log(f"Making the agent's environment from {_origin(dependencies, request.root)} (uv {version})")
-        with gate(cache_dir / "uv", sandbox.user) as uv_cache:
+        with installer_cache(cache_dir / "uv", sandbox.user) as uv_cache:
             installer = Installer(
                 program=program,
                 version=version,
@@ -178,16 +177,16 @@ async def ensure_environment(
                 environment={**request.installer, **_uv_settings(place, uv_cache, sandbox)},
                 deadline=asyncio.get_running_loop().time() + request.timeout,
             )
-            made = await _build(place, dependencies, installer, request.root)
-        place.finish(made)
+            info = await _build(place, dependencies, installer, request.root)
+        place.finish(info)
         prune(place.folder)
-    result = _interpreter(place, made, sandbox, begun, reused=False)
-    log(f"Made it in {result.seconds:.1f} s: " + ", ".join(f"{name} {value}" for name, value in made.versions.items()))
+    result = _interpreter(place, info, sandbox, begun, reused=False)
+    log(f"Made it in {result.seconds:.1f} s: " + ", ".join(f"{name} {value}" for name, value in info.versions.items()))
     return result
 
 
 async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], None]) -> bool:
-    """Gives up an environment that was there already and lacks files by now, so that it is made again.
+    """Discards a cached environment whose files are damaged, so that it is built again.
 
     Returns:
         Whether it was damaged.
@@ -197,7 +196,7 @@ async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], No
     damage = await asyncio.to_thread(interpreter.place.damage)
     if damage is None:
         return False
-    log(f"The agent's environment in {interpreter.place.directory} is damaged: {damage}. It is made again.")
+    log(f"The agent's environment in {interpreter.place.directory} is damaged: {damage}. It is built again.")
     interpreter.place.marker.unlink(missing_ok=True)
     return True
 
@@ -205,30 +204,30 @@ async def discard_damaged(interpreter: AgentInterpreter, log: Callable[[str], No
 async def run_setup(
     command: str, *, sandbox: Sandbox, root: Path, masker: Masker, log: Callable[[str], None], timeout: float = 900.0
 ) -> None:
-    """Runs `--agent-setup`, which prepares the machine: system packages, a browser, a service in the background.
+    """Runs `--agent-setup`, which prepares the machine: system packages, a browser, a background service.
 
-    As ourselves, with the agent's environment: only root can install packages. The command stands in the workflow, so
-    it is the base's; what it runs from the checkout is not (docs/security.md).
+    It runs as our own user with the agent's environment, because only root can install packages. The command comes from
+    the workflow of the base branch; the files of the checkout that it uses do not (docs/security.md).
 
     Raises:
-        AgentFailure: It failed.
+        AgentFailure: The command failed.
     """
     log(f"Running agent-setup: {masker.text(command)}")
     environment = {"DEBIAN_FRONTEND": "noninteractive"} | ({"HOME": "/root"} if sandbox.user is not None else {})
     argv = ["sh", "-c", command]
     try:
-        done = await run(
+        result = await run(
             sandbox, argv, cwd=root, masker=masker, timeout=timeout, environment=environment, privileged=True
         )
     except TimeoutError as error:
         message = f"`agent-setup` took longer than {timeout:g} s and was stopped"
         raise AgentFailure(message, kind=FailureKind.ENVIRONMENT) from error
-    if done.code != 0:
+    if result.code != 0:
         raise AgentFailure(
-            f"`agent-setup` ended with exit code {done.code}",
+            f"`agent-setup` ended with exit code {result.code}",
             kind=FailureKind.ENVIRONMENT,
-            log_tail=done.output[-4_000:],
-            hint="It runs in a shell at the repository's root, with the variables that the agent gets and no others.",
+            log_tail=result.output[-4_000:],
+            hint="It runs in a shell at the repository's root, with the agent's variables only.",
         )
 
 
@@ -248,24 +247,24 @@ def _key(request: EnvironmentRequest, dependencies: Dependencies, uv_version: st
 
 def _origin(dependencies: Dependencies, root: Path) -> str:
     if dependencies.file is None:
-        return f"plain {ADK} (nothing names dependencies)"
+        return f"plain {ADK} (no declared dependencies)"
     file = dependencies.file.with_name("uv.lock") if dependencies.locked else dependencies.file
     table = " [tool.poetry]" if dependencies.kind is SourceKind.POETRY else ""
     return os.path.relpath(file, root.resolve()) + table
 
 
 def _check_reach(dependencies: Dependencies, account: Account | None, cache_dir: Path) -> None:
-    """Says in words what would otherwise be a "permission denied" somewhere inside uv."""
+    """Reports unreadable paths, which would otherwise be a "permission denied" of uv."""
     cache_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
     if account is None:
         return
     needed = [(cache_dir, os.X_OK, "Choose another cache directory.")]
     if dependencies.file is not None:
-        needed.append((dependencies.file, os.R_OK, "Move the repository, or give others the permission to read it."))
+        needed.append((dependencies.file, os.R_OK, "Move the repository, or allow others to read it."))
     for path, need, hint in needed:
         if (part := blocked_at(path, account, need=need)) is not None:
             raise AgentFailure(
-                f"The agent runs as `{account.name}` (uid {account.uid}), which can't get at {path} because of {part}",
+                f"The agent runs as `{account.name}` (uid {account.uid}), which can't access {path} because of {part}",
                 kind=FailureKind.ENVIRONMENT,
                 hint=hint,
             )
@@ -275,87 +274,87 @@ def _uv_settings(place: Place, cache: Path | None, sandbox: Sandbox) -> dict[str
     settings = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1", "UV_PROJECT_ENVIRONMENT": str(place.venv)}
     if cache is not None:
         settings["UV_CACHE_DIR"] = str(cache)
-    elif _user_caches(sandbox.environment) is None:  # where uv keeps things by itself
+    elif _user_caches(sandbox.environment) is None:  # uv's default locations
         settings |= {
             "UV_CACHE_DIR": str(place.folder / "uv-cache"),
             "UV_PYTHON_INSTALL_DIR": str(place.folder / "python"),
         }
     if sandbox.user is not None:
-        # A linked file would become ours with the environment, and an interpreter has to change hands with it too.
+        # take_over() changes the owner of the environment: it must contain its files and its interpreter.
         settings |= {"UV_LINK_MODE": "copy", "UV_PYTHON_INSTALL_DIR": str(place.directory / "python")}
     return settings
 
 
-async def _build(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> Made:
-    """Makes the environment, with ADK even if the agent doesn't name it (a lock file has the last word, though)."""
+async def _build(place: Place, dependencies: Dependencies, installer: Installer, root: Path) -> EnvironmentInfo:
+    """Builds the environment. Adds ADK if the agent does not declare it, except to a locked project."""
     account = installer.sandbox.user
     place.empty(account)
     cwd = dependencies.directory or root  # uv reads [tool.uv] and uv.toml from there upwards
     python = ["--python", str(place.python)]
     if dependencies.kind is SourceKind.LOCK:
-        # The project itself is used where it lies: installed, it would be stale after the next commit.
+        # The project itself is used in place: an installed copy would be outdated after the next commit.
         await installer.uv(["sync", "--frozen", "--no-dev", "--no-install-project", "--compile-bytecode"], cwd=cwd)
     else:
         await installer.uv(["venv", "--no-project", "--python", dependencies.python, str(place.venv)], cwd=cwd)
-        await installer.uv(["pip", "install", *python, "--compile-bytecode", *_wanted(dependencies)], cwd=cwd)
-    found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
-    added = not found.has_adk and dependencies.kind is not SourceKind.LOCK
+        await installer.uv(["pip", "install", *python, "--compile-bytecode", *_install_arguments(dependencies)], cwd=cwd)
+    interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+    added = not interpreter.has_adk and dependencies.kind is not SourceKind.LOCK
     if added:
         await installer.uv(["pip", "install", *python, "--compile-bytecode", ADK], cwd=cwd)
-        found = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
-    _check_interpreter(found, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
+        interpreter = await probe([str(place.python)], installer.sandbox, masker=installer.masker)
+    _check_interpreter(interpreter, place.python, f"Add {ADK} to the dependencies of the project, and lock it again.")
     if dependencies.directory is not None and dependencies.kind in _PROJECTS:
-        await _make_importable(dependencies, found, place, installer)
+        await _make_importable(dependencies, interpreter, place, installer)
     if account is not None:
         await asyncio.to_thread(take_over, place.directory)
     origin = _origin(dependencies, root) + (f" and {ADK}" if added else "")
-    return Made(origin=origin, versions=found.versions)
+    return EnvironmentInfo(origin=origin, versions=interpreter.versions)
 
 
-def _wanted(dependencies: Dependencies) -> list[str]:
-    """What to install, as uv is told."""
+def _install_arguments(dependencies: Dependencies) -> list[str]:
+    """Arguments of `uv pip install`."""
     if dependencies.kind is SourceKind.POETRY:
         return [*dependencies.requirements] or [ADK]
     return [ADK] if dependencies.file is None else ["-r", str(dependencies.file)]
 
 
-async def _make_importable(dependencies: Dependencies, found: Interpreter, place: Place, installer: Installer) -> None:
-    """Puts the project on the path as an editable install would, without writing into the checkout.
+async def _make_importable(dependencies: Dependencies, interpreter: Interpreter, place: Place, installer: Installer) -> None:
+    """Makes the project importable like an editable install, without writing to the checkout.
 
-    Run inside the environment: what lies there is not ours yet.
+    Runs inside the environment, which still belongs to the agent's user.
     """
     assert dependencies.directory is not None
     source = dependencies.directory / "src"
     overlay = {
-        "site": found.site_packages,
+        "site": interpreter.site_packages,
         "paths": [str(path) for path in (source, dependencies.directory) if path.is_dir()],
         "name": dependencies.project_name,
         "version": dependencies.project_version,
         "entry_points": dependencies.entry_points,
     }
     argv = [str(place.python), "-I", "-c", _OVERLAY, json.dumps(overlay)]
-    done = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=60)
-    if done.code != 0:
+    result = await run(installer.sandbox, argv, cwd=Path("/"), masker=installer.masker, timeout=60)
+    if result.code != 0:
         raise AgentFailure(
             f"The project {dependencies.directory} can't be made importable",
             kind=FailureKind.ENVIRONMENT,
-            log_tail=done.output[-4_000:],
+            log_tail=result.output[-4_000:],
         )
 
 
-def _interpreter(place: Place, made: Made, sandbox: Sandbox, begun: float, *, reused: bool) -> AgentInterpreter:
+def _interpreter(place: Place, info: EnvironmentInfo, sandbox: Sandbox, begun: float, *, reused: bool) -> AgentInterpreter:
     return AgentInterpreter(
         python=(str(place.python),),
-        origin=made.origin,
+        origin=info.origin,
         seconds=time.perf_counter() - begun,
         reused=reused,
-        versions=made.versions,
+        versions=info.versions,
         environment=_activation(place.python, sandbox),
         place=place,
     )
 
 
-async def given_interpreter(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker) -> AgentInterpreter:
+async def named_interpreter(request: EnvironmentRequest, sandbox: Sandbox, masker: Masker) -> AgentInterpreter:
     """The interpreter that `--agent-python` names.
 
     Raises:
@@ -363,15 +362,15 @@ async def given_interpreter(request: EnvironmentRequest, sandbox: Sandbox, maske
     """
     begun = time.perf_counter()
     python = _command(request, sandbox)
-    found = await probe(python, sandbox, masker=masker)
-    _check_interpreter(found, Path(python[0]), f"Install it there: `{shlex.join(python)} -m pip install {ADK}`.")
+    interpreter = await probe(python, sandbox, masker=masker)
+    _check_interpreter(interpreter, Path(python[0]), f"Install it there: `{shlex.join(python)} -m pip install {ADK}`.")
     return AgentInterpreter(
         python=tuple(python),
         origin=f"agent-python {request.python}",
         seconds=time.perf_counter() - begun,
         reused=True,
-        versions=found.versions,
-        environment=_activation(Path(found.executable), sandbox),
+        versions=interpreter.versions,
+        environment=_activation(Path(interpreter.executable), sandbox),
     )
 
 
@@ -380,10 +379,10 @@ def _who(sandbox: Sandbox) -> str:
 
 
 def _command(request: EnvironmentRequest, sandbox: Sandbox) -> list[str]:
-    """How to start the interpreter that `--agent-python` names.
+    """The command of the interpreter that `--agent-python` names.
 
     Raises:
-        AgentFailure: It is no command, or the sandbox's user can't get at it.
+        AgentFailure: The setting is not a command, or the sandbox's user can't access it.
     """
     assert request.python is not None
     path = request.root / request.python
@@ -391,10 +390,10 @@ def _command(request: EnvironmentRequest, sandbox: Sandbox) -> list[str]:
     try:
         python = [str(path)] if is_file else shlex.split(request.python)
     except ValueError as error:
-        raise AgentFailure(f"{request.python!r} is no command: {error}", kind=FailureKind.ENVIRONMENT) from error
+        raise AgentFailure(f"{request.python!r} is not a command: {error}", kind=FailureKind.ENVIRONMENT) from error
     if not python:
         raise AgentFailure("`agent-python` is empty", kind=FailureKind.ENVIRONMENT)
-    if (is_file or os.sep in request.python) and (part := _in_the_way(path, sandbox.user)) is not None:
+    if (is_file or os.sep in request.python) and (part := _blocking_part(path, sandbox.user)) is not None:
         raise AgentFailure(
             f"The interpreter {path} can't be started by {_who(sandbox)} because of the permissions of {part}",
             kind=FailureKind.ENVIRONMENT,
@@ -403,32 +402,32 @@ def _command(request: EnvironmentRequest, sandbox: Sandbox) -> list[str]:
     return python
 
 
-def _in_the_way(path: Path, account: Account | None) -> Path | None:
-    """What keeps the account from starting a program: on the way to it, or to what it is a link to."""
+def _blocking_part(path: Path, account: Account | None) -> Path | None:
+    """The part of a program's path, or of its link's target, that the account can't access."""
     part = blocked_at(path.parent, account, need=os.X_OK) or blocked_at(path, account, need=os.X_OK)
     return part if part is not None and os.path.lexists(part) else None
 
 
 def _other_interpreter(path: Path, part: Path, sandbox: Sandbox) -> str:
     if part == path.resolve():
-        return f"Make it executable (`chmod a+rx {part}`), or name another one."
+        return f"Make it executable (`chmod a+rx {part}`), or use another interpreter."
     if sandbox.user is None:
-        return "Name an interpreter that you may start."
+        return "Use an interpreter that you may execute."
     return (
-        "Run as root, agent-eval starts the agent as another user, who can't enter HOME (docs/security.md). Put the "
-        "interpreter elsewhere, e.g. `uv venv /opt/agent` with UV_PYTHON_INSTALL_DIR=/opt/python; or leave "
-        "`agent-python` out, so that an environment is made for the agent; or run as a user other than root."
+        "As root, agent-eval starts the agent as another user, who can't enter HOME (docs/security.md). Put the "
+        "interpreter elsewhere, e.g. `uv venv /opt/agent` with UV_PYTHON_INSTALL_DIR=/opt/python; or remove "
+        "`agent-python`, so that agent-eval builds an environment; or run as a user other than root."
     )
 
 
-def _check_interpreter(found: Interpreter, python: Path, hint: str) -> None:
-    if not found.new_enough:
+def _check_interpreter(interpreter: Interpreter, python: Path, hint: str) -> None:
+    if not interpreter.new_enough:
         raise AgentFailure(
-            f"The agent's interpreter {python} is Python {found.versions['python']}; 3.10 or newer is needed",
+            f"The agent's interpreter {python} is Python {interpreter.versions['python']}; 3.10 or newer is needed",
             kind=FailureKind.ENVIRONMENT,
-            hint="Raise `requires-python` or .python-version, or name another interpreter with `agent-python`.",
+            hint="Raise `requires-python` or .python-version, or set another interpreter with `agent-python`.",
         )
-    if not found.has_adk:
+    if not interpreter.has_adk:
         raise AgentFailure(f"{ADK} is not installed for {python}", kind=FailureKind.ENVIRONMENT, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Whether agents can be started at all: what is wrong with the set-up is found before anything runs."""
+"""Checks before a run whether the agents can be started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, given_interpreter
+from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, named_interpreter
 from agent_eval.agents.sandbox import Isolation
 from agent_eval.agents.protocol import AgentFailure
 from agent_eval.agents.sandbox import blocked_at
@@ -19,22 +19,22 @@ _SOURCES = ("agent.py", "__init__.py", "root_agent.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class AgentPlace:
-    """Where an agent is."""
+    """The location of an agent."""
 
     name: str
-    """As people know it."""
+    """Its name for messages."""
     directory: Path | None
     """Absolute; None for a dotted module."""
     working_directory: Path
-    """Absolute; where its process will start."""
+    """Absolute; the working directory of its process."""
 
 
 def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Problem]:
-    """Errors about directories and files that the agent's user can't get at, each once.
+    """Errors for directories and files that the agent's user can't access, without duplicates.
 
     Args:
-        places: Of all agents that will be started.
-        isolation: As it is in force: what the agent must not enter is closed.
+        places: The locations of all agents that will be started.
+        isolation: The active isolation, with its seals.
     """
     problems: dict[str, Problem] = {}
     for place in places:
@@ -42,7 +42,7 @@ def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Prob
             problem = _error(
                 "setting-invalid",
                 f"agent-cwd: {place.working_directory} is not a directory.",
-                "Write project, root, agent, or a directory; a relative path starts at the repository's root.",
+                "Set project, root, agent, or a directory; a relative path starts at the repository's root.",
             )
             problems.setdefault(problem.message, problem)
             continue
@@ -54,7 +54,7 @@ def unreachable(places: Sequence[AgentPlace], isolation: Isolation) -> list[Prob
         part = next((part for part in blocked if part is not None), None)
         if part is not None:
             message = f"{_who(isolation)} can't read the agent {place.name} because of the permissions of {part}."
-            problems.setdefault(message, _error("agent-unreachable", message, _way_out(part, isolation)))
+            problems.setdefault(message, _error("agent-unreachable", message, _access_hint(part, isolation)))
     return list(problems.values())
 
 
@@ -64,19 +64,19 @@ async def checked_interpreter(
     """The interpreter that `agent-python` names, or why it can't be used.
 
     Args:
-        request: Names it.
-        isolation: As it is in force.
-        masker: For what the interpreter prints.
-        after_setup: Whether `agent-setup` has run, which should have made it.
+        request: The request, with `python` set.
+        isolation: The active isolation.
+        masker: Applied to the interpreter's output.
+        after_setup: Whether `agent-setup` has run, which may create the interpreter.
     """
     try:
-        return await given_interpreter(request, isolation.sandbox, masker), []
+        return await named_interpreter(request, isolation.sandbox, masker), []
     except AgentFailure as failure:
         tail = f"\n{failure.log_tail.strip()}" if failure.log_tail and failure.log_tail.strip() else ""
         when = "agent-python, after agent-setup has run" if after_setup else "agent-python"
         hint = failure.hint
         if after_setup:
-            hint = f"agent-setup runs at the repository's root and must make what agent-python names. {hint or ''}"
+            hint = f"agent-setup runs at the repository's root and must create the interpreter of agent-python. {hint or ''}"
         return None, [_error("agent-python-unusable", f"{when}: {failure.message}.{tail}", hint)]
 
 
@@ -85,15 +85,15 @@ def _who(isolation: Isolation) -> str:
     return "This user" if account is None else f"The agent's user `{account.name}` (uid {account.uid})"
 
 
-def _way_out(part: Path, isolation: Isolation) -> str:
+def _access_hint(part: Path, isolation: Isolation) -> str:
     if isolation.sandbox.user is None:
-        return f"Give yourself the permission to read {part}."
+        return f"Grant your user read permission for {part}."
     if part in isolation.closed:
         return (
-            f"agent-eval closes {part} to the agent while it runs, since it may hold the job's secrets "
+            f"agent-eval seals {part} during a run, because it may contain the job's secrets "
             "(docs/security.md). Move the agent out of it, or run as a user other than root."
         )
-    return f"Let others read it (`chmod -R o+rX {part}`), or run as a user other than root (docs/security.md)."
+    return f"Allow others to read it (`chmod -R o+rX {part}`), or run as a user other than root (docs/security.md)."
 
 
 def _error(code: str, message: str, hint: str | None) -> Problem:
