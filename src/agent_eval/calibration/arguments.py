@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 
@@ -48,24 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _kappa(text: str) -> float:
-    value = _float(text)
-    if value is None or not -1 <= value <= 1:
+    if not -1 <= (value := _float(text)) <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from -1 to 1, not {text!r}")
     return value
 
 
 def _probability(text: str) -> float:
-    value = _float(text)
-    if value is None or not 0 < value < 1:
+    if not 0 < (value := _float(text)) < 1:
         raise argparse.ArgumentTypeError(f"must be a number between 0 and 1, not {text!r}")
     return value
 
 
-def _float(text: str) -> float | None:
+def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return None
+        return math.nan
 
 
 def _count(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -62,7 +63,7 @@ async def ask(labels: LabelSet, target: TargetCriterion, judge: Judge) -> list[O
     # counts by itself, and the lowest threshold keeps the criterion from skipping any.
     whole = labels.kind == "verdict" and not labels.by_rubric
     threshold = target.threshold if whole and target.threshold is not None else target.span[0]
-    criterion = build(target.with_threshold(threshold), judge=judge)
+    criterion = build(replace(target.config, threshold=threshold), judge=judge)
     results = await asyncio.gather(
         *(criterion.score(response.conversation(labels.file)) for response in labels.responses)
     )

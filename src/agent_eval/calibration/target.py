@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity
@@ -42,10 +42,6 @@ class TargetCriterion:
     def span(self) -> tuple[float, float]:
         """The lowest and the highest score."""
         return METRICS[self.metric].low, METRICS[self.metric].high
-
-    def with_threshold(self, threshold: float) -> CriterionConfig:
-        """The criterion with another threshold."""
-        return replace(self.config, threshold=threshold)
 
 
 def choose_target(requested: str, config: Path | None, root: Path) -> tuple[TargetCriterion | None, list[Problem]]:

@@ -174,7 +174,7 @@ def suggest(reports: Sequence[NamedReport], *, requested: float, num_runs: int) 
 def suggest_one(
     minima: Sequence[RoundMinimum], *, metric: str, threshold: float, requested: float, num_runs: int
 ) -> Suggestion:
-    """The suggestion from the minima of all rounds; the caller adds config and cases."""
+    """The suggestion from the minima of all rounds. The caller sets `config`, `cases` and `dropped`."""
     ascending = sorted(minima, key=lambda minimum: minimum.rank)
     count = len(ascending)
     orders = [order for order in range(1, count + 1) if probability(count, order, num_runs) >= requested - 1e-12]
