@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
@@ -147,7 +147,7 @@ class Family(enum.Enum):
     INFORMATIONAL = "informational"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MetricSpec:
     """The declaration of a metric. Its scorer is in criteria/registry.py, which checks that none is missing.
 
@@ -159,6 +159,7 @@ class MetricSpec:
     family: Family
     options: type[BaseCriterion] | None = None
     """The object form in a config; None for informational metrics, which can't be configured."""
+    _: KW_ONLY
     low: float = 0.0
     high: float = 1.0
     """The closed range of scores and thresholds."""
@@ -182,87 +183,58 @@ class MetricSpec:
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
+        MetricSpec("tool_trajectory_avg_score", Family.DETERMINISTIC, ToolTrajectoryCriterion, needs_reference=True),
         MetricSpec(
-            name="tool_trajectory_avg_score",
-            family=Family.DETERMINISTIC,
-            options=ToolTrajectoryCriterion,
-            needs_reference=True,
+            "response_match_score", Family.DETERMINISTIC, BaseCriterion, needs_reference=True, needs_final_response=True
         ),
         MetricSpec(
-            name="response_match_score",
-            family=Family.DETERMINISTIC,
-            options=BaseCriterion,
+            "trajectory_precision",
+            Family.DETERMINISTIC,
+            TrajectoryShareCriterion,
+            needs_reference=True,
+            source="vertex",
+        ),
+        MetricSpec(
+            "trajectory_recall", Family.DETERMINISTIC, TrajectoryShareCriterion, needs_reference=True, source="vertex"
+        ),
+        MetricSpec("trajectory_single_tool_use", Family.DETERMINISTIC, SingleToolUseCriterion, source="vertex"),
+        MetricSpec(
+            "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
+        ),
+        MetricSpec("safety_v1", Family.JUDGE, ServiceBackedCriterion),
+        MetricSpec(
+            "final_response_match_v2",
+            Family.JUDGE,
+            LlmAsAJudgeCriterion,
             needs_reference=True,
             needs_final_response=True,
         ),
         MetricSpec(
-            name="trajectory_precision",
-            family=Family.DETERMINISTIC,
-            options=TrajectoryShareCriterion,
-            needs_reference=True,
-            source="vertex",
-        ),
-        MetricSpec(
-            name="trajectory_recall",
-            family=Family.DETERMINISTIC,
-            options=TrajectoryShareCriterion,
-            needs_reference=True,
-            source="vertex",
-        ),
-        MetricSpec(
-            name="trajectory_single_tool_use",
-            family=Family.DETERMINISTIC,
-            options=SingleToolUseCriterion,
-            source="vertex",
-        ),
-        MetricSpec(
-            name="response_evaluation_score",
-            family=Family.JUDGE,
-            options=ServiceBackedCriterion,
-            low=1.0,
-            high=5.0,
-            needs_reference=True,
-        ),
-        MetricSpec(name="safety_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
-        MetricSpec(
-            name="final_response_match_v2",
-            family=Family.JUDGE,
-            options=LlmAsAJudgeCriterion,
-            needs_reference=True,
-            needs_final_response=True,
-        ),
-        MetricSpec(
-            name="rubric_based_final_response_quality_v1",
-            family=Family.JUDGE,
-            options=RubricsBasedCriterion,
+            "rubric_based_final_response_quality_v1",
+            Family.JUDGE,
+            RubricsBasedCriterion,
             rubric_type="FINAL_RESPONSE_QUALITY",
         ),
         MetricSpec(
-            name="rubric_based_tool_use_quality_v1",
-            family=Family.JUDGE,
-            options=RubricsBasedCriterion,
-            rubric_type="TOOL_USE_QUALITY",
+            "rubric_based_tool_use_quality_v1", Family.JUDGE, RubricsBasedCriterion, rubric_type="TOOL_USE_QUALITY"
         ),
         MetricSpec(
-            name="rubric_based_multi_turn_trajectory_quality_v1",
-            family=Family.JUDGE,
-            options=RubricsBasedCriterion,
+            "rubric_based_multi_turn_trajectory_quality_v1",
+            Family.JUDGE,
+            RubricsBasedCriterion,
             rubric_type="TRAJECTORY_QUALITY",
         ),
-        MetricSpec(name="hallucinations_v1", family=Family.JUDGE, options=HallucinationsCriterion),
+        MetricSpec("hallucinations_v1", Family.JUDGE, HallucinationsCriterion),
         MetricSpec(
-            name="per_turn_user_simulator_quality_v1",
-            family=Family.JUDGE,
-            options=LlmBackedUserSimulatorCriterion,
-            needs_scenario=True,
+            "per_turn_user_simulator_quality_v1", Family.JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True
         ),
-        MetricSpec(name="multi_turn_task_success_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
-        MetricSpec(name="multi_turn_trajectory_quality_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
-        MetricSpec(name="multi_turn_tool_use_quality_v1", family=Family.JUDGE, options=ServiceBackedCriterion),
-        MetricSpec(name="tool_call_count_v1", family=Family.INFORMATIONAL, high=math.inf),
-        MetricSpec(name="inference_call_count_v1", family=Family.INFORMATIONAL, high=math.inf),
-        MetricSpec(name="token_usage_v1", family=Family.INFORMATIONAL, high=math.inf),
-        MetricSpec(name="invocation_duration_v1", family=Family.INFORMATIONAL, high=math.inf),
+        MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
+        MetricSpec("multi_turn_trajectory_quality_v1", Family.JUDGE, ServiceBackedCriterion),
+        MetricSpec("multi_turn_tool_use_quality_v1", Family.JUDGE, ServiceBackedCriterion),
+        MetricSpec("tool_call_count_v1", Family.INFORMATIONAL, high=math.inf),
+        MetricSpec("inference_call_count_v1", Family.INFORMATIONAL, high=math.inf),
+        MetricSpec("token_usage_v1", Family.INFORMATIONAL, high=math.inf),
+        MetricSpec("invocation_duration_v1", Family.INFORMATIONAL, high=math.inf),
     )
 }
 """All built-in metrics by name. Ranges and needs are those of google-adk 2.13.0 (docs/adk-compatibility.md)."""
