@@ -26,7 +26,7 @@ from evalset_samples import (
 )
 
 from agent_eval.commands.migrate import migrate
-from agent_eval.evalset.json.writing import write_eval_set
+from agent_eval.evalset.json.writing import eval_set_text, write_text
 from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models.schema import EvalSet
 
@@ -121,7 +121,7 @@ def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
 def test_adk_loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Path) -> None:
     path = tmp_path / "x.evalset.json"
-    write_eval_set(EvalSet.model_validate(sample.value), path)
+    write_text(path, eval_set_text(EvalSet.model_validate(sample.value)))
     written, direct = adk("eval_set", json.loads(path.read_text())), adk("eval_set", sample.value)
     assert "ok" in direct, direct
     assert normal(written) == normal(direct)

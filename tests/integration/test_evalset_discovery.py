@@ -332,14 +332,14 @@ def test_discover__dangling_link_is_an_error_where_it_may_hold_evals(tmp_path: P
     assert names(found) == ["evals/ok.test.json", "ok.test.json"]
     errors = {problem.file: problem.message for problem in found.problems if problem.severity is Severity.ERROR}
     expected = {
-        "home.test.json": "The symbolic link leads to none, which does not exist.",
-        "loop.test.json": "The symbolic link leads to itself.",
+        "home.test.json": "The symbolic link points to none, which does not exist.",
+        "loop.test.json": "The symbolic link points to itself.",
     }
     if in_git:  # Elsewhere nothing says whether a link belongs to the repository.
-        expected["evals/shared"] = "The symbolic link leads to ../../elsewhere, which does not exist."
+        expected["evals/shared"] = "The symbolic link points to ../../elsewhere, which does not exist."
     assert errors == expected
     notices = [problem.message for problem in found.problems if problem.severity is Severity.NOTICE]
-    assert notices == (["3 symbolic links lead nowhere: a, b, docs."] if in_git else [])
+    assert notices == (["3 symbolic links are broken: a, b, docs."] if in_git else [])
     assert codes(discover(tmp_path, exclude=["evals/shared", "l*", "h*"])) == ["dangling-link"] * in_git
 
 
@@ -365,8 +365,8 @@ def test_discover__pattern_that_is_none(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json"])
     found = discover(tmp_path, include=["a\\"], exclude=["!"])
     assert [problem.message for problem in found.problems if problem.code == "pattern-invalid"] == [
-        "`include` has a pattern that can't be read: `a\\` ends in a backslash, which has nothing to escape.",
-        "`exclude` has a pattern that can't be read: `!` names nothing; `**` is everything.",
+        "`include` has an invalid pattern: `a\\` ends in a backslash, which has nothing to escape.",
+        "`exclude` has an invalid pattern: `!` names nothing; `**` is everything.",
     ]
 
 

@@ -94,12 +94,13 @@ def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
         assert f'"$id": "{url}"' in (tagged / f"schemas/{name}.schema.json").read_text("utf-8")
     program = (
         "from agent_eval.report.renderers.results_json import SCHEMA_ID\n"
-        "from agent_eval.evalset.models.jsonschema import *\n"
+        "from eval_schemas import SCHEMAS\n"
         "print(SCHEMA_ID, *(build()['$id'] for build in SCHEMAS.values()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(tagged / "src")}, capture_output=True, text=True, check=True, timeout=60,
+        env={"PYTHONPATH": f"{tagged / 'src'}:{tagged / 'tools'}"},
+        capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.count(f"https://raw.githubusercontent.com/{NAME}/v1/schemas/") == len(done.stdout.split()) == 3
 

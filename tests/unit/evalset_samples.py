@@ -133,7 +133,7 @@ BAD_EVAL_SETS = [
         name="misspelt set id",
         value={"eval_setid": "x", "eval_cases": [case()]},
         codes=("missing-field",),
-        says="rename it to `eval_set_id`",
+        says="Rename `eval_setid` to `eval_set_id`",
     ),
     Sample(name="no cases", value={"eval_set_id": "x"}, codes=("missing-field",), says="`eval_cases`"),
     Sample(
@@ -204,7 +204,7 @@ BAD_EVAL_SETS = [
         name="older name in an invocation",
         value=with_turn(expected_tool_use=[]),
         codes=("unknown-key",),
-        says="older format; write `intermediate_data`",
+        says="legacy format; write `intermediate_data`",
     ),
     Sample(
         name="older names in a call",
@@ -238,7 +238,7 @@ BAD_EVAL_SETS = [
         value=with_turn(intermediate_data={"invocation_events": [], "tool_uses": []}),
         codes=("unknown-key",),
         path="eval_cases[0].conversation[0].intermediate_data.tool_uses",
-        says="can't stand beside `invocation_events`",
+        says="can't be combined with `invocation_events`",
     ),
     Sample(
         name="intermediate data a list",
@@ -420,7 +420,7 @@ BAD_EVAL_SETS = [
         ),
         codes=("missing-field",),
         path="eval_cases[0].conversation_scenario.user_persona.behaviors[0]",
-        says="rename it to `behavior_instructions`",
+        says="Rename `behaviorInstructions` to `behavior_instructions`",
     ),
     Sample(
         name="scenario that ends at once",
@@ -698,7 +698,7 @@ BAD_CONFIGS = [
         value=simulator(type="llm_audio"),
         codes=("audio-simulator-ignored",),
         path="user_simulator_config.type",
-        says="only writes",
+        says="only supports text",
     ),
     Sample(
         name="code config",

@@ -61,7 +61,7 @@ def test_selection(targets: list[str], expected: dict[str, list[str]], repositor
     ("target", "file", "hint"),
     [
         ("evals/a.test.json:a_9", "evals/a.test.json", "Did you mean `a_0` or `a_1` or `a_2`?"),
-        ("evals/a.test.json:a_0,zz*", "evals/a.test.json", "It has: `a_0`, `a_1`, `a_2`."),
+        ("evals/a.test.json:a_0,zz*", "evals/a.test.json", "Its cases: `a_0`, `a_1`, `a_2`."),
         ("evals:c_*", None, None),
     ],
 )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from agent_eval.evalset.templates import MAX_TEXT, TemplateFault, check, render
+from agent_eval.evalset.templates import MAX_TEXT, TemplateError, check, render
 
 LOOP, END = "{% for i in range(9999) %}", "{% endfor %}"
 
@@ -33,7 +33,7 @@ LOOP, END = "{% for i in range(9999) %}", "{% endfor %}"
 )
 def test_a_template_that_would_grow_is_refused(template: str) -> None:
     for use in (check, lambda text: render(text, {"x": "a"})):
-        with pytest.raises(TemplateFault):
+        with pytest.raises(TemplateError):
             use(template)
 
 
@@ -47,7 +47,7 @@ def test_a_template_that_would_grow_is_refused(template: str) -> None:
 )
 def test_a_template_that_does_not_end_is_ended(template: str) -> None:
     before, begun = sys.gettrace(), time.monotonic()
-    with pytest.raises(TemplateFault, match=r"steps|characters"):
+    with pytest.raises(TemplateError, match=r"steps|characters"):
         render(template, {"x": "a" * (MAX_TEXT // 1000)})
 
     assert time.monotonic() - begun < 10

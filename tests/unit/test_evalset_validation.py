@@ -239,9 +239,9 @@ def test_warnings_do_not_keep_a_file_from_running(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ('{"a": 1,,\n "b": 2}', 1, "A second comma stands here."),
-        ('{"a": [1,\n, 2]}', 2, "A second comma stands here."),
-        ('{"a": [, 2]}', 1, "A comma stands here before the first entry."),
+        ('{"a": 1,,\n "b": 2}', 1, "There is a second comma."),
+        ('{"a": [1,\n, 2]}', 2, "There is a second comma."),
+        ('{"a": [, 2]}', 1, "There is a comma before the first entry."),
     ],
 )
 def test_load_suite__a_comma_too_many_is_called_that(tmp_path: Path, text: str, line: int, message: str) -> None:

@@ -20,7 +20,7 @@ from agent_eval.core.invocation import (
     Rubric,
     RubricContent,
 )
-from agent_eval.evalset.json.writing import eval_set_text, write_eval_set, write_text
+from agent_eval.evalset.json.writing import eval_set_text, write_text
 from agent_eval.evalset.models.schema import ConversationScenario, EvalCase, EvalSet, SessionInput
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -130,7 +130,7 @@ def test_form_of_the_text() -> None:
 
 def test_what_can_not_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.evalset.json"
-    write_eval_set(EvalSet(eval_set_id="old", eval_cases=[]), path)
+    write_text(path, eval_set_text(EvalSet(eval_set_id="old", eval_cases=[])))
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "\ud800")
     assert json.loads(path.read_text()) == {"eval_set_id": "old", "eval_cases": []}

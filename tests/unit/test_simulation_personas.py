@@ -9,7 +9,7 @@ import pytest
 
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
-from agent_eval.evalset.templates import TemplateFault, check, render
+from agent_eval.evalset.templates import TemplateError, check, render
 from agent_eval.simulation.persona_rendering import Persona, persona_of
 
 
@@ -126,17 +126,17 @@ def test_a_template_reaches_nothing_but_its_variables(attack: str, tmp_path: Pat
     variables = {"persona": known(scenario("EXPERT")), "secret": str(secret), "things": things}
     try:
         text = render(attack, variables)
-    except TemplateFault:
+    except TemplateError:
         text = ""
     assert (text, things) == ("", [])
 
 
 def test_persona_of__fault_names_the_text() -> None:
-    with pytest.raises(TemplateFault, match=r"line 2 of the template"):
+    with pytest.raises(TemplateError, match=r"line 2 of the template"):
         check("a\n{{ b")
-    with pytest.raises(TemplateFault, match="ZeroDivisionError"):
+    with pytest.raises(TemplateError, match="ZeroDivisionError"):
         render("{{ 1 // 0 }}", {})
-    with pytest.raises(TemplateFault, match=r"^'x' is undefined$"):
+    with pytest.raises(TemplateError, match=r"^'x' is undefined$"):
         render("{{ x.y }}", {})
 
 

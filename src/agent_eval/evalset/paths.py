@@ -1,4 +1,4 @@
-"""How files are called in everything that we tell."""
+"""Names of files in reports."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from agent_eval.core.problem import Problem, Severity
 
 
 def absolute(path: Path) -> Path:
-    """Without `..`, but with links as they are: a file is reported by the name that the user knows."""
+    """An absolute path without `..`. Symbolic links are kept, so that reports have the names that users know."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
 def name_of(path: Path, root: Path) -> str:
-    r"""A path relative to the root, with forward slashes; it begins with `..` if it lies outside.
+    r"""A path relative to the root, with forward slashes; it starts with `..` if it is outside the root.
 
-    Bytes that are no UTF-8 are written as `\xff`: a report can't carry them.
+    Bytes that are not UTF-8 are written as `\xff`.
     """
     name = Path(os.path.relpath(path, root)).as_posix()
     return name if is_utf8(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a name of a file, as Python has it, consists of characters."""
+    """Whether a file name from Python's file system functions is valid UTF-8."""
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def repository_of(directory: Path) -> Path | None:
-    """The root of the git repository that an absolute directory is in; None if it is in none."""
+    """The root of the git repository of an absolute directory; None if there is no repository."""
     return next((folder for folder in (directory, *directory.parents) if os.path.lexists(folder / ".git")), None)
 
 
 def searched(root: Path) -> str:
-    """What a search of the root covers, for a message: it may be a part of a repository only."""
+    """The searched directory, for messages: the repository, or a subdirectory of it."""
     root = absolute(root)
     top = repository_of(root)
     if top is None or top == root:
@@ -43,7 +43,7 @@ def searched(root: Path) -> str:
 
 
 def dangling_link(link: Path, root: Path) -> Problem:
-    """The error about a symbolic link that leads to no file."""
+    """The error for a broken symbolic link."""
     target = f"{os.readlink(link)}, which does not exist"  # noqa: PTH115
     try:
         link.stat()
@@ -53,7 +53,7 @@ def dangling_link(link: Path, root: Path) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="dangling-link",
-        message=f"The symbolic link leads to {target}.",
-        hint="Commit what it leads to, check out the submodule that holds it, or remove the link.",
+        message=f"The symbolic link points to {target}.",
+        hint="Commit its target, check out the submodule that contains it, or remove the link.",
         file=name_of(link, root),
     )

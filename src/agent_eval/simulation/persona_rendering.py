@@ -63,7 +63,7 @@ def persona_of(scenario: ConversationScenario, *, stop_signal: str = STOP_SIGNAL
 
     Raises:
         KeyError: As for `named_persona`.
-        TemplateFault: A text is not a valid template, or rendering fails.
+        TemplateError: A text is not a valid template, or rendering fails.
     """
     persona = named_persona(scenario)
     if persona is None:

@@ -15,7 +15,7 @@ from agent_eval.core.invocation import Invocation
 from agent_eval.core.prompt_fence import fenced
 from agent_eval.evalset.models import ConversationScenario, EvalCase, LlmBackedUserSimulatorConfig
 from agent_eval.evalset.parse import STOP_SIGNAL, ends_the_conversation
-from agent_eval.evalset.templates import TemplateFault, render
+from agent_eval.evalset.templates import TemplateError, render
 from agent_eval.models import FailureKind, Model, ModelFailure, ModelRequest, parse_model
 from agent_eval.simulation._prompt import draft
 from agent_eval.simulation._static import StaticUser
@@ -132,13 +132,13 @@ class SimulatedUser:
         transcript = lines(turns, function_calls=self.options.function_calls)
         try:
             prompt = self._prompt(transcript)
-        except TemplateFault as fault:
+        except TemplateError as error:
             raise SimulatorFailure(
-                f"The simulated user's instructions can't be rendered: {fault}",
+                f"The simulated user's instructions can't be rendered: {error}",
                 code=TEMPLATE_CODE,
                 hint="Correct `custom_instructions` in the config, or the persona in the scenario.",
                 by_file=True,
-            ) from fault
+            ) from error
         request = ModelRequest(
             model=self.options.model,
             prompt=prompt,

@@ -18,7 +18,7 @@ from agent_eval.criteria.judged.final_response import SCHEMA, VALIDITY_SCALE, re
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
 from agent_eval.criteria.judged.settling import filled, settle, why
 from agent_eval.evalset.models import ConversationScenario
-from agent_eval.evalset.templates import TemplateFault
+from agent_eval.evalset.templates import TemplateError
 from agent_eval.simulation import Persona, persona_of
 
 _TASK = f"""You check a simulated user: a model that plays the user of an AI agent by a plan.
@@ -99,8 +99,8 @@ class SimulatorQuality:
             return no_turns()
         try:
             persona = persona_of(scenario, stop_signal=self.stop_signal)
-        except TemplateFault as fault:
-            return NotEvaluated(code="persona-template-failed", message=f"can't render a text of the persona: {fault}")
+        except TemplateError as error:
+            return NotEvaluated(code="persona-template-failed", message=f"can't render a text of the persona: {error}")
         panel = Panel(self.judge, self.options, self.name, conversation)
         messages = [text_of(turn.user_content) for turn in turns]
         questions = [

@@ -1,4 +1,4 @@
-"""What is wrong with an eval set that has the right shape: alone, and together with its criteria."""
+"""Checks the content of eval sets, alone and together with their criteria."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_eval.evalset.parse import EvalFile, check_scenario, check_scenario_wi
 
 
 def check_cases(file: EvalFile) -> Iterator[Problem]:
-    """Findings about the cases themselves, whatever gates them."""
+    """Problems of the cases that do not depend on the criteria."""
     first: dict[str, int] = {}
     lines: dict[int, int] = {}
     for index, case in file.cases.items():
@@ -27,7 +27,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 "duplicate-eval-id",
                 f"The eval id `{case.eval_id}` is used twice in this file; first on line {lines[first[case.eval_id]]}.",
                 (*path, "eval_id"),
-                "Give each case an id of its own: results and baselines are told apart by it.",
+                "Give each case a unique id, which identifies it in results and baselines.",
             )
         first.setdefault(case.eval_id, index)
         if case.conversation == []:
@@ -40,7 +40,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
         yield from _rubric_ids(file, case, path)
-    yield from islice(_unknown_part_keys(file), MAX_PROBLEMS)  # They are warnings, and searching what was meant costs.
+    yield from islice(_unknown_part_keys(file), MAX_PROBLEMS)  # Limited: each takes a search for similar names.
     if file.eval_set is not None and not file.eval_set.eval_cases:
         yield file.warning(
             "empty-eval-set", "The eval set has no cases.", ("eval_cases",), "Add cases, or delete the file."
@@ -48,19 +48,19 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
 
 
 def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalConfig) -> Iterator[Problem]:
-    """Findings about cases that the criteria can't score, or can only fail.
+    """Problems of cases that the criteria can't score or that can't pass.
 
     Args:
         file: The file.
-        indices: Which of its cases will run.
-        config: What gates them.
+        indices: The indices of the selected cases.
+        config: The config of the file.
     """
-    known = [
+    builtin = [
         (METRICS[criterion.metric], criterion)
         for criterion in config.criteria
         if criterion.metric in METRICS and criterion.metric not in config.custom_metrics
     ]
-    specs = [spec for spec, _ in known]
+    specs = [spec for spec, _ in builtin]
     where = "ADK's default criteria" if config.source is None else f"`{config.source}`"
     for index in indices:
         case = file.cases[index]
@@ -72,13 +72,13 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             yield from _turns_without_references(file, case.conversation, path, specs, where)
             yield from _scenario_missing(file, case, path, specs, where)
         lacking = [criterion.name for criterion in config.criteria if lacks_rubrics(criterion, case)]
-        for spec, criterion in known:
+        for spec, criterion in builtin:
             if criterion.name in lacking and len(lacking) < len(config.criteria) and _judges_another(criterion, file):
                 yield file.warning(
                     "case-without-rubrics",
                     f"`{spec.name}` ({where}) does not judge `{case.eval_id}`: it has no rubric for this case.",
                     path,
-                    f"As in ADK, other criteria decide. Add rubrics with `type` `{spec.rubric_type}` if it should.",
+                    f"As in ADK, other criteria decide. To change this, add rubrics with `type` `{spec.rubric_type}`.",
                 )
             elif spec.rubric_type is not None:
                 yield from _effective_rubrics(file, case, path, spec, criterion, where)
@@ -102,7 +102,7 @@ def _scenario_without_references(
             "needs-reference",
             f"`{case.eval_id}` is a scenario, but {_names(needing)} ({where}) compare with expected turns.",
             (*path, "conversation_scenario"),
-            f"Move it into a directory with a test_config.json of criteria that need none: {free}.",
+            f"Move it to a directory with a test_config.json of criteria that need none: {free}.",
         )
 
 
@@ -157,7 +157,7 @@ def _scenario_missing(
 def _effective_rubrics(
     file: EvalFile, case: EvalCase, path: JsonPath, spec: MetricSpec, criterion: CriterionConfig, where: str
 ) -> Iterator[Problem]:
-    """Findings about the rubrics that a metric would use: those of its criterion, its case and each turn."""
+    """Problems of the rubrics of a metric: those of its criterion, of the case and of each turn."""
     configured: Sequence[Rubric] = criterion.options.get("rubrics", ())
     taken = {rubric.rubric_id for rubric in configured}
     scopes: list[tuple[JsonPath, Sequence[Rubric]]] = [(path, case.rubrics or ())]
@@ -171,7 +171,7 @@ def _effective_rubrics(
                     "duplicate-rubric-id",
                     f"The rubric id `{rubric.rubric_id}` is also used by the criterion `{spec.name}` in {where}.",
                     (*scope, "rubrics", number, "rubric_id"),
-                    "Give each rubric an id of its own.",
+                    "Give each rubric a unique id.",
                 )
     shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
     bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
@@ -181,7 +181,7 @@ def _effective_rubrics(
     if not shared and (bare or case.conversation_scenario is not None):
         yield file.error(
             "no-rubrics",
-            f"`{spec.name}` ({where}) has no rubric to judge {'this turn' if bare else 'this scenario'} by.",
+            f"`{spec.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
             bare[-1 if only_last else 0] if bare else path,
             f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`.",
         )
@@ -192,17 +192,17 @@ def _persona(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem
     if scenario is None or not isinstance(scenario.user_persona, str) or scenario.user_persona in PERSONA_IDS:
         return
     close = nearby(scenario.user_persona, PERSONA_IDS, count=1)
-    known = ", ".join(f"`{name}`" for name in PERSONA_IDS)
+    names = ", ".join(f"`{name}`" for name in PERSONA_IDS)
     yield file.error(
         "unknown-persona",
         f"There is no persona `{scenario.user_persona}`.",
         (*path, "conversation_scenario", "user_persona"),
-        f"Did you mean `{close[0]}`?" if close else f"Known personas: {known}; or write one inline.",
+        f"Did you mean `{close[0]}`?" if close else f"Known personas: {names}; or write one inline.",
     )
 
 
 def _rubric_ids(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
-    """Two rubrics of one turn, whether its own or its case's, can't share an id (ADK ends the whole run)."""
+    """Duplicate ids among the rubrics of a turn and its case, for which ADK ends the whole run."""
     taken: dict[str, str] = {}
     yield from _taken(file, case.rubrics or (), path, taken, "case")
     for number, turn in enumerate(case.conversation or ()):
@@ -219,7 +219,7 @@ def _taken(
                 "duplicate-rubric-id",
                 f"The rubric id `{rubric.rubric_id}` is already used in this {taken[rubric.rubric_id]}.",
                 (*path, "rubrics", number, "rubric_id"),
-                "Give each rubric an id of its own; the rubrics of a case apply to each of its turns.",
+                "Give each rubric a unique id; the rubrics of a case apply to each of its turns.",
             )
         taken.setdefault(rubric.rubric_id, scope)
 
@@ -240,7 +240,7 @@ def _unknown_keys(file: EvalFile, extra: Mapping[str, object], path: JsonPath) -
     for key in extra:
         yield file.document.warning(
             "unknown-part-key",
-            f"`{key}` is not a known key of a part; nothing reads it, and ADK refuses it.",
+            f"`{key}` is not a known key of a part. It is ignored here, and ADK rejects it.",
             path=(*path, key),
             key=True,
             hint=did_you_mean(key, keys_of(Part)),

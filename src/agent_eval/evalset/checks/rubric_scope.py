@@ -1,4 +1,4 @@
-"""Rubric metrics whose rubrics stand in some cases of a file only: they judge those cases, as in ADK."""
+"""Rubric metrics judge only the cases that have rubrics for them, as in ADK."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase
 
 
 def lacks_rubrics(criterion: CriterionConfig, case: EvalCase) -> bool:
-    """Whether a rubric metric has nothing at all to judge the case by: no rubric of its own, and none of its type in
-    the case or one of its turns. False for other metrics.
+    """Whether a rubric metric has no rubric for a case: neither its own, nor one in the case or in its turns.
+
+    False for other metrics.
     """
     spec = METRICS.get(criterion.metric)
     if spec is None or spec.rubric_type is None or criterion.options.get("rubrics"):

@@ -1,4 +1,4 @@
-"""Weights of rubrics that no file has. Only all files of a run together show it: cases and turns may bring rubrics."""
+"""Finds rubric weights without a rubric. This needs all files of a run, because cases and turns can have rubrics."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agent_eval.evalset.parse import did_you_mean
 
 
 def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
-    """Warnings for weights that weigh nothing: most probably a rubric's id is misspelt, and weighs 1.
+    """Warnings for weights without a rubric. The id is probably misspelt, and the rubric has the weight 1.
 
     Args:
-        files: All files of a run, none of which has an error; of each every case counts, selected or not.
-        root: What the names of configs are relative to.
+        files: All files of a run, without errors. Cases that are not selected count, too.
+        root: The directory that the names of configs are relative to.
     """
     groups: dict[str, list[LoadedFile]] = {}
     for file in files:
@@ -32,26 +32,28 @@ def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
 
 def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
     rubric_type = METRICS[criterion.metric].rubric_type
-    there = [rubric.rubric_id for rubric in criterion.options.get("rubrics", ())]
-    there += [rubric.rubric_id for file in files for rubric in _brought(file) if rubric.type == rubric_type]
-    idle = [weighed for weighed in criterion.options["rubric_weights"] if weighed not in there]
-    # Read again for the place alone: configs are many, and this is rare.
+    rubric_ids = [rubric.rubric_id for rubric in criterion.options.get("rubrics", ())]
+    rubric_ids += [
+        rubric.rubric_id for file in files for rubric in _rubrics_of_cases(file) if rubric.type == rubric_type
+    ]
+    idle = [rubric_id for rubric_id in criterion.options["rubric_weights"] if rubric_id not in rubric_ids]
+    # Read again only for the position, because such problems are rare.
     document = read_document(root / source, source)[0] if idle else None
     if document is None:
         return
-    known = list(dict.fromkeys(there))
-    for weighed in idle:
+    names = list(dict.fromkeys(rubric_ids))
+    for rubric_id in idle:
         yield document.warning(
             "idle-rubric-weight",
-            f"`rubric_weights` has a weight for `{weighed}`, and no rubric of this criterion or of the cases that it "
-            "applies to has that id.",
-            path=("criteria", criterion.metric, "rubric_weights", weighed),
+            f"`rubric_weights` has a weight for `{rubric_id}`, but no rubric of this criterion or of its cases "
+            "has that id.",
+            path=("criteria", criterion.metric, "rubric_weights", rubric_id),
             key=True,
-            hint=did_you_mean(weighed, known) if known else "Correct it, or remove it.",
+            hint=did_you_mean(rubric_id, names) if names else "Correct it, or remove it.",
         )
 
 
-def _brought(file: LoadedFile) -> Iterator[Rubric]:
+def _rubrics_of_cases(file: LoadedFile) -> Iterator[Rubric]:
     for case in file.eval_set.eval_cases:
         yield from case.rubrics or ()
         for turn in case.conversation or ():

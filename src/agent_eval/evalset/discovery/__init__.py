@@ -1,4 +1,4 @@
-"""Which files of the repository are eval files, and which config applies to each."""
+"""Finds the eval files of a repository."""
 
 from agent_eval.evalset.discovery.files import SUFFIXES, Discovery, FoundFile, discover, selectors_of
 

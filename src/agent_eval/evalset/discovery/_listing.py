@@ -1,4 +1,4 @@
-"""What a directory holds: git is asked; where there is no repository, the directory is walked."""
+"""Lists directories with git, or by walking them if there is no repository."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ _NEVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 _LINK, _REPOSITORY = "120000", "160000"
 _SECONDS = 60.0
 _OWN_RULES_ONLY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""What a machine's user has git ignore everywhere must not decide what is gated."""
+"""A user's global ignore rules must not decide what is gated."""
 
 
 SUFFIXES = (".test.json", ".evalset.json")
-"""What ADK calls its eval files."""
+"""Suffixes of ADK's eval files."""
 
 
 @dataclass(kw_only=True)
 class Listing:
-    """What matters in a directory and in those below it, except for other repositories inside it.
+    """The content of a directory tree without the repositories inside it.
 
     All names are relative to the directory, with forward slashes.
     """
 
     files: list[str] = field(default_factory=list)
-    """What is called like an eval file and is no link, even if git knows it and it was deleted."""
+    """Files with the suffix of an eval file, without links. Includes deleted files that are in git's index."""
     links: list[str] = field(default_factory=list)
-    """Symbolic links, to whatever they lead."""
+    """Symbolic links, including broken ones."""
     repositories: list[str] = field(default_factory=list)
     """Submodules and clones."""
     tracked: set[str] = field(default_factory=set)
     """Links and submodules in git's index."""
     absent: list[str] = field(default_factory=list)
-    """Files in git's index that a sparse checkout leaves out."""
+    """Files in git's index that are not part of a sparse checkout."""
     folders: set[str] = field(default_factory=lambda: {""})
-    """The directories that hold a file, a link or a repository."""
+    """The directories that contain files, links or repositories."""
     unreadable: list[OSError] = field(default_factory=list)
     """Directories that can't be searched."""
     failure: str | None = None
-    """Why git did not answer, as a sentence; then the directory was walked."""
+    """Why git failed, as a sentence. The directory was then walked."""
 
     def add_file(self, name: str) -> None:
-        """Adds a file; of one that is no eval file, the directory."""
+        """Adds the directories of a file, and the file if it is an eval file."""
         if name.endswith(SUFFIXES):
             self.files.append(name)
         folder = name.rpartition("/")[0]
@@ -56,13 +56,13 @@ class Listing:
 def list_directory(directory: Path, *, skip: frozenset[Path] = frozenset()) -> Listing:
     """Lists a directory.
 
-    All that git tracks is listed, wherever it is and whatever ignores it. Of the rest, what git ignores is left out,
-    and so are virtual environments, `node_modules` and the like. In a directory that is ignored itself nothing
-    counts as ignored: its user named it.
+    All tracked files are listed, even if ignore rules match them. Untracked files are listed unless git ignores them or
+    they are in a virtual environment, `node_modules` and the like. If git ignores the directory itself, ignore rules
+    don't apply, because a user selected it explicitly.
 
     Args:
         directory: Absolute.
-        skip: Directories of which only tracked files are listed.
+        skip: Directories in which only tracked files are listed.
     """
     real = Path(os.path.realpath(directory))
     top = next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), None)
@@ -71,19 +71,19 @@ def list_directory(directory: Path, *, skip: frozenset[Path] = frozenset()) -> L
         _walk(listing, directory, skip)
         return listing
     try:
-        _ask_git(listing, directory, top, real.relative_to(top).as_posix(), skip)
+        _list_with_git(listing, directory, top, real.relative_to(top).as_posix(), skip)
     except (GitError, OSError) as error:
         listing = Listing(failure=str(error))
         _walk(listing, directory, skip)
     return listing
 
 
-def _ask_git(listing: Listing, directory: Path, top: Path, inside: str, skip: frozenset[Path]) -> None:
-    """Fills the listing of a directory that lies in the repository `top`, there called `inside`.
+def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, skip: frozenset[Path]) -> None:
+    """Fills the listing of a directory with the path `inside` in the repository `top`.
 
     Raises:
         GitError: Git failed.
-        OSError: The repository is gone.
+        OSError: The repository does not exist any more.
     """
     before = 0 if inside == "." else len(inside) + 1
     for line in _git(top, "ls-files", "-t", "-s", "-z", "--", inside):
@@ -96,14 +96,14 @@ def _ask_git(listing: Listing, directory: Path, top: Path, inside: str, skip: fr
             listing.tracked.add(name)
         else:
             listing.add_file(name)
-    # check-ignore refuses literal pathspecs; with the leading dot nothing in the name is magic.
+    # check-ignore rejects literal pathspecs. The leading dot prevents pathspec magic.
     if inside != "." and _git(top, "check-ignore", "--no-index", "--", f"./{inside}", ok=(0, 1), literal="0"):
         _walk(listing, directory, skip)
         return
-    aside = _Aside(directory, skip)
+    tracked_only = _TrackedOnly(directory, skip)
     for path in _git(top, "ls-files", "-o", "--exclude-standard", "-z", "--", inside):
         name = path[before:].rstrip("/")
-        if aside.holds(name if path.endswith("/") else name.rpartition("/")[0]):
+        if tracked_only.contains(name if path.endswith("/") else name.rpartition("/")[0]):
             continue
         if path.endswith("/"):
             listing.repositories.append(name)
@@ -114,17 +114,17 @@ def _ask_git(listing: Listing, directory: Path, top: Path, inside: str, skip: fr
 
 
 def _git(top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1") -> list[str]:
-    """Runs git as the checkout's owner if we may, else as ourselves; its configuration can't start a program.
+    """Runs git, as the owner of the checkout if possible. Its configuration can't start programs.
 
     Raises:
-        GitError: It failed.
-        OSError: The repository is gone.
+        GitError: Git failed.
+        OSError: The repository does not exist any more.
     """
-    facts, ours = (top / ".git").stat(), os.geteuid()
-    if facts.st_uid not in {top.stat().st_uid, ours, 0}:
+    status, user = (top / ".git").stat(), os.geteuid()
+    if status.st_uid not in {top.stat().st_uid, user, 0}:
         raise GitError(f"The git repository {top} belongs to another user than its directory.")
     environment = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **_OWN_RULES_ONLY}
-    owners = [None] if ours != 0 or facts.st_uid == 0 else [(facts.st_uid, facts.st_gid), None]
+    owners = [None] if user != 0 or status.st_uid == 0 else [(status.st_uid, status.st_gid), None]
     for last, owner in enumerate(owners, 1 - len(owners)):
         try:
             out = run_git(
@@ -143,32 +143,32 @@ def _git(top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = 
     raise AssertionError("unreachable")
 
 
-def is_aside(folder: Path, skip: frozenset[Path]) -> bool:
-    """Whether a directory is one in which only tracked files count: a virtual environment, `node_modules` ..."""
+def only_tracked_files(folder: Path, skip: frozenset[Path]) -> bool:
+    """Whether untracked files of a directory are skipped: a virtual environment, `node_modules` ..."""
     return folder.name in _NEVER or folder in skip or os.path.lexists(folder / "pyvenv.cfg")
 
 
-class _Aside:
-    """The directories of which only tracked files count; remembers those it has looked at."""
+class _TrackedOnly:
+    """The directories of which untracked files are skipped. Caches its answers."""
 
     def __init__(self, directory: Path, skip: frozenset[Path]) -> None:
         self._directory = directory
         self._skip = skip
-        self._known = {"": False}
+        self._cache = {"": False}
 
-    def holds(self, folder: str) -> bool:
-        """Whether a directory is one of them, or inside one."""
-        known = self._known.get(folder)
-        if known is None:
-            known = self.holds(folder.rpartition("/")[0]) or is_aside(self._directory / folder, self._skip)
-            self._known[folder] = known
-        return known
+    def contains(self, folder: str) -> bool:
+        """Whether a directory is one of them, or inside one of them."""
+        if folder not in self._cache:
+            parent = folder.rpartition("/")[0]
+            path = self._directory / folder
+            self._cache[folder] = self.contains(parent) or only_tracked_files(path, self._skip)
+        return self._cache[folder]
 
 
 def _walk(listing: Listing, directory: Path, skip: frozenset[Path]) -> None:
-    """Adds what is there, whatever git would ignore."""
+    """Adds the content of a directory without git's ignore rules."""
     for folder, names, files in os.walk(directory, onerror=listing.unreadable.append):
-        kept = []
+        subdirectories = []
         for name in sorted([*names, *files]):
             path = Path(folder, name)
             relative = path.relative_to(directory).as_posix()
@@ -176,10 +176,10 @@ def _walk(listing: Listing, directory: Path, skip: frozenset[Path]) -> None:
                 listing.links.append(relative)
             elif name not in names:
                 listing.add_file(relative)
-            elif is_aside(path, skip):
+            elif only_tracked_files(path, skip):
                 continue
             elif os.path.lexists(path / ".git"):
                 listing.repositories.append(relative)
             else:
-                kept.append(name)
-        names[:] = kept
+                subdirectories.append(name)
+        names[:] = subdirectories

@@ -1,4 +1,4 @@
-"""Why a text is not JSON: the cause in words, rather than the symptom that the parser stumbled over."""
+"""Diagnoses invalid JSON: reports the cause instead of the symptom that the parser reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?(?:NaN|Infinity)\b|-?\d[\d.eE+-]*', re.DOTALL)
-# What is never closed goes on to the end of the text: looking for an end again and again would take forever.
+# Unclosed strings and comments extend to the end of the text, so that the search for their end takes linear time.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)'
 _STRING_OR_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)|#[^\n]*", re.DOTALL)
 _STRING_OR_COMMA = re.compile(_STRING + r"|,(?=[ \t\r\n]*[\]}])", re.DOTALL)
@@ -22,7 +22,7 @@ _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True, kw_only=True)
 class SyntaxFinding:
-    """The first thing that keeps a file from being read."""
+    """A syntax error and its place."""
 
     code: str
     message: str
@@ -33,10 +33,10 @@ class SyntaxFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class Extras:
-    """What a text has that JSON doesn't allow and people write all the same."""
+    """Comments and trailing commas, which JSON doesn't allow but people write."""
 
     cleaned: str
-    """The text with spaces in their place, so that everything else stays where it was."""
+    """The text with spaces instead of them, so that all other positions stay the same."""
     comments: Sequence[int]
     """Offsets."""
     commas: Sequence[int]
@@ -44,11 +44,11 @@ class Extras:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of comments and trailing commas."""
         return len(self.comments) + len(self.commas)
 
     def findings(self, text: str, most: int) -> list[SyntaxFinding]:
-        """The first of them, in the order of the text."""
+        """Findings for the first of them, at most `most`, in the order of the text."""
         offsets = sorted([*self.comments, *self.commas])[:most]
         return [
             _comment(text, offset) or _trailing_comma(text, offset, self.cleaned[_next(self.cleaned, offset)])
@@ -57,28 +57,28 @@ class Extras:
 
 
 def extras(text: str) -> Extras:
-    """Finds comments (`//`, `/* */`, `#`) and trailing commas, wherever they are."""
+    """Finds comments (`//`, `/* */`, `#`) and trailing commas."""
     comments: list[int] = []
     commas: list[int] = []
 
     def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        if found[0] == '"':
-            return found
-        (commas if found == "," else comments).append(match.start())
-        return "".join(char if char in "\r\n" else " " for char in found)
+        text = match.group()
+        if text[0] == '"':
+            return text
+        (commas if text == "," else comments).append(match.start())
+        return "".join(char if char in "\r\n" else " " for char in text)
 
     without_comments = _STRING_OR_COMMENT.sub(blank, text)
     return Extras(cleaned=_STRING_OR_COMMA.sub(blank, without_comments), comments=comments, commas=commas)
 
 
 def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFinding:
-    """Finds the cause of a parser's complaint.
+    """Finds the cause of a parser's error.
 
     Args:
-        text: What is not JSON.
-        offset: Where the parser stopped, in characters; None when it did not say (then it met a number or a constant).
-        parser_message: What it said.
+        text: The invalid text.
+        offset: The offset of the error in characters; None if the parser reports none, as for numbers and constants.
+        parser_message: The parser's message.
     """
     conflict = _CONFLICT.search(text)
     if conflict is not None:
@@ -86,12 +86,12 @@ def diagnose(text: str, offset: int | None, parser_message: str) -> SyntaxFindin
             text,
             conflict.start(),
             "json-merge-conflict",
-            "The file holds Git's markers of an unresolved merge conflict.",
+            "The file contains Git's markers of an unresolved merge conflict.",
             "Choose one side, then delete the lines that begin with <<<<<<<, ======= and >>>>>>>.",
         )
     if offset is None:
         return _odd_number(text, parser_message)
-    if parser_message.startswith("Invalid"):  # inside a string: what stands there is text
+    if parser_message.startswith("Invalid"):  # The offset is inside a string.
         return _other(text, offset, parser_message)
     offset = _next(text, offset)
     return (
@@ -119,14 +119,14 @@ def _odd_number(text: str, parser_message: str) -> SyntaxFinding:
                 match.start(),
                 "json-constant",
                 f"`{token}` is not JSON.",
-                "Write a number, or null when there is none.",
+                "Write a number, or null.",
             )
         if token[0] != '"' and _is_too_big(token):
             return _finding(
                 text,
                 match.start(),
                 "number-too-big",
-                f"The number `{token[:40]}{'...' if len(token) > 40 else ''}` is too big to be read.",
+                f"The number `{token[:40]}{'...' if len(token) > 40 else ''}` is too big.",
                 "Write it as a string if its digits matter.",
             )
     return _finding(text, 0, "not-json", f"The file is not JSON: {parser_message}.", "Check it with a JSON formatter.")
@@ -146,7 +146,7 @@ def _comment(text: str, offset: int) -> SyntaxFinding | None:
                 text,
                 offset,
                 "json-comment",
-                f"JSON has no comments, but one begins here with `{opening}`.",
+                f"JSON has no comments, but a comment starts here with `{opening}`.",
                 "Delete it. An eval set's `description` is a place for notes.",
             )
     return None
@@ -170,7 +170,7 @@ def _quotes(text: str, offset: int) -> SyntaxFinding | None:
 
 
 def _comma(text: str, offset: int) -> SyntaxFinding | None:
-    """A comma before a closing bracket: parsers stop at either of the two."""
+    """A comma before a closing bracket. Parsers stop at either of them."""
     comma = offset if text[offset : offset + 1] == "," else _previous(text, offset)
     closing = _next(text, comma + 1) if comma is not None else len(text)
     if comma is not None and text[comma] == "," and text[closing : closing + 1] in ("]", "}"):
@@ -204,8 +204,8 @@ def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
             min(offset, len(text.rstrip())),
             "json-truncated",
             "The file ends in the middle of "
-            + ("a string that begins here." if offset < len(text) else "a list or an object."),
-            "Complete it: a bracket, a brace or a quote is never closed.",
+            + ("a string that starts here." if offset < len(text) else "a list or an object."),
+            "Complete it: a bracket, a brace or a quote is not closed.",
         )
     message, hint = _explain(text, offset, parser_message)
     return _finding(text, offset, "not-json", message, hint)
@@ -214,8 +214,8 @@ def _other(text: str, offset: int, parser_message: str) -> SyntaxFinding:
 def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
     before = _previous(text, offset)
     if text[offset] == "," and before is not None and text[before] in ",[{":
-        where = "A second comma stands here." if text[before] == "," else "A comma stands here before the first entry."
-        return where, "Delete the comma."
+        message = "There is a second comma." if text[before] == "," else "There is a comma before the first entry."
+        return message, "Delete the comma."
     word = _WORD.match(text, offset)
     if word is not None:
         if word.group() in _PYTHON_WORDS:
@@ -224,18 +224,18 @@ def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
             return f"The key `{word.group()}` has no quotes.", f'Write "{word.group()}".'
     if parser_message.startswith("Invalid control character"):
         return (
-            "A string holds a raw line break, tab or other control character.",
+            "A string contains a raw line break, tab or other control character.",
             r"Write `\n` for a line break and `\t` for a tab.",
         )
     if parser_message.startswith("Invalid \\"):
         return (
-            "A string holds a backslash that begins no known escape.",
+            "A string contains a backslash that does not start a known escape.",
             r"Write `\\` for a backslash, e.g. in a Windows path or a regular expression.",
         )
     if parser_message.startswith("Extra data"):
         return (
-            "A second value begins here, after the end of the document.",
-            "A file holds one eval set (JSON Lines are not read); perhaps a bracket was closed too early.",
+            "A second value starts here, after the end of the document.",
+            "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early.",
         )
     if parser_message.startswith("Expecting ',' delimiter"):
         return "A comma, or a closing bracket, is missing before this.", "Check the end of the value before it."
@@ -243,4 +243,4 @@ def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
         return "A colon is missing between a key and its value.", 'Write "key": value.'
     if parser_message.startswith("Expecting property name"):
         return "A key in double quotes is expected here.", 'Write "key": value.'
-    return "A value is expected here.", "Check what stands here with a JSON formatter."
+    return "A value is expected here.", "Check the file with a JSON formatter."

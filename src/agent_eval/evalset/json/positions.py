@@ -1,7 +1,7 @@
-"""Where a value stands in the text of a JSON file.
+"""Positions of values in the text of a JSON file.
 
-Nothing is computed until somebody asks. Then one container at a time is indexed, and what is not on the way is skipped
-by the C scanner of the standard library, so that a finding costs about as much as reading its file once more.
+Positions are computed on demand. Only the containers on the path to a value are indexed; the C scanner of the standard
+library skips the rest, so that the position of a problem costs about as much as reading its file again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Entry:
 
 
 def format_path(path: JsonPath) -> str:
-    """A path as people write it, e.g. `eval_cases[2].conversation[0]`; "" for the document itself."""
+    """A path as text, e.g. `eval_cases[2].conversation[0]`; "" for the document itself."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -59,7 +59,7 @@ class Positions:
         self._decoder = JSONDecoder(strict=False)
         self._children: dict[int, dict[str | int, _Entry]] = {}
         self._ends: dict[int, int] = {}
-        """Where an indexed container ends, by where it begins."""
+        """The end of each indexed container, by its start."""
         self._repeated: dict[tuple[int, str | int], int] = {}
 
     def at(self, offset: int) -> Position:
@@ -72,12 +72,12 @@ class Positions:
     def of(self, path: JsonPath, *, key: bool = False) -> Position:
         """The position of a value.
 
-        Where the path leads nowhere, it is the position of the innermost container that exists: the place where a
-        missing field has to go.
+        If the path does not exist, this is the position of the innermost container on it that exists, to which a
+        missing field must be added.
 
         Args:
-            path: The way to the value. Of a key that stands twice in an object, the last one counts, as for the value.
-            key: Point to the key of an object's member rather than to its value.
+            path: The path to the value. For a duplicate key it is the last one, as for the value.
+            key: The position of the member's key instead of its value.
         """
         offset = self._skip_space(0)
         for number, step in enumerate(path, start=1):
@@ -88,7 +88,7 @@ class Positions:
         return self.at(offset)
 
     def lines_of_items(self, path: JsonPath) -> list[int]:
-        """The line on which each item of a list begins; none when there is no list at the path."""
+        """The first line of each item of a list; empty if there is no list at the path."""
         offset = self._skip_space(0)
         for step in path:
             entry = self._index(offset).get(step)
@@ -108,9 +108,9 @@ class Positions:
         """Each key that an object has more than once.
 
         Returns:
-            Path of the object, the key, where it stands first and where last.
+            The path of the object, the key, and the positions of its first and last occurrence.
         """
-        found = []
+        duplicates = []
         waiting: list[tuple[JsonPath, int]] = [((), self._skip_space(0))]
         while waiting:
             path, offset = waiting.pop()
@@ -118,8 +118,8 @@ class Positions:
                 waiting.append(((*path, step), entry.value))
                 first = self._repeated.get((offset, step))
                 if first is not None:
-                    found.append((path, str(step), self.at(first), self.at(entry.key)))
-        return found
+                    duplicates.append((path, str(step), self.at(first), self.at(entry.key)))
+        return duplicates
 
     def _skip_space(self, offset: int) -> int:
         match = _SPACE.match(self._text, offset)
@@ -127,37 +127,35 @@ class Positions:
 
     def _index(self, offset: int) -> dict[str | int, _Entry]:
         """The children of the container at an offset; none for a scalar."""
-        known = self._children.get(offset)
-        if known is None:
+        if offset not in self._children:
             opening = self._text[offset]
-            known = self._scan(offset, opening) if opening in "[{" else {}
-            self._children[offset] = known
-        return known
+            self._children[offset] = self._scan(offset, opening) if opening in "[{" else {}
+        return self._children[offset]
 
     def _scan(self, offset: int, opening: str) -> dict[str | int, _Entry]:
-        text, found = self._text, dict[str | int, _Entry]()
+        text, children = self._text, dict[str | int, _Entry]()
         closing = "]" if opening == "[" else "}"
         cursor = self._skip_space(offset + 1)
         while text[cursor] != closing:
             key_at = cursor
-            step: str | int = len(found)
+            step: str | int = len(children)
             if opening == "{":
                 step, cursor = scanstring(text, cursor + 1, False)
                 cursor = self._skip_space(self._skip_space(cursor) + 1)
-            if step in found:
-                self._repeated.setdefault((offset, step), found[step].key)
-            found[step] = _Entry(key_at, cursor)
+            if step in children:
+                self._repeated.setdefault((offset, step), children[step].key)
+            children[step] = _Entry(key_at, cursor)
             cursor = self._skip_space(self._end_of(cursor, inside=offset))
             if text[cursor] == ",":
                 cursor = self._skip_space(cursor + 1)
         self._ends[offset] = cursor + 1
-        return found
+        return children
 
     def _end_of(self, offset: int, *, inside: int) -> int:
-        """Where the value at an offset ends.
+        """The end of the value at an offset.
 
-        What is skipped is decoded, so a list of all cases is skipped item by item: as a whole it would take as much
-        memory as the document.
+        Skipping a value decodes it. The list of all cases is skipped item by item, because as a whole it would take as
+        much memory as the document.
         """
         if inside == self._skip_space(0) and self._text[offset] in "[{":
             self._index(offset)

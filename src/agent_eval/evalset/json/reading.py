@@ -1,4 +1,4 @@
-"""From the bytes of a file to a JSON document, or to a finding that says what keeps it from being one."""
+"""Reads JSON files; reports invalid ones with the place and the cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agent_eval.evalset.json.positions import JsonPath, Positions, format_path
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 200
-"""Pydantic 2.14 can't write more than 254 levels, and what is read here is written again into recordings."""
+"""Pydantic 2.14 can't write more than 254 levels, and recordings contain what is read here."""
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -42,7 +42,7 @@ class Document:
 
     @cached_property
     def positions(self) -> Positions:
-        """Where its values stand."""
+        """The positions of its values."""
         return Positions(self.text)
 
     def problem(
@@ -55,31 +55,31 @@ class Document:
         key: bool = False,
         hint: str | None = None,
     ) -> Problem:
-        """A finding about a value of this document.
+        """A problem with a value of this document.
 
         Args:
-            severity: How much it matters.
-            code: As in docs/problems.md.
+            severity: The severity.
+            code: A code of docs/problems.md.
             message: One sentence.
-            path: The value, or where it is missing: then the position is that of the container it belongs into.
-            key: Point to the value's key.
+            path: The path of the value. For a missing value, the position is that of its container.
+            key: Report the position of the value's key.
             hint: What to do next.
         """
         path = self._spelled(path)
-        where = self.positions.of(path, key=key)
+        position = self.positions.of(path, key=key)
         return Problem(
             severity=severity,
             code=code,
             message=message,
             hint=hint,
             file=self.file,
-            line=where.line,
-            column=where.column,
+            line=position.line,
+            column=position.column,
             path=format_path(path) or None,
         )
 
     def _spelled(self, path: JsonPath) -> JsonPath:
-        """The path with each key as the file writes it, in snake_case or in camelCase."""
+        """The path with each key in the file's spelling, snake_case or camelCase."""
         value, steps = self.value, list(path)
         for number, step in enumerate(path):
             if isinstance(step, str) and isinstance(value, dict):
@@ -94,13 +94,13 @@ class Document:
     def error(
         self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
     ) -> Problem:
-        """A finding that forbids the run."""
+        """A problem that prevents the run."""
         return self.problem(Severity.ERROR, code, message, path=path, key=key, hint=hint)
 
     def warning(
         self, code: str, message: str, *, path: JsonPath = (), key: bool = False, hint: str | None = None
     ) -> Problem:
-        """A finding that is only shown."""
+        """A problem that is only reported."""
         return self.problem(Severity.WARNING, code, message, path=path, key=key, hint=hint)
 
 
@@ -108,12 +108,12 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
     """Reads a JSON file.
 
     Args:
-        path: Where it is.
-        file: What to call it in findings.
-        lenient: Read it without its comments and trailing commas; a notice counts them.
+        path: The file.
+        file: The name of the file in problems.
+        lenient: Ignore comments and trailing commas; a notice counts them.
 
     Returns:
-        The document, or None when an error is among the findings.
+        The document, or None if a problem is an error; and the problems.
     """
     try:
         data = read_regular(path, MAX_TEXT)
@@ -124,7 +124,7 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
                 severity=Severity.ERROR,
                 code="unreadable-file",
                 message=f"The file can't be read: {reason}.",
-                hint="Check that it exists and that its permissions let this user read it.",
+                hint="Check that it exists and that this user may read it.",
                 file=file,
             )
         ]
@@ -133,9 +133,9 @@ def read_document(path: Path, file: str, *, lenient: bool = False) -> tuple[Docu
 
 def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Document | None, list[Problem]]:
     """Parses the bytes of a JSON file; see `read_document`."""
-    found = _encoding_problem(data)
-    if found is not None:
-        return None, [_syntax_problem(file, found)]
+    encoding_problem = _encoding_problem(data)
+    if encoding_problem is not None:
+        return None, [_syntax_problem(file, encoding_problem)]
     text = data.decode("utf-8")
     pairs = _Pairs()
     notices: list[Problem] = []
@@ -146,13 +146,13 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
             extra = extras(text)
             value = _parse_without(extra, pairs)
             if value is _NOTHING:
-                # Constants and numbers carry no offset, and json's own message names the symptom, not the cause.
+                # Errors about constants and numbers have no offset. The message of `json` names only the symptom.
                 offset = error.pos if isinstance(error, json.JSONDecodeError) else None
                 return None, [_syntax_problem(file, diagnose(text, offset, str(error)))]
             if not lenient:
                 return None, _extra_problems(file, text, extra)
             text = extra.cleaned
-            notices = [_dropped(file, extra)]
+            notices = [_cleaned_notice(file, extra)]
     except RecursionError:
         return None, [_too_deep(file)]
     if _is_too_deep(value):
@@ -175,7 +175,7 @@ def _parse(text: str, pairs: _Pairs) -> Any:
 
 
 def _parse_without(extra: Extras, pairs: _Pairs) -> Any:
-    """What a text says apart from comments and trailing commas; _NOTHING if that is not all that is wrong with it."""
+    """The value of a text without its comments and trailing commas; _NOTHING if it has other errors."""
     if not extra.count:
         return _NOTHING
     try:
@@ -195,7 +195,7 @@ def _extra_problems(file: str, text: str, extra: Extras) -> list[Problem]:
     return problems
 
 
-def _dropped(file: str, extra: Extras) -> Problem:
+def _cleaned_notice(file: str, extra: Extras) -> Problem:
     return Problem(
         severity=Severity.NOTICE,
         code="json-cleaned",
@@ -205,16 +205,16 @@ def _dropped(file: str, extra: Extras) -> Problem:
 
 
 class _Pairs:
-    """Builds objects, and notices whether any of them has a key twice."""
+    """Builds objects and records whether any of them has a duplicate key."""
 
     def __init__(self) -> None:
         self.duplicates = False
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
+        result = dict(pairs)
+        if len(result) != len(pairs):
             self.duplicates = True
-        return made
+        return result
 
 
 def _is_too_deep(value: Any) -> bool:
@@ -236,7 +236,7 @@ def _too_deep(file: str) -> Problem:
         severity=Severity.ERROR,
         code="nested-too-deeply",
         message=f"The file nests lists or objects more than {_DEEPEST} deep.",
-        hint="Check that it is an eval file: nothing in one nests that deeply.",
+        hint="Check that it is an eval file; eval files never nest that deeply.",
         file=file,
     )
 
@@ -252,20 +252,20 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _syntax_problem(file: str, found: SyntaxFinding) -> Problem:
+def _syntax_problem(file: str, finding: SyntaxFinding) -> Problem:
     return Problem(
         severity=Severity.ERROR,
-        code=found.code,
-        message=found.message,
-        hint=found.hint,
+        code=finding.code,
+        message=finding.message,
+        hint=finding.hint,
         file=file,
-        line=found.line,
-        column=found.column,
+        line=finding.line,
+        column=finding.column,
     )
 
 
 def _encoding_problem(data: bytes) -> SyntaxFinding | None:
-    """What keeps bytes from being UTF-8 text without a byte order mark."""
+    """Why the bytes are not UTF-8 text without a byte order mark; None if they are."""
     for mark, name in _BOMS:
         if data.startswith(mark):
             return SyntaxFinding(
@@ -278,7 +278,7 @@ def _encoding_problem(data: bytes) -> SyntaxFinding | None:
     if data.startswith(b"\xef\xbb\xbf"):
         return SyntaxFinding(
             code="byte-order-mark",
-            message="The file begins with a byte order mark, which ADK's JSON reader refuses.",
+            message="The file starts with a byte order mark, which ADK's JSON reader rejects.",
             hint='Save it as "UTF-8", not "UTF-8 with BOM".',
             line=1,
             column=1,
@@ -325,7 +325,7 @@ def _lone_surrogates(document: Document) -> Iterator[Problem]:
         if broken_key or (isinstance(value, str) and _LONE_SURROGATE.search(value)):
             yield document.error(
                 "lone-surrogate",
-                f"{'A key' if broken_key else 'The text'} holds half of a surrogate pair, which is no character.",
+                f"{'A key' if broken_key else 'The text'} contains half of a surrogate pair, which is not a character.",
                 path=path,
                 hint=r"Write the character itself, or both halves, e.g. `\ud83d\ude00` for an emoji.",
             )
@@ -334,12 +334,12 @@ def _lone_surrogates(document: Document) -> Iterator[Problem]:
 
 
 def _duplicate_keys(document: Document) -> Iterator[Problem]:
-    """A finding for each key that an object has twice, at the first one: the one that is not read."""
+    """A warning for each duplicate key, at its first occurrence, which is ignored."""
     for container, key, first, last in document.positions.duplicates():
         yield Problem(
             severity=Severity.WARNING,
             code="duplicate-key",
-            message=f"The key `{key}` stands more than once in this object; only the one on line {last.line} is read.",
+            message=f"The key `{key}` occurs more than once in this object; only the one on line {last.line} is read.",
             hint="Remove the others.",
             file=document.file,
             line=first.line,

@@ -1,4 +1,4 @@
-"""The one writer of eval sets: what it writes, ADK loads, and a diff of it can be read."""
+"""Writes eval sets in the format of ADK."""
 
 from __future__ import annotations
 
@@ -13,30 +13,20 @@ from agent_eval.evalset.models import EvalSet
 
 
 def eval_set_text(eval_set: EvalSet) -> str:
-    """An eval set as JSON: snake_case, without what is unset, null or a default, as ADK's local manager writes it."""
+    """An eval set as JSON in snake_case, without unset, null and default values, as ADK's local manager writes it."""
     value = eval_set.model_dump(mode="json", exclude_unset=True, exclude_defaults=True, exclude_none=True)
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_eval_set(eval_set: EvalSet, path: Path) -> None:
-    """Writes an eval set; the file holds the old or the new text, never a part.
-
-    Raises:
-        OSError: If it can't be written.
-        ValueError: If it holds something that JSON can't, such as NaN.
-    """
-    write_text(path, eval_set_text(eval_set))
-
-
 def write_text(path: Path, text: str | Iterable[str]) -> None:
-    """Replaces a file in one step. Its directory is made if it is missing.
+    """Replaces a file atomically. Creates its directory.
 
     Args:
         path: The file.
-        text: All of it, or piece by piece where the whole would be a burden.
+        text: The text, or its pieces if the whole would take too much memory.
 
     Raises:
-        OSError: If it can't be written.
+        OSError: The file can't be written.
     """
     with naming(path):
         _replace(path, [text] if isinstance(text, str) else text)
@@ -57,7 +47,7 @@ def _replace(path: Path, pieces: Iterable[str]) -> None:
 
 
 def _umask() -> int:
-    """The process's mask; reading it means setting it."""
+    """The process's umask, which can only be read by setting it."""
     current = os.umask(0o077)
     os.umask(current)
     return current

@@ -1,4 +1,4 @@
-"""What an eval file, a config and a criterion may hold: ADK's models, and the suite they are read into."""
+"""Models of eval files, configs and criteria as in ADK, and of the loaded suite."""
 
 from agent_eval.evalset.models.criteria import (
     CRITERION_MODELS,

@@ -1,6 +1,6 @@
-"""The objects that a config file may hold, as google-adk 2.13.0 reads them, and the fields that are ours.
+"""Models of config files as in google-adk 2.13.0, with additional fields of agent-eval.
 
-A criterion keeps keys that it does not know, as ADK's does; validation says which of them look like mistakes.
+Criteria keep unknown keys, as in ADK. Validation reports those that look like mistakes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IGNORE_UNKNOWN = ConfigDict(
 
 
 def parse_match_type(value: Any) -> MatchType:
-    """Reads every spelling that ADK accepts: a name in any case with `_`, `-` or spaces, or its number.
+    """Parses every spelling that ADK accepts: a name in any case with `_`, `-` or spaces, or its number.
 
     Raises:
         ValueError: For anything else.
@@ -58,42 +58,42 @@ PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class JudgeModelOptions(WireModel):
-    """Which model judges, and how often it is asked."""
+    """The judge model, and the number of its votes."""
 
     judge_model: str = "gemini-2.5-flash"
     judge_model_config: dict[str, Any] | None = None
     """Generation settings for the judge, e.g. `temperature`."""
     num_samples: int = Field(default=5, ge=1)
-    """How many answers vote on each turn."""
+    """Number of votes on each turn."""
     parallelism_limit: int = Field(default=1, ge=1)
-    """How many of them are asked for at the same time."""
+    """Number of concurrent votes."""
 
 
 class BaseCriterion(WireModel):
-    """A threshold, and what every criterion may say besides."""
+    """The fields of every criterion."""
 
     model_config = _KEEP_UNKNOWN
 
     threshold: float
-    """The score that passes; so does any higher one."""
+    """The minimum score that passes."""
     include_intermediate_responses_in_final: bool = False
-    """Judge the texts on the way to the final response too."""
+    """Also judge the intermediate responses."""
 
 
 class ToolTrajectoryCriterion(BaseCriterion):
     """Compares tool calls with the expected ones."""
 
     match_type: AnyMatchType = MatchType.EXACT
-    """EXACT: the same calls in the same order; IN_ORDER and ANY_ORDER: calls besides the expected ones are fine."""
+    """EXACT: the same calls in the same order; IN_ORDER and ANY_ORDER: additional calls are allowed."""
     ignore_args: bool = False
-    """Compare names only."""
+    """Compare only the names."""
 
 
 class TrajectoryShareCriterion(BaseCriterion):
     """The share of calls that were expected (precision), or of expected calls that were made (recall)."""
 
     ignore_args: bool = False
-    """Compare names only."""
+    """Compare only the names."""
 
 
 class SingleToolUseCriterion(BaseCriterion):
@@ -104,39 +104,39 @@ class SingleToolUseCriterion(BaseCriterion):
 
 
 class LlmAsAJudgeCriterion(BaseCriterion):
-    """A model judges."""
+    """Judged by a model."""
 
     judge_model_options: JudgeModelOptions = Field(default_factory=JudgeModelOptions)
 
 
 class RubricsBasedCriterion(LlmAsAJudgeCriterion):
-    """A model judges one property after the other."""
+    """Judged by a model, one rubric after the other."""
 
     rubrics: list[Rubric] = Field(default_factory=list)
-    """Apply to every case; cases and turns may add theirs."""
+    """Rubrics for every case; cases and turns may add others."""
     rubric_weights: dict[str, PositiveWeight] = Field(default_factory=dict)
-    """Weight by rubric id; 1 for those that are not named. Not in ADK."""
+    """Weight by rubric id. Default: 1. Not in ADK."""
 
 
 class HallucinationsCriterion(LlmAsAJudgeCriterion):
-    """A model checks every sentence against what the agent knew."""
+    """A model checks every sentence against the agent's context."""
 
     evaluate_intermediate_nl_responses: bool = False
-    """Check the texts on the way to the final response too."""
+    """Also check the intermediate responses."""
 
 
 class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
     """A model judges the simulated user."""
 
     stop_signal: str = "</finished>"
-    """What the simulated user says to end the conversation."""
+    """The text with which the simulated user ends the conversation."""
 
 
 class ServiceBackedCriterion(LlmAsAJudgeCriterion):
-    """Judged by a model of ours, or by Vertex AI's evaluation service as in ADK."""
+    """Judged by a judge model, or by Vertex AI's evaluation service as in ADK."""
 
     backend: Literal["judge", "vertex"] = "judge"
-    """Who judges. Not in ADK, which always asks Vertex AI."""
+    """`judge` or `vertex`. Not in ADK, which always uses Vertex AI."""
 
 
 class Family(enum.Enum):
@@ -247,7 +247,7 @@ INFORMATIONAL_METRICS = tuple(name for name, spec in METRICS.items() if spec.fam
 
 
 class CodeConfig(BaseModel):
-    """A function of the user's."""
+    """A Python function."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -256,22 +256,22 @@ class CodeConfig(BaseModel):
 
 
 class CustomMetricConfig(BaseModel):
-    """A metric that the user wrote."""
+    """A custom metric."""
 
     model_config = _IGNORE_UNKNOWN
 
     code_config: CodeConfig
     metric_info: dict[str, Any] | None = None
-    """Documents the metric; nothing reads it."""
+    """Documentation of the metric; ignored."""
     description: str = ""
 
 
 SIMULATOR_THINKING = 10_240
-"""Tokens that a simulated user may think, unless its config says otherwise (google-adk 2.13.0)."""
+"""Default thinking budget of a simulated user, in tokens (google-adk 2.13.0)."""
 
 
 class LlmBackedUserSimulatorConfig(BaseModel):
-    """How the simulated user is played."""
+    """Options of the simulated user."""
 
     model_config = _KEEP_UNKNOWN
 
@@ -282,7 +282,7 @@ class LlmBackedUserSimulatorConfig(BaseModel):
     )
     """Fields of google-genai's GenerateContentConfig."""
     max_allowed_invocations: int = 20
-    """Turns after which the conversation ends, the starting prompt included; -1: no limit."""
+    """Maximum number of turns, including the starting prompt; -1: no limit."""
     custom_instructions: str | None = None
     """A Jinja template that replaces the built-in instructions."""
     include_function_calls: bool = False
@@ -290,7 +290,7 @@ class LlmBackedUserSimulatorConfig(BaseModel):
 
 
 class LlmAudioUserSimulatorConfig(LlmBackedUserSimulatorConfig):
-    """The same, speaking."""
+    """Options of a simulated user that speaks."""
 
     type: Literal["llm_audio"]  # type: ignore[assignment]
     audio_model: str = "cloud_tts"
@@ -301,8 +301,8 @@ class LlmAudioUserSimulatorConfig(LlmBackedUserSimulatorConfig):
 def _simulator_type(value: Any) -> str | None:
     """The tag of a simulator config; a missing one means `llm_backed`, as in ADK."""
     if isinstance(value, dict):
-        named = value.get("type")
-        return "llm_backed" if named is None else named if isinstance(named, str) else None
+        tag = value.get("type")
+        return "llm_backed" if tag is None else tag if isinstance(tag, str) else None
     return "llm_backed"
 
 
@@ -314,16 +314,16 @@ UserSimulatorConfig = Annotated[
 
 
 class LiveModelConfig(BaseModel):
-    """Live mode; its presence switches it on."""
+    """Live mode, which this object enables."""
 
     model_config = _IGNORE_UNKNOWN
 
     timeout_seconds: int = 300
-    """How long to wait for a turn to end."""
+    """Timeout of a turn, in seconds."""
 
 
 class ConfigFile(BaseModel):
-    """`test_config.json`: what gates the cases."""
+    """`test_config.json`: criteria, custom metrics and the simulated user."""
 
     model_config = _IGNORE_UNKNOWN
 

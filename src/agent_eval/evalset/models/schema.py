@@ -1,4 +1,4 @@
-"""An eval set as ADK writes it: cases, their conversations or scenarios, the session they start in."""
+"""ADK's eval set: cases with conversations or scenarios, and initial sessions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _KEEP_UNKNOWN = ConfigDict(
 
 
 class SessionInput(WireModel):
-    """The session that a case starts in."""
+    """The initial session of a case."""
 
     model_config = _KEEP_UNKNOWN
 
     app_name: str
     user_id: str
     session_id: str | None = None
-    """Pins the session's id; None lets the driver choose."""
+    """Id of the session; None lets the driver choose it."""
     state: dict[str, Any] = Field(default_factory=dict)
 
 
 class UserBehavior(BaseModel):
-    """One trait of a persona. snake_case only, as in ADK."""
+    """A trait of a persona. snake_case only, as in ADK."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
 
@@ -40,7 +40,7 @@ class UserBehavior(BaseModel):
 
 
 class UserPersona(BaseModel):
-    """Who the simulated user plays."""
+    """The persona of the simulated user."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
 
@@ -50,7 +50,7 @@ class UserPersona(BaseModel):
 
 
 PERSONA_IDS = ("EXPERT", "NOVICE", "EVALUATOR")
-"""Personas that ADK 2.13.0 knows by name; case matters."""
+"""Ids of ADK 2.13.0's personas, case-sensitive."""
 
 
 def _persona_form(value: Any) -> str:
@@ -58,7 +58,7 @@ def _persona_form(value: Any) -> str:
 
 
 class ConversationScenario(WireModel):
-    """A conversation that a simulated user leads."""
+    """A conversation led by a simulated user."""
 
     starting_prompt: str
     conversation_plan: str
@@ -85,7 +85,7 @@ class EvalCase(WireModel):
     rubrics: list[Rubric] | None = None
     """Apply to every turn of the case."""
     final_session_state: dict[str, Any] | None = Field(default_factory=dict)
-    """Read by no criterion, as in ADK (spec 14, Q15)."""
+    """Read by no criterion, as in ADK."""
 
     @model_validator(mode="after")
     def _exactly_one_conversation(self) -> Self:
@@ -97,7 +97,7 @@ class EvalCase(WireModel):
 
 
 class EvalSet(BaseModel):
-    """What a file holds. snake_case only, unknown keys ignored, as in ADK."""
+    """The content of an eval file. snake_case only, unknown keys ignored, as in ADK."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
 

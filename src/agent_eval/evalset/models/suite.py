@@ -1,4 +1,4 @@
-"""What the files of a repository amount to once they are read: the cases to run, and what gates them."""
+"""The loaded suite: files, configs, criteria and selected cases."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class CriterionConfig:
     """Every other field of the criterion in snake_case, with defaults filled in and values typed
     (`match_type` is a MatchType)."""
     label: str = ""
-    """Its name in reports where another criterion of the case has the metric's name; "" for the metric's name."""
+    """The name in reports if another criterion of the case uses the same metric; "" for the metric's name."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         return self.label or self.metric
 
 
@@ -58,12 +58,12 @@ class SelectedCase:
 
     case: EvalCase
     line: int | None
-    """Where the case begins in its file, 1-based; known for every case of a file that is well formed."""
+    """The first line of the case in its file, from 1. Every case of a well-formed file has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedFile:
-    """One eval file, read and validated, with the cases that were selected from it."""
+    """A validated eval file with its selected cases."""
 
     path: str
     """Relative to the root, with forward slashes."""
@@ -71,20 +71,20 @@ class LoadedFile:
     config: EvalConfig
     cases: tuple[SelectedCase, ...]
     legacy: bool = False
-    """Converted in memory from one of ADK's older forms."""
+    """Whether it was converted in memory from one of ADK's legacy formats."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """All files of one run, in path order, and everything that was found wrong with them."""
+    """All files of a run in path order, and all problems."""
 
     files: tuple[LoadedFile, ...]
     problems: tuple[Problem, ...]
     """In file, line, column order. A file with an error is not in `files`."""
     found: int = 0
-    """How many eval files were found, with errors or without."""
+    """Number of eval files, including those with errors."""
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that forbid a run."""
+        """The problems that prevent a run."""
         return tuple(problem for problem in self.problems if problem.severity is Severity.ERROR)

@@ -1,4 +1,4 @@
-"""JSON becomes models: eval files of each format, configs, criteria and scenarios, with every problem at its line."""
+"""Parses eval files, configs, criteria and scenarios, and reports every problem with its line."""
 
 from agent_eval.evalset.parse.config import CONFIG_NAMES, ConfigFinder, read_config
 from agent_eval.evalset.parse.criteria import criterion

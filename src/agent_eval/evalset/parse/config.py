@@ -1,4 +1,4 @@
-"""Which criteria apply to an eval file: the nearest `test_config.json`, read and checked."""
+"""Finds and parses the config of an eval file: the nearest `test_config.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, has_error
 from agent_eval.evalset.json import Document, JsonPath, read_document
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalConfig, LlmAudioUserSimulatorConfig
 from agent_eval.evalset.parse.criteria import criterion, read_criteria
@@ -19,11 +19,11 @@ from agent_eval.evalset.parse.shape import did_you_mean, keys_of, shape_problems
 from agent_eval.evalset.paths import dangling_link, name_of
 
 CONFIG_NAMES = ("test_config.json", "eval_config.json")
-"""What config files are called: by ADK, and by Google's agent-starter-pack. The first one wins."""
+"""File names of configs of ADK and of Google's agent-starter-pack. The first one has precedence."""
 
 
 def default_config() -> EvalConfig:
-    """What ADK applies when there is no config file."""
+    """ADK's criteria if there is no config file."""
     thresholds = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
     return EvalConfig(
         source=None,
@@ -37,11 +37,11 @@ def read_config(path: Path, name: str) -> tuple[EvalConfig | None, list[Problem]
     """Reads a config file.
 
     Args:
-        path: Where it is.
-        name: What to call it: its path relative to the root.
+        path: The file.
+        name: Its path relative to the root.
 
     Returns:
-        The config, or None when an error is among the findings.
+        The config, or None if a problem is an error; and the problems.
     """
     document, problems = read_document(path, name)
     if document is None:
@@ -50,15 +50,15 @@ def read_config(path: Path, name: str) -> tuple[EvalConfig | None, list[Problem]
 
 
 def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfig | None, list[Problem]]:
-    """Checks a config file and gives it its form; see `read_config`.
+    """Parses a config file; see `read_config`.
 
     Args:
         document: The file.
-        problems: What was already found in it.
+        problems: Its earlier problems, which the result includes.
     """
     if not isinstance(document.value, dict):
-        found = document.error("wrong-type", "A config file must hold an object.", hint='Write {"criteria": {...}}.')
-        return None, [*problems, found]
+        problem = document.error("wrong-type", "A config must be an object.", hint='Write {"criteria": {...}}.')
+        return None, [*problems, problem]
     problems = [*problems, *islice(_unknown_keys(document), MAX_PROBLEMS)]
     parsed: ConfigFile | None = None
     try:
@@ -66,9 +66,9 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
     except ValidationError as error:
         problems += shape_problems(document, error, ConfigFile, ())
     problems += check_simulator(document)
-    criteria, found_in_criteria = read_criteria(document)
-    problems += found_in_criteria
-    if parsed is None or any(problem.severity is Severity.ERROR for problem in problems):
+    criteria, criteria_problems = read_criteria(document)
+    problems += criteria_problems
+    if parsed is None or has_error(problems):
         return None, problems
     simulator, live = parsed.user_simulator_config, parsed.live_model_config
     return EvalConfig(
@@ -82,26 +82,26 @@ def parse_config(document: Document, problems: list[Problem]) -> tuple[EvalConfi
 
 @dataclass(kw_only=True)
 class ConfigFinder:
-    """Finds and reads the config of each file; a config is read once, whatever number of files it applies to."""
+    """Finds and reads the config of each file. Each config is read once."""
 
     root: Path
     override: Path | None = None
     """Applies to every file."""
     problems: list[Problem] = field(default_factory=list)
-    """What was found wrong with the configs so far."""
+    """The problems of the configs read so far."""
     _read: dict[Path, EvalConfig | None] = field(default_factory=dict)
     _nearest: dict[Path, Path | None] = field(default_factory=dict)
     _default: EvalConfig = field(default_factory=default_config)
 
     def for_file(self, path: Path) -> EvalConfig | None:
-        """The config that applies to an eval file; None when it has an error."""
-        found = self.override or self._find(path.parent)
-        if found is None:
+        """The config of an eval file; None if it has an error."""
+        config = self.override or self._find(path.parent)
+        if config is None:
             return self._default
-        if found not in self._read:
-            self._read[found], problems = self._load(found)
+        if config not in self._read:
+            self._read[config], problems = self._load(config)
             self.problems += problems
-        return self._read[found]
+        return self._read[config]
 
     def _load(self, path: Path) -> tuple[EvalConfig | None, list[Problem]]:
         if path.is_symlink() and not path.exists():
@@ -113,35 +113,35 @@ class ConfigFinder:
                     severity=Severity.ERROR,
                     code="config-not-found",
                     message=f"The config file `{name}` does not exist.",
-                    hint="Give the path of a test_config.json; without one, the nearest file of that name applies.",
+                    hint="Set the path of a test_config.json. By default, the nearest one applies.",
                 )
             ]
         return read_config(path, name_of(path, self.root))
 
     def _find(self, directory: Path) -> Path | None:
         if directory not in self._nearest:
-            # Whatever is there under the name, e.g. a link that leads nowhere: defaults must not apply instead.
-            here = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
-            if len(here) > 1:
-                self._warn_of_two(here)
+            # Includes broken links, so that the defaults don't apply instead.
+            configs = [directory / name for name in CONFIG_NAMES if os.path.lexists(directory / name)]
+            if len(configs) > 1:
+                self._warn_of_two(configs)
             inside = directory != self.root and directory.is_relative_to(self.root)
-            self._nearest[directory] = here[0] if here else self._find(directory.parent) if inside else None
+            self._nearest[directory] = configs[0] if configs else self._find(directory.parent) if inside else None
         return self._nearest[directory]
 
-    def _warn_of_two(self, here: list[Path]) -> None:
+    def _warn_of_two(self, configs: list[Path]) -> None:
         self.problems.append(
             Problem(
                 severity=Severity.WARNING,
                 code="two-configs",
-                message=f"`{here[1].name}` is not read: `{here[0].name}` in the same directory comes first.",
+                message=f"`{configs[1].name}` is ignored: `{configs[0].name}` in the same directory has precedence.",
                 hint="Keep one of them.",
-                file=name_of(here[1], self.root),
+                file=name_of(configs[1], self.root),
             )
         )
 
 
 def _unknown_keys(document: Document) -> Iterator[Problem]:
-    """Warnings for keys that nothing reads."""
+    """Warnings for unknown keys, which are ignored."""
     yield from _unknown_keys_in(document, (), keys_of(ConfigFile), "a config file")
     for key in spellings(["user_simulator_config"]):
         if isinstance(document.value.get(key), dict):
@@ -150,14 +150,14 @@ def _unknown_keys(document: Document) -> Iterator[Problem]:
             )
 
 
-def _unknown_keys_in(document: Document, path: JsonPath, known: list[str], owner: str) -> Iterator[Problem]:
+def _unknown_keys_in(document: Document, path: JsonPath, keys: list[str], owner: str) -> Iterator[Problem]:
     value = document.value[path[0]] if path else document.value
     for key in value:
-        if key not in spellings(known) and not key.startswith("$"):
+        if key not in spellings(keys) and not key.startswith("$"):
             yield document.warning(
                 "unknown-config-key",
-                f"`{key}` is not a key of {owner}; nothing reads it.",
+                f"`{key}` is not a key of {owner} and is ignored.",
                 path=(*path, key),
                 key=True,
-                hint=did_you_mean(key, known),
+                hint=did_you_mean(key, keys),
             )

@@ -1,4 +1,4 @@
-"""Reads `criteria`: a number or an object for each metric, checked against what the metric is."""
+"""Parses `criteria`: a number or an object for each metric, checked against the metric's declaration."""
 
 from __future__ import annotations
 
@@ -29,54 +29,53 @@ _THRESHOLD = TypeAdapter(float)
 
 
 def criterion(metric: str, model: BaseCriterion) -> CriterionConfig:
-    """A criterion with every field of its object form, defaults filled in; fields that we don't know as they are."""
+    """A criterion with all fields of its object form, including defaults and unknown fields."""
     options = {name: getattr(model, name) for name in keys_of(type(model)) if name != "threshold"}
     return CriterionConfig(metric=metric, threshold=model.threshold, options={**(model.model_extra or {}), **options})
 
 
 def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Problem]]:
-    """The criteria of a config file, in its order, and what is wrong with them.
+    """The criteria of a config file, in its order, and their problems.
 
     Args:
-        document: A config file that holds an object; findings about the rest of it are not made here.
+        document: A config file that contains an object. Its other keys are not checked here.
     """
     criteria = document.value.get("criteria", {})
     if not isinstance(criteria, dict):
-        return [], []  # The file's own model says so.
+        return [], []  # ConfigFile reports this.
     if not criteria:
         return [], [
             document.error(
                 "no-criteria",
                 "The config has no criteria, so nothing would be gated.",
                 path=("criteria",),
-                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}, or delete the file: then ADK\'s '
-                "defaults apply.",
+                hint='Add some, e.g. "criteria": {"tool_trajectory_avg_score": 1.0}, or delete the file to use ADK\'s '
+                "defaults.",
             )
         ]
     custom = _custom_names(document.value)
-    found: list[CriterionConfig] = []
+    configs: list[CriterionConfig] = []
     problems: list[Problem] = []
     for metric, value in criteria.items():
         if len(problems) > MAX_PROBLEMS and has_error(problems):
             break
         path: JsonPath = ("criteria", metric)
-        refused = _refuse_name(document, metric, path, custom)
-        if refused is not None:
-            problems.append(refused)
+        name_problem = _name_problem(document, metric, path, custom)
+        if name_problem is not None:
+            problems.append(name_problem)
             continue
-        ours = metric in METRICS
-        model_type = CRITERION_MODELS[metric] if ours else BaseCriterion
-        model, wrong = _read(document, value, model_type, path)
-        problems += wrong
+        model_type = CRITERION_MODELS.get(metric, BaseCriterion)
+        model, model_problems = _read(document, value, model_type, path)
+        problems += model_problems
         if model is not None:
             spec = METRICS.get(metric)
             at = (*path, "threshold") if isinstance(value, dict) else path
             problems += _threshold_problems(document, model.threshold, metric, spec, at)
-            if ours:
+            if spec is not None:
                 problems += _field_problems(document, model, metric, path)
             problems += _duplicate_rubrics(document, model, path)
-            found.append(criterion(metric, model))
-    return found, problems
+            configs.append(criterion(metric, model))
+    return configs, problems
 
 
 def _custom_names(config: dict[str, Any]) -> set[str]:
@@ -87,17 +86,17 @@ def _custom_names(config: dict[str, Any]) -> set[str]:
     return names
 
 
-def _refuse_name(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
-    """What is wrong with the name of a metric."""
+def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[str]) -> Problem | None:
+    """The problem of a metric's name, or None."""
     spec = METRICS.get(metric)
     if metric in custom:
-        return None if spec is None else _taken(document, metric, path)
+        return None if spec is None else _name_taken(document, metric, path)
     if spec is None and is_packaged(metric):
         return None
     if spec is None:
         close = nearby(metric, CRITERION_MODELS)
-        known = ", ".join(f"`{name}`" for name in CRITERION_MODELS)
-        hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else f"Known metrics: {known}."
+        names = ", ".join(f"`{name}`" for name in CRITERION_MODELS)
+        hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else f"Known metrics: {names}."
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
     if spec.family is Family.INFORMATIONAL:
         return document.error(
@@ -105,25 +104,25 @@ def _refuse_name(document: Document, metric: str, path: JsonPath, custom: set[st
             f"`{metric}` is always reported and can't be given a threshold.",
             path=path,
             key=True,
-            hint="Remove it: it gates nothing.",
+            hint="Remove it; it has no effect on the gate.",
         )
     return None
 
 
-def _taken(document: Document, metric: str, path: JsonPath) -> Problem:
+def _name_taken(document: Document, metric: str, path: JsonPath) -> Problem:
     return document.error(
         "custom-metric-name-taken",
-        f"`custom_metrics` has a metric of its own by the name `{metric}`, which is ADK's.",
+        f"`custom_metrics` defines `{metric}`, which is the name of a metric of ADK.",
         path=path,
         key=True,
-        hint="Give it another name: whoever reads the report would take its scores for those of ADK's metric.",
+        hint="Rename it, because its scores would be mistaken for those of ADK's metric.",
     )
 
 
 def _read(
     document: Document, value: Any, model_type: type[BaseCriterion], path: JsonPath
 ) -> tuple[BaseCriterion | None, list[Problem]]:
-    """A criterion from its number form or its object form."""
+    """Parses the number form or the object form of a criterion."""
     metric = path[-1]
     if isinstance(value, dict):
         try:
@@ -133,25 +132,25 @@ def _read(
     try:
         threshold = _THRESHOLD.validate_python(value)
     except ValidationError:
-        found = document.error(
+        problem = document.error(
             "wrong-type",
             f"The criterion `{metric}` must be a number or an object with a `threshold`.",
             path=path,
             hint=f'Write e.g. "{metric}": 0.8.',
         )
-        return None, [found]
+        return None, [problem]
     try:
         return model_type.model_validate({"threshold": threshold}), []
     except ValidationError as error:
         fields = [to_snake(str(detail["loc"][-1])) for detail in error.errors(include_url=False)]
         example = ", ".join(f'"{name}": ...' for name in fields)
-        found = document.error(
+        problem = document.error(
             "missing-field",
             f"The criterion `{metric}` needs {', '.join(f'`{name}`' for name in fields)} besides its threshold.",
             path=path,
             hint=f'Write {{"threshold": {threshold:g}, {example}}}.',
         )
-        return None, [found]
+        return None, [problem]
 
 
 def _threshold_problems(
@@ -165,9 +164,9 @@ def _threshold_problems(
         "threshold-out-of-range",
         f"The threshold {threshold:g} of `{metric}` can't be used.{span}",
         path=path,
-        hint="Above the range no agent could pass, below it every agent would."
+        hint="No agent can pass above the range, and every agent passes below it."
         if spec is not None
-        else "Give a finite number.",
+        else "Set a finite number.",
     )
 
 
@@ -181,22 +180,22 @@ _FOREIGN = {
     "normalize": _TEXT,
     "weight": "Each criterion must reach its own threshold; only rubrics have weights, in `rubric_weights`.",
 }
-"""Fields of adk-rust's and DeepEval's criteria, with what says the same here. ADK would keep them, and ignore them."""
+"""Fields of criteria of adk-rust and DeepEval, with the equivalent here. ADK accepts and ignores them."""
 
 
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
-    """Findings about fields that the criterion does not have: ADK keeps them, and nothing reads them."""
-    known = keys_of(type(model))
-    unknown = [key for key in model.model_extra or {} if key not in known and not key.startswith(("$", "_"))]
+    """Problems of unknown fields, which ADK accepts and ignores."""
+    fields = keys_of(type(model))
+    unknown = [key for key in model.model_extra or {} if key not in fields and not key.startswith(("$", "_"))]
     if len(unknown) > MAX_PROBLEMS:
         message = f"{len(unknown):,} fields are not fields of `{metric}`."
         yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
     for key in unknown[:MAX_PROBLEMS]:
-        close = near_miss(key, known)
+        close = near_miss(key, fields)
         if to_snake(key) in _FOREIGN:
             yield document.error(
                 "foreign-criterion-field",
-                f"`{key}` is a field of another tool; `{metric}` would be scored by another rule than is written here.",
+                f"`{key}` is a field of another tool and would be ignored by `{metric}`.",
                 path=(*path, key),
                 key=True,
                 hint=_FOREIGN[to_snake(key)],
@@ -214,10 +213,10 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
             where = f"; it belongs to `{owners[0]}`" if owners else ""
             yield document.warning(
                 "unknown-criterion-field",
-                f"`{key}` is not a field of `{metric}`{where}. Nothing reads it.",
+                f"`{key}` is not a field of `{metric}`{where}. It is ignored.",
                 path=(*path, key),
                 key=True,
-                hint=f"Fields: {', '.join(f'`{name}`' for name in known)}.",
+                hint=f"Fields: {', '.join(f'`{name}`' for name in fields)}.",
             )
 
 
@@ -232,5 +231,5 @@ def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath)
                 "duplicate-rubric-id",
                 f"The rubric id `{rubric.rubric_id}` is used twice in this criterion.",
                 path=(*path, "rubrics", index, "rubric_id"),
-                hint="Give each rubric an id of its own.",
+                hint="Give each rubric a unique id.",
             )

@@ -1,4 +1,4 @@
-"""From a JSON document to an eval set, whichever of ADK's forms the file has."""
+"""Parses eval files in ADK's current format and its two legacy formats."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 
 @dataclass(frozen=True, kw_only=True)
 class EvalFile:
-    """An eval file as far as it could be read: sound cases are there even when others are not."""
+    """A parsed eval file. It contains the valid cases even if other cases are invalid."""
 
     document: Document
     eval_set: EvalSet | None
-    """None when the file has an error."""
+    """None if the file has an error."""
     eval_set_id: str | None
     cases: dict[int, EvalCase] = field(default_factory=dict)
-    """The cases that have the right shape, by their place in the file."""
+    """The valid cases by their index in the file."""
     converted: Converted | None = None
-    """How an older form was read."""
+    """The conversion of a legacy file; None for the current format."""
 
     def error(self, code: str, message: str, path: JsonPath, hint: str) -> Problem:
-        """A finding that forbids the run; the path is that of the present form."""
+        """A problem that prevents the run; the path is that in the current format."""
         return self.document.error(code, message, path=self._source(path), hint=hint)
 
     def warning(self, code: str, message: str, path: JsonPath, hint: str) -> Problem:
-        """A finding that is only shown; the path is that of the present form."""
+        """A problem that is only reported; the path is that in the current format."""
         return self.document.warning(code, message, path=self._source(path), hint=hint)
 
     def case_lines(self) -> dict[int, int]:
-        """The line on which each case begins, by its place in the file."""
+        """The first line of each case, by its index in the file."""
         positions = self.document.positions
         if self.converted is None:
             return dict(enumerate(positions.lines_of_items(("eval_cases",))))
@@ -52,18 +52,18 @@ class EvalFile:
 
 
 def read_eval_file(document: Document, *, session: LegacySession | None) -> tuple[EvalFile | None, list[Problem]]:
-    """Reads an eval set in its present form or in one of the two older ones.
+    """Parses an eval set in the current format or in one of the two legacy formats.
 
     Args:
         document: The file.
-        session: The session that an older test file starts in.
+        session: The initial session of a legacy test file.
 
     Returns:
-        What could be read (None when it is no eval set at all), and what is wrong with its shape.
+        The parsed file (None if it is not an eval set), and its problems.
     """
     value = document.value
     if isinstance(value, dict):
-        return _read_present(document, value)
+        return _read_current(document, value)
     if is_list_of_turns(value) or is_list_of_evals(value):
         converted, problems = convert(document, eval_set_id=document.file, eval_id=document.file, session=session)
         if converted is None:
@@ -80,7 +80,7 @@ def read_eval_file(document: Document, *, session: LegacySession | None) -> tupl
     return None, [_not_an_eval_set(document, value)]
 
 
-def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
+def _read_current(document: Document, value: dict[str, Any]) -> tuple[EvalFile | None, list[Problem]]:
     if "eval_set_id" not in value and "eval_cases" not in value:
         camel_case = "evalSetId" in value or "evalCases" in value
         if not camel_case and (what_is(value) or not any(near_miss(key, list(_REQUIRED)) for key in value)):
@@ -94,19 +94,21 @@ def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
         eval_set = EvalSet.model_validate(value)
         cases = dict(enumerate(eval_set.eval_cases))
     except ValidationError as error:
-        found = shape_problems(document, error, EvalSet, ())
+        set_problems = shape_problems(document, error, EvalSet, ())
         if renamed:
-            # "Rename it" says better than "missing" what is wrong at the top.
-            found = [problem for problem in found if problem.code != "missing-field" or problem.path is not None]
-        problems += found
-        cases = _sound_cases(value.get("eval_cases"))
-    known = keys_of(EvalCase)
+            # "Rename it" is more helpful than "missing".
+            set_problems = [
+                problem for problem in set_problems if problem.code != "missing-field" or problem.path is not None
+            ]
+        problems += set_problems
+        cases = _valid_cases(value.get("eval_cases"))
+    keys = keys_of(EvalCase)
     misspelt = (
-        _misspelt(document, case.model_extra, ("eval_cases", index), known, aliases=True)
+        _misspelt(document, case.model_extra, ("eval_cases", index), keys, aliases=True)
         for index, case in cases.items()
         if case.model_extra
     )
-    # They are warnings, and each costs a search for what was meant.
+    # Limited, because each of these warnings takes a search for similar names.
     problems += islice(chain.from_iterable(misspelt), MAX_PROBLEMS)
     set_id = value.get("eval_set_id")
     return EvalFile(
@@ -114,14 +116,14 @@ def _read_present(document: Document, value: dict[str, Any]) -> tuple[EvalFile |
     ), problems
 
 
-def _sound_cases(items: Any) -> dict[int, EvalCase]:
-    """The cases without a mistake in their shape: what is wrong in meaning with them is worth saying as well."""
+def _valid_cases(items: Any) -> dict[int, EvalCase]:
+    """The cases with a valid structure, of which the content is checked, too."""
     cases: dict[int, EvalCase] = {}
     for index, item in enumerate(items if isinstance(items, list) else ()):
         try:
             cases[index] = EvalCase.model_validate(item)
         except ValidationError:
-            continue  # Already reported for the set as a whole.
+            continue  # Reported already for the whole set.
     return cases
 
 
@@ -130,7 +132,7 @@ def _camel_case(document: Document, value: dict[str, Any]) -> Iterator[Problem]:
         if camel in value and snake not in value:
             yield document.error(
                 "camel-case-eval-set",
-                f"`{camel}` is not read: ADK takes the keys of an eval set itself in snake_case only.",
+                f"`{camel}` is not read: ADK accepts the top-level keys of an eval set in snake_case only.",
                 path=(camel,),
                 key=True,
                 hint=f"Rename it to `{snake}`. Inside cases both spellings work.",
@@ -138,25 +140,25 @@ def _camel_case(document: Document, value: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _misspelt(
-    document: Document, value: dict[str, Any], path: JsonPath, known: list[str], *, aliases: bool
+    document: Document, value: dict[str, Any], path: JsonPath, keys: list[str], *, aliases: bool
 ) -> Iterator[Problem]:
-    """Warnings for keys that nothing reads and that look like known ones."""
+    """Warnings for ignored keys that are similar to known keys."""
     for key in value:
-        if key in known:
+        if key in keys:
             if aliases:
                 yield document.warning(
                     "duplicate-key",
-                    f"`{key}` stands here in snake_case and in camelCase; only the latter is read.",
+                    f"`{key}` occurs in snake_case and in camelCase; only the latter is read.",
                     path=(*path, key),
                     key=True,
                     hint="Remove one of them.",
                 )
             continue
-        close = near_miss(key, known)
+        close = near_miss(key, keys)
         if close is not None and (close in value or close not in _REQUIRED):
             yield document.warning(
                 "misspelt-key",
-                f"`{key}` is not a known key here; nothing reads it.",
+                f"`{key}` is not a known key here and is ignored.",
                 path=(*path, key),
                 key=True,
                 hint=f"Did you mean `{close}`?",
@@ -170,4 +172,4 @@ def _not_an_eval_set(document: Document, value: Any) -> Problem:
     hint = what_is(value) or 'An eval set is an object: {"eval_set_id": "...", "eval_cases": [...]}.'
     if value == []:
         hint = f"It is an empty list. {hint}"
-    return document.error("not-an-eval-set", "The file holds no eval set.", hint=hint)
+    return document.error("not-an-eval-set", "The file is not an eval set.", hint=hint)

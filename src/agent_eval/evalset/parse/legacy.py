@@ -1,8 +1,8 @@
-"""ADK's two older file forms, read as if they were written in the present one.
+"""Converts ADK's two legacy formats to the current format.
 
 A list of turns (`query`, `expected_tool_use`, `reference`) is one case; a list of evals (`name`, `data`,
-`initial_session`) is an eval set. Keys and defaults follow google-adk 2.13.0's converters; unlike them, the ids made
-here depend on nothing but the content, so that two runs of the same file can be compared.
+`initial_session`) is an eval set. Keys and defaults are those of google-adk 2.13.0's converters. Unlike ADK's, the ids
+depend only on the content, so that two runs of the same file can be compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LegacyToolUse(BaseModel):
 
 
 class LegacyResponse(BaseModel):
-    """What another agent said on the way."""
+    """An intermediate response of another agent."""
 
     model_config = _IGNORE_UNKNOWN
 
@@ -55,7 +55,7 @@ class LegacyTurn(BaseModel):
 
 
 class LegacySession(BaseModel):
-    """The session that a case starts in; also what an initial session file holds."""
+    """The initial session of a case; also the content of an initial session file."""
 
     model_config = _IGNORE_UNKNOWN
 
@@ -65,7 +65,7 @@ class LegacySession(BaseModel):
 
 
 class LegacyEval(BaseModel):
-    """One case of an older eval set."""
+    """A case of a legacy eval set."""
 
     model_config = _IGNORE_UNKNOWN
 
@@ -76,14 +76,14 @@ class LegacyEval(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """An older file in the present form."""
+    """A legacy file in the current format."""
 
     eval_set: EvalSet
     single_case: bool
-    """It was a list of turns rather than a list of evals."""
+    """Whether it was a list of turns, not a list of evals."""
 
     def source_path(self, path: JsonPath) -> JsonPath:
-        """Where in the older file something stands that has this path in the present form."""
+        """Converts a path in the current format to the path in the legacy file."""
         if len(path) < 2 or path[0] != "eval_cases":
             return ()
         rest = path[2:]
@@ -103,8 +103,8 @@ def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Prob
     """Reads an initial session file.
 
     Args:
-        path: Where it is.
-        name: What to call it in findings.
+        path: The file.
+        name: The name of the file in problems.
     """
     document, problems = read_document(path, name)
     if document is None:
@@ -116,33 +116,33 @@ def read_session(path: Path, name: str) -> tuple[LegacySession | None, list[Prob
 
 
 def is_list_of_turns(value: Any) -> bool:
-    """Whether a document has the form of an older test file."""
+    """Whether a document is a legacy test file."""
     return _is_list_of(value, "query") and not _is_list_of(value, "data")
 
 
 def is_list_of_evals(value: Any) -> bool:
-    """Whether a document has the form of an older eval set."""
+    """Whether a document is a legacy eval set."""
     return _is_list_of(value, "data")
 
 
 def _is_list_of(value: Any, key: str) -> bool:
-    """One item that says so is enough: the others may be the ones with the mistake."""
+    """Whether any item has the key. The other items may be invalid."""
     return isinstance(value, list) and any(isinstance(item, dict) and key in item for item in value)
 
 
 def convert(
     document: Document, *, eval_set_id: str, eval_id: str, session: LegacySession | None
 ) -> tuple[Converted | None, list[Problem]]:
-    """Reads an older file, for which `is_list_of_turns` or `is_list_of_evals` holds.
+    """Converts a file for which `is_list_of_turns` or `is_list_of_evals` is true.
 
     Args:
         document: The file.
-        eval_set_id: The id of the set it becomes: the older forms have none.
-        eval_id: The id of the case that a list of turns becomes.
-        session: The session that a list of turns starts in.
+        eval_set_id: The id of the new eval set. Legacy files have none.
+        eval_id: The id of the case of a list of turns.
+        session: The initial session of a list of turns.
 
     Returns:
-        The file in the present form, or None when an error is among the findings.
+        The converted file, or None if a problem is an error; and the problems.
     """
     single_case = is_list_of_turns(document.value)
     model: type[BaseModel] = LegacyTurn if single_case else LegacyEval
@@ -175,8 +175,8 @@ def _notice(document: Document, single_case: bool) -> Problem:
     return document.problem(
         Severity.NOTICE,
         "legacy-format",
-        f"The file has ADK's older format (a {form}); it was converted in memory.",
-        hint=f"`agent-eval migrate {document.file} NEW` writes it in the present one.",
+        f"The file has ADK's legacy format (a {form}) and was converted in memory.",
+        hint=f"`agent-eval migrate {document.file} NEW` converts it to the current format.",
     )
 
 

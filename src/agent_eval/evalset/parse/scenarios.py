@@ -1,4 +1,4 @@
-"""Conversation scenarios: what must be right about them and about the instructions of the simulated user."""
+"""Checks conversation scenarios and the instructions of the simulated user."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from agent_eval.core.wire import WireModel
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import ConversationScenario, EvalCase, EvalConfig, UserPersona
 from agent_eval.evalset.parse.eval_files import EvalFile
-from agent_eval.evalset.templates import TemplateFault, check
+from agent_eval.evalset.templates import TemplateError, check
 
 STOP_SIGNAL = "</finished>"
-"""What the simulated user writes to end the conversation. Fixed in google-adk 2.13.0; only the copy that the judge
-of the simulated user is shown can be configured."""
+"""The simulated user writes it to end the conversation. Fixed in google-adk 2.13.0; only the copy that the judge of the
+simulated user sees can be configured."""
 
 REQUIRED_VARIABLES = ("stop_signal", "conversation_plan", "conversation_history")
-"""What `custom_instructions` must use (google-adk 2.13.0, measured)."""
+"""Variables that `custom_instructions` must use (google-adk 2.13.0, measured)."""
 PERSONA_VARIABLE = "persona"
-"""What they must use as well where the scenario has a persona."""
+"""Variable that they must also use if the scenario has a persona."""
 
 _KNOWN_VARIABLES = {*REQUIRED_VARIABLES, PERSONA_VARIABLE}
-_JINJA = "They are a Jinja template, in which a variable is written `{{ conversation_plan }}`."
+_JINJA = "They must be a Jinja template, in which a variable is written `{{ conversation_plan }}`."
 
 
 class ConversationScenarios(WireModel):
-    """A file of scenarios, as `adk eval_set add_eval_case --scenarios_file` takes it."""
+    """A file of scenarios for `adk eval_set add_eval_case --scenarios_file`."""
 
     scenarios: list[ConversationScenario] = Field(default_factory=list)
 
@@ -37,20 +37,20 @@ class ConversationScenarios(WireModel):
 def eval_id_of(scenario: ConversationScenario) -> str:
     """The id that ADK gives to a scenario's case: 8 hex digits of the SHA-256 of its JSON (google-adk 2.13.0).
 
-    ADK has replaced a persona's id by the persona before it hashes, with its own texts: for a persona that is named the
-    id is another one here.
+    Before hashing, ADK replaces the id of a persona by the persona with ADK's texts. For such scenarios, the id here
+    differs from ADK's.
     """
     text = json.dumps(scenario.model_dump(), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def ends_the_conversation(message: str) -> bool:
-    """Whether a message of the simulated user holds the stop signal, in any case, anywhere."""
+    """Whether a message of the simulated user contains the stop signal, in upper or lower case."""
     return STOP_SIGNAL in message.lower()
 
 
 def check_simulator(document: Document) -> Iterator[Problem]:
-    """Findings about the `user_simulator_config` of a config file that has the right shape."""
+    """Problems of the `user_simulator_config` of a config file."""
     key = "userSimulatorConfig" if "userSimulatorConfig" in document.value else "user_simulator_config"
     config = document.value.get(key)
     if not isinstance(config, dict):
@@ -58,9 +58,9 @@ def check_simulator(document: Document) -> Iterator[Problem]:
     if config.get("type") == "llm_audio":
         yield document.warning(
             "audio-simulator-ignored",
-            "The simulated user is to speak (`llm_audio`), but this version only writes.",
+            "The simulated user is set to speak (`llm_audio`), but this version only supports text.",
             path=(key, "type"),
-            hint="Agents get text where `adk eval` gives them audio.",
+            hint="Agents get text instead of the audio of `adk eval`.",
         )
     name = "customInstructions" if "customInstructions" in config else "custom_instructions"
     template = config.get(name)
@@ -72,17 +72,17 @@ def _check_instructions(document: Document, template: str, path: JsonPath) -> It
     code = "custom-instructions-invalid"
     try:
         used = check(template)
-    except TemplateFault as fault:
-        yield document.error(code, f"`{path[-1]}` are no Jinja template: {fault}.", path=path, hint=_JINJA)
+    except TemplateError as error:
+        yield document.error(code, f"`{path[-1]}` are not a Jinja template: {error}.", path=path, hint=_JINJA)
         return
     missing = [name for name in REQUIRED_VARIABLES if name not in used]
     if missing:
         listed = " and ".join(f"`{name}`" for name in missing)
         single = next((name for name in missing if f"{{{name}}}" in template), None)
         hint = (
-            f"`{{{single}}}` is the style of older ADKs; write `{{{{ {single} }}}}`."
+            f"`{{{single}}}` is the syntax of older ADK versions; write `{{{{ {single} }}}}`."
             if single
-            else f"Without them the simulated user doesn't know what to do. {_JINJA}"
+            else f"The simulated user needs them. {_JINJA}"
         )
         yield document.error(code, f"`{path[-1]}` do not use {listed}.", path=path, hint=hint)
     for name in sorted(used - _KNOWN_VARIABLES):
@@ -90,17 +90,17 @@ def _check_instructions(document: Document, template: str, path: JsonPath) -> It
             "custom-instructions-unknown-variable",
             f"`{path[-1]}` use `{name}`, which is always empty.",
             path=path,
-            hint=f"Known: {', '.join(f'`{known}`' for known in (*REQUIRED_VARIABLES, PERSONA_VARIABLE))}.",
+            hint=f"Known: {', '.join(f'`{variable}`' for variable in (*REQUIRED_VARIABLES, PERSONA_VARIABLE))}.",
         )
 
 
 def check_scenario(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
-    """Findings about a case's scenario itself.
+    """Problems of a case's scenario; none if the case has no scenario.
 
     Args:
         file: The file.
-        case: The case; nothing is found in one without a scenario.
-        path: The case's.
+        case: The case.
+        path: The path of the case.
     """
     scenario = case.conversation_scenario
     if scenario is None:
@@ -108,10 +108,10 @@ def check_scenario(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[P
     path = (*path, "conversation_scenario")
     prompt = scenario.starting_prompt
     if not prompt.strip() or ends_the_conversation(prompt):
-        what = "is empty" if not prompt.strip() else f"holds the stop signal `{STOP_SIGNAL}`"
+        reason = "is empty" if not prompt.strip() else f"contains the stop signal `{STOP_SIGNAL}`"
         yield file.error(
             "scenario-without-turns",
-            f"The starting prompt of `{case.eval_id}` {what}, so the conversation would have no turn.",
+            f"The starting prompt of `{case.eval_id}` {reason}, so the conversation would have no turn.",
             (*path, "starting_prompt"),
             "Write what the user says first.",
         )
@@ -131,17 +131,17 @@ def _check_persona(file: EvalFile, persona: UserPersona, path: JsonPath) -> Iter
         for where, text in texts:
             try:
                 check(text)
-            except TemplateFault as fault:
+            except TemplateError as error:
                 yield file.error(
                     "persona-template-invalid",
-                    f"The text is no Jinja template: {fault}.",
+                    f"The text is not a Jinja template: {error}.",
                     where,
-                    "Texts of behaviors are templates. Where braces are meant as such, write `{{ '{{' }}`.",
+                    "Texts of behaviors are templates. For literal braces, write `{{ '{{' }}`.",
                 )
 
 
 def check_scenario_with_config(file: EvalFile, case: EvalCase, path: JsonPath, config: EvalConfig) -> Iterator[Problem]:
-    """Findings about a scenario together with the `user_simulator_config` that applies to it; see `check_scenario`."""
+    """Problems of a scenario with its `user_simulator_config`; see `check_scenario`."""
     scenario, simulator = case.conversation_scenario, config.user_simulator_config
     if scenario is None or simulator is None:
         return
@@ -158,7 +158,7 @@ def check_scenario_with_config(file: EvalFile, case: EvalCase, path: JsonPath, c
             "custom-instructions-invalid",
             f"The scenario has a persona, but the `custom_instructions` in `{config.source}` do not use `persona`.",
             (*path, "user_persona"),
-            "Put e.g. `{{ persona.description }}` into them, or remove the persona.",
+            "Add e.g. `{{ persona.description }}` to them, or remove the persona.",
         )
 
 
@@ -168,5 +168,5 @@ def _uses_persona(simulator: Mapping[str, object]) -> bool:
         return True
     try:
         return PERSONA_VARIABLE in check(template)
-    except TemplateFault:
-        return True  # The config has its own finding.
+    except TemplateError:
+        return True  # Reported already for the config.

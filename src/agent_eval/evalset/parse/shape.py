@@ -1,4 +1,4 @@
-"""Says in words, and at the right place, why a value does not have the shape that a model demands."""
+"""Converts pydantic's validation errors to problems with plain messages, positions and hints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_eval.core.problem import MAX_PROBLEMS, Problem, too_many
 from agent_eval.core.selectors import nearby
 from agent_eval.evalset.json import Document, JsonPath
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "a string",
     "list_type": "a list",
     "tuple_type": "a list",
@@ -29,14 +29,14 @@ _WANTED = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
 }
-_OLD_NAMES = {
+_LEGACY_NAMES = {
     "tool_name": "name",
     "tool_input": "args",
     "query": "user_content",
     "reference": "final_response",
     "expected_tool_use": "intermediate_data",
 }
-"""What keys of ADK's older format are called now."""
+"""Current names of keys of ADK's legacy format."""
 
 _NOUNS = {
     "AgentDetails": "an agent's details",
@@ -56,7 +56,7 @@ _NOUNS = {
     "LegacyEval": "an eval",
     "LegacyToolUse": "a tool use",
 }
-"""What models are called where their own name does not do."""
+"""Names of models in messages, if not derived from the class name."""
 
 _CONTENT_HINT = 'Write {"parts": [{"text": "..."}]}.'
 _HINTS = {
@@ -80,13 +80,13 @@ _ALIASES = {"two_conversations": "conversation-and-scenario", "no_conversation":
 
 
 def shape_problems(document: Document, error: ValidationError, model: type[BaseModel], base: JsonPath) -> list[Problem]:
-    """Findings for everything that a model found wrong; beyond MAX_PROBLEMS they are only counted.
+    """A problem for each validation error; beyond MAX_PROBLEMS they are only counted.
 
     Args:
-        document: Where the value comes from.
-        error: What the model said.
-        model: The model.
-        base: The value's path in the document.
+        document: The document that contains the value.
+        error: The validation errors.
+        model: The model of the value.
+        base: The path of the value in the document.
     """
     details = error.errors(include_url=False, include_context=True, include_input=False)
     problems = [_problem(document, detail, model, base) for detail in details[:MAX_PROBLEMS]]
@@ -95,25 +95,25 @@ def shape_problems(document: Document, error: ValidationError, model: type[BaseM
     return problems
 
 
-def did_you_mean(value: str, known: list[str]) -> str:
-    """A hint: the names that a value may stand for, else all of them."""
-    renamed = _OLD_NAMES.get(value)
-    if renamed in known:
-        return f"That is its name in ADK's older format; write `{renamed}`."
-    close = nearby(value, known) or nearby(to_snake(value), known)
+def did_you_mean(value: str, names: list[str]) -> str:
+    """A hint with the names similar to a value, or with all names."""
+    renamed = _LEGACY_NAMES.get(value)
+    if renamed in names:
+        return f"This is the name in ADK's legacy format; write `{renamed}`."
+    close = nearby(value, names) or nearby(to_snake(value), names)
     if close:
         return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
-    return f"Known: {', '.join(f'`{name}`' for name in known)}."
+    return f"Known: {', '.join(f'`{name}`' for name in names)}."
 
 
-def near_miss(key: str, known: list[str]) -> str | None:
-    """The known key that an unknown one is most probably a misspelling of."""
-    close = nearby(to_snake(key), known, count=1, cutoff=0.75)
+def near_miss(key: str, names: list[str]) -> str | None:
+    """The name of which an unknown key is most likely a misspelling, or None."""
+    close = nearby(to_snake(key), names, count=1, cutoff=0.75)
     return close[0] if close else None
 
 
 def noun(model: type[BaseModel]) -> str:
-    """What people call an instance of a model, e.g. `an eval case`."""
+    """The name of an instance of a model in messages, e.g. `an eval case`."""
     return _NOUNS.get(model.__name__) or "a " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
 
 
@@ -140,24 +140,24 @@ def _problem(document: Document, detail: ErrorDetails, model: type[BaseModel], b
         return document.error("missing-field", message, path=path, hint=hint)
     if kind == "extra_forbidden":
         owners = _models_at(model, path[len(base) : -1])
-        known = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
+        keys = list(dict.fromkeys(key for owner in owners for key in keys_of(owner)))
         key = str(path[-1])
-        if key in known:
-            return _known_but_refused(document, path, key)
+        if key in keys:
+            return _conflicting_key(document, path, key)
         message = f"`{key}` is not a key of {noun(owners[0])}."
-        return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, known))
+        return document.error("unknown-key", message, path=path, key=True, hint=did_you_mean(key, keys))
     if kind in _ALIASES:
         return _conversation_problem(document, detail, path)
     label = f"`{_last_key(path)}`" if path else "The document"
-    if kind in _WANTED:
-        found = _describe(_value_at(document.value, path))
-        hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_WANTED[kind]])
-        return document.error("wrong-type", f"{label} must be {_WANTED[kind]}, not {found}.", path=path, hint=hint)
-    return document.error("invalid-value", f"{label} {_demand(detail)}.", path=path, hint=_value_hint(detail))
+    if kind in _EXPECTED:
+        actual = _describe(_value_at(document.value, path))
+        hint = _HINTS.get(to_snake(_last_key(path)).split("[")[0], _EXAMPLES[_EXPECTED[kind]])
+        return document.error("wrong-type", f"{label} must be {_EXPECTED[kind]}, not {actual}.", path=path, hint=hint)
+    return document.error("invalid-value", f"{label} {_expectation(detail)}.", path=path, hint=_value_hint(detail))
 
 
-def _demand(detail: ErrorDetails) -> str:
-    """What a value must be, as the rest of a sentence that begins with its name."""
+def _expectation(detail: ErrorDetails) -> str:
+    """What a value must be, as the predicate of a sentence."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "too_long":
@@ -173,18 +173,18 @@ def _value_hint(detail: ErrorDetails) -> str:
         return "Encode the bytes as base64."
     if detail["type"] == "too_long":
         return _HINTS["intermediate_responses"]
-    return "Correct the value, or remove the key to get its default."
+    return "Correct the value, or remove the key to use its default."
 
 
-def _known_but_refused(document: Document, path: JsonPath, key: str) -> Problem:
-    """A finding for a key that is right by itself, but not beside what else is there."""
-    beside = _value_at(document.value, path[:-1])
-    if key != to_camel(key) in beside:
-        message = f"`{key}` stands here in snake_case and in camelCase."
+def _conflicting_key(document: Document, path: JsonPath, key: str) -> Problem:
+    """The problem of a valid key that conflicts with another key."""
+    siblings = _value_at(document.value, path[:-1])
+    if key != to_camel(key) in siblings:
+        message = f"`{key}` occurs in snake_case and in camelCase."
         return document.error("unknown-key", message, path=path, key=True, hint="Remove one of them.")
     return document.error(
         "unknown-key",
-        f"`{key}` can't stand beside `invocation_events`: they are two forms of the same.",
+        f"`{key}` can't be combined with `invocation_events`, which is another form of the same data.",
         path=path,
         key=True,
         hint="Keep one of them.",
@@ -203,15 +203,15 @@ def _conversation_problem(document: Document, detail: ErrorDetails, path: JsonPa
 
 
 def _missing_hint(document: Document, path: JsonPath, missing: str) -> str:
-    """What to write, or which key that is there looks like the missing one."""
+    """A hint: the key that looks like the missing one, or what to add."""
     for key in _value_at(document.value, path):
-        if near_miss(key, [missing]) or _OLD_NAMES.get(key) == missing:
-            return f"There is `{key}`: rename it to `{missing}`."
-    return f'Add "{missing}": ... to the object that begins here.'
+        if near_miss(key, [missing]) or _LEGACY_NAMES.get(key) == missing:
+            return f"Rename `{key}` to `{missing}`."
+    return f'Add "{missing}": ... to the object that starts here.'
 
 
 def _last_key(path: JsonPath) -> str:
-    """The innermost key, with the index behind it if the value is a list's item."""
+    """The innermost key, followed by the index if the value is an item of a list."""
     text = ""
     for step in reversed(path):
         if isinstance(step, str):
@@ -245,12 +245,12 @@ def _value_at(value: Any, path: JsonPath) -> Any:
 def _real_path(
     value: Any, base: JsonPath, loc: tuple[int | str, ...], is_missing: bool
 ) -> tuple[JsonPath, str | int | None]:
-    """The path in the document that a model's own location stands for.
+    """Converts pydantic's location of an error to a path in the document.
 
-    Pydantic mixes names of union members into it, and names missing fields by their alias.
+    Pydantic's location contains names of union members, and names missing fields by their alias.
 
     Returns:
-        The path; and the missing field, then the path is that of its container.
+        The path, and the name of a missing field, if any. Then the path is that of its container.
     """
     path = list(base)
     value = _value_at(value, base)
@@ -274,13 +274,13 @@ def _models_at(model: type[BaseModel], path: JsonPath) -> list[type[BaseModel]]:
     for step in path:
         if isinstance(step, str):
             inner = [
-                found
+                field_model
                 for candidate in models
                 for name, field in candidate.model_fields.items()
                 if step in (name, field.alias)
-                for found in _models_in(field.annotation)
+                for field_model in _models_in(field.annotation)
             ]
-            # A key that is no field is one of a mapping's: the models of its values stand already.
+            # A key that is not a field is a key of a mapping, and `models` has the models of its values.
             models = inner or models
     return list(dict.fromkeys(models))
 

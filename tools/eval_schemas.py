@@ -1,6 +1,6 @@
-"""JSON Schemas for editors, generated from the models: `python -m agent_eval.evalset.models.jsonschema schemas/`.
+"""Generates the JSON Schemas for editors from the models: `python tools/eval_schemas.py schemas/`.
 
-They accept what the models accept: both spellings of a key where the model takes both, and numbers written as strings.
+The schemas accept what the models accept: both spellings of a key where the model does, and numbers written as strings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from agent_eval.evalset.models.criteria import CRITERION_MODELS, ConfigFile
-from agent_eval.evalset.models.schema import EvalCase, EvalSet
+from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -31,12 +30,12 @@ _TRUTH_TEXT = r"^([tT]([rR][uU][eE])?|[fF]([aA][lL][sS][eE])?|[yY]([eE][sS])?|[n
 
 
 class _Schema(GenerateJsonSchema):
-    """Says what the models accept in files."""
+    """Describes what the models accept in files."""
 
     schema_dialect = _DIALECT
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """No: a title that repeats the key says nothing."""
+        """No titles, because they would only repeat the keys."""
         return False
 
     def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
@@ -52,53 +51,53 @@ class _Schema(GenerateJsonSchema):
         return {"type": ["boolean", "integer", "string"], "minimum": 0, "maximum": 1, "pattern": _TRUTH_TEXT}
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Any member: `{}` is one of several."""
-        made = super().tagged_union_schema(schema)
-        made.pop("discriminator", None)
-        if "oneOf" in made:
-            made["anyOf"] = made.pop("oneOf")
-        return made
+        """`anyOf` instead of `oneOf`, because `{}` matches several members."""
+        result = super().tagged_union_schema(schema)
+        result.pop("discriminator", None)
+        if "oneOf" in result:
+            result["anyOf"] = result.pop("oneOf")
+        return result
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """The model's own, with camelCase twins where it reads them."""
-        made = super().model_schema(schema)
+        """The model's schema, with camelCase keys if the model reads them."""
+        result = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
-        if "properties" in made:
+        if "properties" in result:
             for name, attribute in _attribute_docs(model):
-                if name in made["properties"]:
-                    made["properties"][name].setdefault("description", attribute)
+                if name in result["properties"]:
+                    result["properties"][name].setdefault("description", attribute)
             if model.model_config.get("alias_generator") is to_camel:
-                _add_twins(made)
+                _add_camel_case(result)
         if model is EvalCase:
-            made.setdefault("allOf", []).append({"oneOf": [_has("conversation"), _has("conversation_scenario")]})
-        return made
+            result.setdefault("allOf", []).append({"oneOf": [_has("conversation"), _has("conversation_scenario")]})
+        return result
 
 
 def _has(name: str) -> dict[str, Any]:
-    """The key is there, in either spelling, and not null."""
+    """Matches if the key is present, in either spelling, and not null."""
     spellings = dict.fromkeys((name, to_camel(name)))
     return {"anyOf": [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in spellings]}
 
 
-def _add_twins(made: JsonSchemaValue) -> None:
-    properties = made["properties"]
+def _add_camel_case(schema: JsonSchemaValue) -> None:
+    properties = schema["properties"]
     for name in list(properties):
-        twin = to_camel(name)
-        if twin != name:
-            properties[twin] = {
+        camel = to_camel(name)
+        if camel != name:
+            properties[camel] = {
                 key: value for key, value in properties[name].items() if key not in ("title", "default")
             }
-    either = [name for name in made.get("required", ()) if to_camel(name) != name]
-    required = [name for name in made.pop("required", ()) if name not in either]
+    either = [name for name in schema.get("required", ()) if to_camel(name) != name]
+    required = [name for name in schema.pop("required", ()) if name not in either]
     if required:
-        made["required"] = required
+        schema["required"] = required
     rules: list[dict[str, Any]] = [{"anyOf": [{"required": [name]}, {"required": [to_camel(name)]}]} for name in either]
-    if made.get("additionalProperties") is False:
-        # A strict model reads one spelling and takes the other for an unknown key.
-        twins = [(name, to_camel(name)) for name in properties if "_" in name]
-        rules += [{"not": {"required": list(pair)}} for pair in twins]
+    if schema.get("additionalProperties") is False:
+        # A strict model reads one spelling and rejects the other as an unknown key.
+        pairs = [(name, to_camel(name)) for name in properties if "_" in name]
+        rules += [{"not": {"required": list(pair)}} for pair in pairs]
     if rules:
-        made["allOf"] = rules
+        schema["allOf"] = rules
 
 
 def _attribute_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
@@ -116,33 +115,23 @@ def _attribute_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
                     yield name, " ".join(inspect.cleandoc(text).split())
 
 
-def schema_of(
-    model: type[BaseModel], file_name: str, title: str, *, mode: JsonSchemaMode = "validation"
-) -> dict[str, Any]:
-    """The JSON Schema of a model, as it is published.
-
-    Args:
-        model: What to describe.
-        file_name: Under which name it is published in `schemas/`.
-        title: What editors call it.
-        mode: `serialization` for what we write, `validation` for what users write.
-    """
-    generator = _Schema if mode == "validation" else GenerateJsonSchema
-    made = model.model_json_schema(by_alias=False, mode=mode, schema_generator=generator)
-    made.pop("title", None)
-    return {"$schema": _DIALECT, "$id": f"{_BASE}{file_name}", "title": title, **made}
+def _published(model: type[BaseModel], file_name: str, title: str) -> dict[str, Any]:
+    """The JSON Schema of a model with the id of its file in `schemas/` and the title that editors show."""
+    schema = model.model_json_schema(by_alias=False, schema_generator=_Schema)
+    schema.pop("title", None)
+    return {"$schema": _DIALECT, "$id": f"{_BASE}{file_name}", "title": title, **schema}
 
 
 def _eval_set() -> dict[str, Any]:
-    made = schema_of(EvalSet, "eval-set.schema.json", "Eval set of Google ADK")
-    made["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | made["properties"]
-    return made
+    schema = _published(EvalSet, "eval-set.schema.json", "Eval set of Google ADK")
+    schema["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | schema["properties"]
+    return schema
 
 
 def _test_config() -> dict[str, Any]:
-    """The config's schema: which object form a criterion has depends on its name."""
-    made = schema_of(ConfigFile, "test-config.schema.json", "test_config.json of Google ADK and agent-eval")
-    definitions = made.setdefault("$defs", {})
+    """The schema of a config. The object form of a criterion depends on its name."""
+    schema = _published(ConfigFile, "test-config.schema.json", "test_config.json of Google ADK and agent-eval")
+    definitions = schema.setdefault("$defs", {})
     threshold = {"type": ["number", "string", "boolean"], "pattern": _NUMBER_TEXT}
     by_metric: dict[str, Any] = {}
     for metric, model in CRITERION_MODELS.items():
@@ -151,25 +140,25 @@ def _test_config() -> dict[str, Any]:
         definitions[model.__name__] = form
         by_metric[metric] = {"anyOf": [threshold, {"$ref": f"#/$defs/{model.__name__}"}]}
     by_metric["trajectory_single_tool_use"] = {"$ref": "#/$defs/SingleToolUseCriterion"}
-    made["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | made["properties"]
-    made["properties"]["criteria"] |= {
+    schema["properties"] = {"$schema": {"description": "For editors; nothing else reads it."}} | schema["properties"]
+    schema["properties"]["criteria"] |= {
         "properties": by_metric,
         "additionalProperties": {"anyOf": [threshold, {"$ref": "#/$defs/BaseCriterion"}]},
         "minProperties": 1,
     }
-    made["required"] = ["criteria"]
-    return made
+    schema["required"] = ["criteria"]
+    return schema
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "eval-set.schema.json": _eval_set,
     "test-config.schema.json": _test_config,
 }
-"""What makes each published schema of what users write, by file name."""
+"""The function that generates each schema, by file name."""
 
 
 def schema_text(schema: dict[str, Any]) -> str:
-    """A schema as it stands in its file."""
+    """The content of a schema's file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
