@@ -128,7 +128,7 @@ def test_two_candidates_are_an_error_that_shows_the_mapping(tmp_path: Path) -> N
     choices = choose_agents(tmp_path, files)
     text = only_problem(choices)
     assert text.startswith(
-        "agent-ambiguous: evals/a.test.json and 1 other file beside it could belong to more than one agent: "
+        "agent-ambiguous: evals/a.test.json and 1 other file next to it could belong to more than one agent: "
         "in the root there are one, two"
     )
     assert list(choices.by_file) == ["one/c.test.json"]
@@ -225,7 +225,7 @@ def test_explicit_agents(tmp_path: Path) -> None:
     ("explicit", "code", "words"),
     [
         ("onee", "agent-not-found", "Did you mean one?"),
-        ("old", "agent-not-found", "holds no agent"),
+        ("old", "agent-not-found", "contains no agent"),
         ("group", "agent-not-found", "Did you mean group/three?"),
         ("recorded:missing", "recording-not-found", "missing, which does not exist"),
         ("recorded:old", "recording-not-found", "old, which holds no recordings.jsonl.gz"),
@@ -251,11 +251,11 @@ def test_no_agent_anywhere(tmp_path: Path) -> None:
 
 def test_an_agent_that_was_forgotten_is_named(tmp_path: Path) -> None:
     make(tmp_path, "bot/agent.py", text="weather: Agent = agents.LlmAgent(name='weather')\n")
-    why = "bot/agent.py defines no `root_agent` (its agent is called `weather`)"
+    why = "bot/agent.py defines no `root_agent` (its agent is named `weather`)"
     text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
     assert f"nor anywhere in the repository; {why}" in text
     named = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")], explicit="bot"))
-    assert f"--agent names bot, which holds no agent: {why}" in named
+    assert f"--agent names bot, which contains no agent: {why}" in named
     for layout in ("my_agent/agent.py (or __init__.py)", "my_agent/root_agent.yaml"):
         assert layout in text
         assert layout in named
@@ -287,7 +287,7 @@ def test_what_is_printed(tmp_path: Path) -> None:
     text = render_choices(choices)
     assert text.startswith(
         "home\n"
-        "  home/a.test.json           (the eval file lies in it)\n"
+        "  home/a.test.json           (the eval file is inside this agent's directory)\n"
         "  home/evals/long.test.json  (session_input.app_name `home` names it)\n"
     )
     assert "[agents]" in text

@@ -1,6 +1,6 @@
-"""Looks for agents in a repository: those that somebody named, and the one nearest to an eval file.
+"""Finds agents in a repository: those named by settings or eval files, and the nearest one to an eval file.
 
-Reads source text; imports nothing of the agent.
+Reads source files without importing them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from agent_eval.core.text import carriable
 from agent_eval.evalset.models import LoadedFile
 
 _CONTAINERS = ("src", "agents")
-"""Directories beside the eval files whose children are looked at too: src layout, and what `adk web agents` shows."""
+"""Directories next to eval files that may contain agents: src layout, and the directory of `adk web agents`."""
 _NOT_AGENTS = {"node_modules", "__pycache__", "venv", "env", "site-packages", "build", "dist"}
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _ROOT_AGENT = re.compile(r"\b(root_agent|get_agent_async)\b")
-# `app` is also what web frameworks call theirs, so it counts only in a file that has to do with ADK.
+# Web frameworks use the name `app`, too, so it counts only in files that mention ADK.
 _APP = re.compile(r"^\s*(app\s*(:[^=\n]+)?=|from\s.+\simport\s.*\bapp\b)", re.MULTILINE)
 _ADK = re.compile(r"adk\b", re.IGNORECASE)
 _OTHER_NAME = re.compile(r"^(\w++)[ \t]*+(?::[^=\n]*+)?=[ \t]*+[\w.]*(?:Agent|App)\(", re.MULTILINE)
-"""An agent that is assigned to a variable. Possessive: a line of a million letters must not take forever."""
+"""An agent assigned to a variable. Possessive quantifiers limit the time for long lines."""
 _SOURCES = ("agent.py", "__init__.py")
 PROJECT_FILES = ("pyproject.toml", "requirements.txt", "setup.py", "setup.cfg")
-"""What the directory of a Python project has."""
+"""Files that mark the directory of a Python project."""
 _MAX_DIRECTORIES = 20_000
 _MAX_SOURCE_BYTES = 1_000_000
 
@@ -53,7 +53,7 @@ class AgentChoice:
     """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, or
     `recorded:FILE`."""
     reason: str
-    """Why this one, for people."""
+    """Why the agent was selected, for messages."""
 
     @property
     def driver(self) -> Driver:
@@ -76,14 +76,14 @@ class AgentChoice:
         return path if self.runs_here and path.is_dir() else None
 
     def working_directory(self, root: Path, setting: str) -> Path:
-        """Where the agent's process starts.
+        """The working directory of the agent's process.
 
         Args:
             root: The repository's root, absolute.
             setting: `agent-cwd`: project, root, agent, or a path.
 
         Returns:
-            An absolute path; that of a setting may not exist.
+            An absolute path. If the setting is a path, it may not exist.
         """
         directory = self.directory(root)
         if setting not in {"project", "root", "agent"}:
@@ -96,7 +96,7 @@ class AgentChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class NoChoice:
-    """Why a file has no agent; files that fail alike are told of together."""
+    """Why a file has no agent. Files with equal reasons are reported together."""
 
     code: str
     directory: str
@@ -105,10 +105,10 @@ class NoChoice:
 
 
 def project_of(directory: Path, root: Path) -> Path:
-    """The project that an agent is a part of: the nearest directory above it with one of PROJECT_FILES, else the root.
+    """The project of an agent: the nearest directory above it with one of PROJECT_FILES, else the root.
 
-    `adk eval` keeps the directory in which it is called, and people call it there. The agent's own directory doesn't
-    count: it is a package, which Python imports from outside of it.
+    `adk eval` runs agents in its working directory, and users start it there. The agent's own directory is excluded,
+    because it is a package that Python imports from its parent directory.
     """
     for folder in directory.parents:
         if not folder.is_relative_to(root) or folder == root:
@@ -119,10 +119,10 @@ def project_of(directory: Path, root: Path) -> Path:
 
 
 def is_agent(directory: Path) -> bool:
-    """Whether a directory holds an agent that ADK could load.
+    """Whether a directory contains an agent that ADK can load.
 
-    It has a root_agent.yaml; or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`, or that
-    has to do with ADK and defines or imports `app`.
+    It has a root_agent.yaml, or an agent.py or `__init__.py` that mentions `root_agent` or `get_agent_async`, or that
+    mentions ADK and defines or imports `app`.
     """
     with contextlib.suppress(PermissionError):
         if (directory / "root_agent.yaml").is_file():
@@ -131,7 +131,7 @@ def is_agent(directory: Path) -> bool:
 
 
 def _source_of(path: Path) -> str:
-    """The text of a source file as far as it is looked at; "" if it can't be read."""
+    """The start of a source file; "" if it can't be read."""
     try:
         with open_regular(path) as file:
             return file.read(_MAX_SOURCE_BYTES).decode("utf-8", "replace")
@@ -146,41 +146,40 @@ def _mentions_agent(source: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Finder:
-    """Looks around in the repository; remembers what it saw."""
+    """Searches the repository and caches its findings."""
 
     root: Path
-    without: list[Path] = field(default_factory=list)
-    """Files called agent.py that define no agent; known once `everywhere` is."""
-    _seen: dict[Path, bool] = field(default_factory=dict)
-    _inside: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
+    without_agent: list[Path] = field(default_factory=list)
+    """Files named agent.py that define no agent. Filled by `everywhere`."""
+    _is_agent: dict[Path, bool] = field(default_factory=dict)
+    _agents_in: dict[Path, tuple[Path, ...]] = field(default_factory=dict)
 
     def is_agent(self, directory: Path) -> bool:
-        known = self._seen.get(directory)
-        if known is None:
-            known = self._seen[directory] = is_agent(directory)
-        return known
+        if directory not in self._is_agent:
+            self._is_agent[directory] = is_agent(directory)
+        return self._is_agent[directory]
 
     def label(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
     @cached_property
     def everywhere(self) -> tuple[Path, ...]:
-        """All agents of the repository; those inside another one are its parts."""
-        found: list[Path] = []
-        for seen, (folder, folders, files) in enumerate(os.walk(self.root)):
-            if seen > _MAX_DIRECTORIES or "pyvenv.cfg" in files:
+        """All agents of the repository, without those inside another agent."""
+        agents: list[Path] = []
+        for count, (folder, folders, files) in enumerate(os.walk(self.root)):
+            if count > _MAX_DIRECTORIES or "pyvenv.cfg" in files:
                 folders.clear()
                 continue
             folders[:] = sorted(name for name in folders if name not in _NOT_AGENTS and not name.startswith("."))
             if self.is_agent(Path(folder)):
-                found.append(Path(folder))
+                agents.append(Path(folder))
                 folders.clear()
             elif "agent.py" in files:
-                self.without.append(Path(folder, "agent.py"))
-        return tuple(found)
+                self.without_agent.append(Path(folder, "agent.py"))
+        return tuple(agents)
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
-        """The agent that somebody named, or what is wrong with the name."""
+        """The agent that `who` names, or the problem with the name."""
         driver = driver_of(name)
         if driver.prefix:
             problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)
@@ -192,30 +191,30 @@ class Finder:
             if self.is_agent(path):
                 return self.label(path), None
             inside = self._children(path)
-            message = f"{who} names {name}, which holds no agent: {self._what_is_there(path)}"
-            known = [self.label(agent) for agent in inside] or self._similar(name)
+            message = f"{who} names {name}, which contains no agent: {self._missing_files(path)}"
+            suggestions = [self.label(agent) for agent in inside] or self._similar(name)
         elif _MODULE.fullmatch(name):
             return name, None
         else:
             message = f"{who} names {name}, which is neither a directory nor a dotted module"
-            known = self._similar(name)
+            suggestions = self._similar(name)
         hint = WHAT_IS_AN_AGENT
-        if known:
-            hint = f"Did you mean {' or '.join(known[:5])}?\n{hint}"
+        if suggestions:
+            hint = f"Did you mean {' or '.join(suggestions[:5])}?\n{hint}"
         return None, Problem(severity=Severity.ERROR, code="agent-not-found", message=message, hint=hint, file=file)
 
-    def _what_is_there(self, directory: Path) -> str:
-        """Which files were looked at, and what they lack."""
-        there = [directory / name for name in _SOURCES if (directory / name).is_file()]
-        if not there:
+    def _missing_files(self, directory: Path) -> str:
+        """Why the files of a directory are not an agent."""
+        sources = [directory / name for name in _SOURCES if (directory / name).is_file()]
+        if not sources:
             return f"it has neither {' nor '.join(_SOURCES)}, and no root_agent.yaml"
-        return "; ".join(map(self.lacking, there))
+        return "; ".join(map(self.lacking, sources))
 
     def lacking(self, source: Path) -> str:
-        """Says of a source file that it defines no agent that ADK finds, and which agent it has under another name."""
+        """A message that a source file defines no `root_agent`, with the name of an agent that it does define."""
         label = plain(self.label(source))
         other = _OTHER_NAME.search(_source_of(source))
-        return f"{label} defines no `root_agent`" + (f" (its agent is called `{other[1]}`)" if other else "")
+        return f"{label} defines no `root_agent`" + (f" (its agent is named `{other[1]}`)" if other else "")
 
     def _similar(self, name: str) -> list[str]:
         labels = {self.label(agent): agent.name for agent in self.everywhere}
@@ -224,33 +223,33 @@ class Finder:
         return [label for label, folder in labels.items() if folder in close] or list(labels)[:5]
 
     def agent_of(self, file: LoadedFile) -> AgentChoice | NoChoice:
-        """By app name, else the nearest."""
+        """The agent of a file by app name, else the nearest one."""
         directory = (self.root / file.path).parent
         by_name = self._by_app_name(file, directory)
         return by_name if by_name is not None else self._nearest(directory)
 
     def _by_app_name(self, file: LoadedFile, directory: Path) -> AgentChoice | NoChoice | None:
         names = {case.case.session_input.app_name for case in file.cases if case.case.session_input is not None}
-        found: dict[Path, str] = {}
+        matches: dict[Path, str] = {}
         for name in sorted(names):
             if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:
                 continue
-            for agent in self._called(name, directory):
-                found[agent] = name
-        if not found:
+            for agent in self._with_name(name, directory):
+                matches[agent] = name
+        if not matches:
             return None
-        if len(found) == 1:
-            [(agent, name)] = found.items()
+        if len(matches) == 1:
+            [(agent, name)] = matches.items()
             return AgentChoice(path=self.label(agent), reason=f"session_input.app_name `{plain(name)}` names it")
         return NoChoice(
             code="agent-ambiguous",
             directory=self.label(directory),
-            candidates=tuple(self.label(agent) for agent in found),
+            candidates=tuple(self.label(agent) for agent in matches),
             what="session_input.app_name names",
         )
 
-    def _called(self, name: str, directory: Path) -> Sequence[Path]:
-        """The agent directories of a name: the nearest one on the way up, else all of the repository."""
+    def _with_name(self, name: str, directory: Path) -> Sequence[Path]:
+        """The agent directories with a name: the nearest one above the file, else all in the repository."""
         for folder in self._upwards(directory):
             for candidate in (folder, *self._children(folder)):
                 if candidate.name == name and candidate != self.root and self.is_agent(candidate):
@@ -260,23 +259,23 @@ class Finder:
     def _nearest(self, directory: Path) -> AgentChoice | NoChoice:
         for folder in self._upwards(directory):
             if self.is_agent(folder):
-                return AgentChoice(path=self.label(folder), reason="the eval file lies in it")
-            beside = self._children(folder)
-            if len(beside) == 1:
-                where = self.label(folder)
+                return AgentChoice(path=self.label(folder), reason="the eval file is inside this agent's directory")
+            agents = self._children(folder)
+            if len(agents) == 1:
+                place = self.label(folder)
                 return AgentChoice(
-                    path=self.label(beside[0]),
-                    reason=f"the only agent in {'the root' if where == '.' else where}",
+                    path=self.label(agents[0]),
+                    reason=f"the only agent in {'the root' if place == '.' else place}",
                 )
-            if beside:
+            if agents:
                 return NoChoice(
                     code="agent-ambiguous",
                     directory=self.label(directory),
-                    candidates=tuple(self.label(agent) for agent in beside),
+                    candidates=tuple(self.label(agent) for agent in agents),
                     what=f"in {'the root' if folder == self.root else self.label(folder)} there are",
                 )
         if len(self.everywhere) == 1:
-            return AgentChoice(path=self.label(self.everywhere[0]), reason="the only agent of the repository")
+            return AgentChoice(path=self.label(self.everywhere[0]), reason="the only agent in the repository")
         return NoChoice(
             code="agent-not-found",
             directory=self.label(directory),
@@ -290,15 +289,15 @@ class Finder:
                 return
 
     def _children(self, folder: Path) -> tuple[Path, ...]:
-        """The agents directly in a folder, and in its `src` and `agents`; looked for once."""
-        if folder not in self._inside:
-            self._inside[folder] = tuple(self._list_children(folder))
-        return self._inside[folder]
+        """The agents directly in a folder and in its `src` and `agents`, cached."""
+        if folder not in self._agents_in:
+            self._agents_in[folder] = tuple(self._list_children(folder))
+        return self._agents_in[folder]
 
     def _list_children(self, folder: Path) -> Iterator[Path]:
         for container in (folder, *(folder / name for name in _CONTAINERS)):
             try:
-                # Unlike DirEntry's, this is_dir() has an answer for links that lead to themselves.
+                # Unlike DirEntry.is_dir(), Path.is_dir() returns False for links to themselves.
                 names = sorted(path.name for path in container.iterdir() if path.is_dir())
             except OSError:
                 continue
@@ -308,5 +307,5 @@ class Finder:
 
 
 def plain(text: str) -> str:
-    """One line without control characters."""
+    """The text on one line without control characters."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in carriable(text))

@@ -1,4 +1,4 @@
-"""Which agent belongs to which eval file, and why. Reads source text; imports nothing of the agent."""
+"""Selects the agent of each eval file. Reads source files without importing them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CONFIG_FILE = "agent-eval.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentChoices:
-    """What was found out about a suite."""
+    """The agents of a suite."""
 
     by_file: Mapping[str, AgentChoice]
-    """By LoadedFile.path, in the order of the files; a file with a problem has none."""
+    """The agent of each file, by LoadedFile.path, in the order of the files. Files with a problem have none."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -44,36 +44,37 @@ def choose_agents(
     mapping: Mapping[str, str] | None = None,
     everything: Callable[[], Sequence[str]] | None = None,
 ) -> AgentChoices:
-    """Finds the agent of every file.
+    """Selects the agent of every file.
 
-    In this order: the explicit one; the last pattern of the mapping that matches the file's path; the agent directory
-    that the cases' `session_input.app_name` names; the nearest one, walking up from the file: the directory itself,
-    else the only agent among its children and those of its `src` and `agents`; the only agent of the repository.
+    The first rule that matches applies: the explicit agent; the last pattern of the mapping that matches the file's
+    path; the agent directory that the cases' `session_input.app_name` names; the nearest agent, walking up from the
+    file (the directory itself, else the only agent among its children and those of its `src` and `agents`); the only
+    agent in the repository.
 
     Args:
         root: The repository's root.
         files: The loaded files.
         explicit: `--agent`: a directory or a file in it, a dotted module, or `recorded:FILE`.
-        mapping: `[agents]` of agent-eval.toml: patterns as in .gitignore, relative to the root, to agents. Later
-            ones win.
-        everything: Gives the names of all eval files of the repository, where `files` are a part of them: a pattern
-            that matches none of this run may match others.
+        mapping: `[agents]` of agent-eval.toml: .gitignore patterns relative to the root, to agents. The last match
+            has precedence.
+        everything: Returns the names of all eval files of the repository, if `files` are only some of them. A pattern
+            that matches no file of this run may match other files.
 
     Returns:
-        The choices, and a problem for each group of files that has none or more than one.
+        The choices, and a problem for each group of files without an agent or with several.
     """
     choices = _choose(root, files, explicit, mapping or {}, everything)
     shared = _shared_set_ids(choices, files)
-    unanswerable = _check_agents(root, choices, files)
-    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *unanswerable))
+    agent_problems = _check_agents(root, choices, files)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems))
 
 
 def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
-    """A notice where paths look like the arguments of `adk eval AGENT FILE ...`, of which the first is the agent.
+    """A notice if the paths look like the arguments of `adk eval AGENT FILE ...`, where the first is the agent.
 
     Args:
         root: The repository's root.
-        targets: The paths that the user gave.
+        targets: The paths from the command line.
     """
     if len(targets) < 2:
         return []
@@ -84,14 +85,14 @@ def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
     selected = (parse_selector(file, lambda path: (root / path).exists()).path for file in files)
     if not directory.is_dir() or not is_agent(directory) or not all((root / file).is_file() for file in selected):
         return []
-    meant = shlex.join(["agent-eval", "run", "--agent", os.path.relpath(directory, root), *files])
+    command = shlex.join(["agent-eval", "run", "--agent", os.path.relpath(directory, root), *files])
     return [
         Problem(
             severity=Severity.NOTICE,
             code="agent-as-path",
-            message=f"`{plain(agent)}` is an agent. As a path it stands for its own eval files, which run too, and the "
-            "agent of each file is looked for as always.",
-            hint=f"`adk eval` takes the agent first. Here that would be `{plain(meant)}`.",
+            message=f"`{plain(agent)}` is an agent. As a path, it selects the eval files inside it, which run, too. "
+            "The agent of each file is selected as usual.",
+            hint=f"In `adk eval`, the first argument is the agent. Here, use `{plain(command)}`.",
         )
     ]
 
@@ -111,18 +112,18 @@ def _choose(
             return AgentChoices(by_file={}, problems=(problem,) if problem else ())
         choice = AgentChoice(path=path, reason="--agent")
         return AgentChoices(by_file={file.path: choice for file in files})
-    mapped, wrong = _mapped(finder, mapping, files, everything)
-    problems += wrong
-    chosen: dict[str, AgentChoice] = {}
+    mapped, mapping_problems = _mapped(finder, mapping, files, everything)
+    problems += mapping_problems
+    by_file: dict[str, AgentChoice] = {}
     failures: dict[NoChoice, list[str]] = {}
     for file in files:
-        found = mapped[file.path] if file.path in mapped else finder.agent_of(file)
-        if isinstance(found, AgentChoice):
-            chosen[file.path] = found
-        elif found is not None:
-            failures.setdefault(found, []).append(file.path)
+        choice_or_failure = mapped[file.path] if file.path in mapped else finder.agent_of(file)
+        if isinstance(choice_or_failure, AgentChoice):
+            by_file[file.path] = choice_or_failure
+        elif choice_or_failure is not None:
+            failures.setdefault(choice_or_failure, []).append(file.path)
     problems += [_problem(failure, paths, finder) for failure, paths in failures.items()]
-    return AgentChoices(by_file=chosen, problems=tuple(problems))
+    return AgentChoices(by_file=by_file, problems=tuple(problems))
 
 
 def _mapped(
@@ -131,10 +132,10 @@ def _mapped(
     files: Sequence[LoadedFile],
     everything: Callable[[], Sequence[str]] | None,
 ) -> tuple[dict[str, AgentChoice | None], list[Problem]]:
-    """The choices that the mapping makes; None where the agent that it names does not exist."""
+    """The choices of the mapping; None for files of which the agent does not exist."""
     if not mapping:
         return {}, []
-    chosen: dict[str, AgentChoice | None] = {}
+    by_file: dict[str, AgentChoice | None] = {}
     problems: list[Problem] = []
     others: Sequence[str] | None = () if everything is None else None
     for pattern, name in mapping.items():
@@ -146,7 +147,7 @@ def _mapped(
                     severity=Severity.ERROR,
                     code="agent-mapping-invalid",
                     message=f'"{pattern}" in [agents] is not a pattern: {error}',
-                    hint="Patterns work as in .gitignore, e.g. `evals/weather/**`.",
+                    hint="Patterns use .gitignore syntax, e.g. `evals/weather/**`.",
                     file=CONFIG_FILE,
                 )
             )
@@ -162,7 +163,7 @@ def _mapped(
                     severity=Severity.WARNING,
                     code="agent-mapping-unused",
                     message=f'the pattern "{pattern}" in [agents] matches no eval file of the repository',
-                    hint="Patterns work as in .gitignore and start at the repository's root, e.g. `evals/weather/**`.",
+                    hint="Patterns use .gitignore syntax, relative to the repository's root, e.g. `evals/weather/**`.",
                     file=CONFIG_FILE,
                 )
             )
@@ -170,12 +171,12 @@ def _mapped(
         path, problem = finder.named(name, f'the mapping "{pattern}"', CONFIG_FILE)
         problems += [problem] if problem is not None else []
         choice = None if path is None else AgentChoice(path=path, reason=f'"{pattern}" in {CONFIG_FILE}')
-        chosen |= dict.fromkeys(matched, choice)
-    return chosen, problems
+        by_file |= dict.fromkeys(matched, choice)
+    return by_file, problems
 
 
 def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
-    """Warnings about eval sets of the same agent with the same id: `adk eval` would refuse them in one call."""
+    """Warnings about eval sets of the same agent with the same id, which `adk eval` rejects in one call."""
     first: dict[tuple[str, str], str] = {}
     problems = []
     for file in files:
@@ -187,7 +188,7 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
                     severity=Severity.WARNING,
                     code="duplicate-eval-set-id",
                     message=f"The eval set id `{set_id}` is also used in `{other}`, for the same agent.",
-                    hint="`adk eval` refuses two such files in one call; give each an id of its own.",
+                    hint="`adk eval` rejects such files in one call; give each file a unique id.",
                     file=file.path,
                 )
             )
@@ -195,7 +196,7 @@ def _shared_set_ids(choices: AgentChoices, files: Sequence[LoadedFile]) -> list[
 
 
 def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]) -> list[Problem]:
-    """Asks each agent's driver whether the agent can answer its files."""
+    """Problems that the drivers of the agents find with the files."""
     files_of: dict[str, list[LoadedFile]] = {}
     for file in files:
         if (choice := choices.by_file.get(file.path)) is not None:
@@ -209,21 +210,21 @@ def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]
 
 
 def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:
-    who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} beside it"
+    who = paths[0] if len(paths) == 1 else f"{paths[0]} and {plural(len(paths) - 1, 'other file')} next to it"
     pattern = _pattern(paths[0] if len(paths) == 1 else failure.directory, is_directory=len(paths) > 1)
     candidates = failure.candidates
     if failure.code == "agent-ambiguous":
         message = f"{who} could belong to more than one agent: {failure.what} {_listed(candidates)}"
     elif candidates:
-        message = f"no agent was found around {who}; elsewhere there are {_listed(candidates)}"
+        message = f"no agent was found around {who}; the repository has {_listed(candidates)}"
     else:
-        lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without[:3])
+        lacking = "".join(f"; {finder.lacking(source)}" for source in finder.without_agent[:3])
         where = searched(finder.root)
         return Problem(
             severity=Severity.ERROR,
             code=failure.code,
             message=f"no agent was found for {who}, nor anywhere in {where}{lacking}",
-            hint=f"{WHAT_IS_AN_AGENT}\nElsewhere, name it with `--agent DIRECTORY` or `--agent package.module`.",
+            hint=f"{WHAT_IS_AN_AGENT}\nIf it is elsewhere, set `--agent DIRECTORY` or `--agent package.module`.",
             file=paths[0],
         )
     # A TOML string has the same escapes as a JSON one.
@@ -234,13 +235,13 @@ def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem
         severity=Severity.ERROR,
         code=failure.code,
         message=message,
-        hint=f"Give `--agent`, or write into {CONFIG_FILE} at the repository's root:\n    {mapping}",
+        hint=f"Set `--agent`, or add to {CONFIG_FILE} in the repository's root:\n    {mapping}",
         file=paths[0],
     )
 
 
 def _pattern(path: str, *, is_directory: bool) -> str:
-    """A pattern that matches just this file, or everything in this directory."""
+    """A pattern that matches only this file, or everything in this directory."""
     if path == ".":
         return "**"
     escaped = re.sub(r"([\\*?\[!#])", r"\\\1", path)
@@ -253,7 +254,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def render_choices(choices: AgentChoices) -> str:
-    """What `agent-eval agents` prints: each agent with its files and the reason, then the problems."""
+    """The output of `agent-eval agents`: each agent with its files and the reasons, then the problems."""
     lines: list[str] = []
     by_agent: dict[str, list[tuple[str, str]]] = {}
     for path, choice in choices.by_file.items():
