@@ -151,6 +151,27 @@ def test_secrets_are_known_by_their_names_and_inside_urls() -> None:
     assert found == ["key-of-the-model", "token-of-azure", "pa%24%24word", "pa$$word", "bare-token"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("DB_PASS", "hunter2-hunter2", {"hunter2-hunter2"}),
+        ("MYSQL_PWD", "hunter2-hunter2", {"hunter2-hunter2"}),
+        ("SIGNING_PASSPHRASE", "correct horse", {"correct horse"}),
+        ("REPO_PAT", "ghp_abcdef", {"ghp_abcdef"}),
+        ("SENTRY_DSN", "https://abc123def@sentry.example/1", {"https://abc123def@sentry.example/1", "abc123def"}),
+        ("PWD", "/github/workspace", set()),
+        ("OLDPWD", "/github/workspace", set()),
+        ("COMPASS_URL", "https://compass.example", set()),
+        ("OTEL_HEADERS", "Authorization=Bearer%20abc.def", {"Authorization=Bearer%20abc.def", "abc.def"}),
+        ("API_HEADERS", "Authorization: Basic dXNlcjpw, X: y", {"Authorization: Basic dXNlcjpw, X: y", "dXNlcjpw"}),
+        ("APP_SECRETS", '{"db": {"password": "deep-secret"}}', {'{"db": {"password": "deep-secret"}}', "deep-secret"}),
+        ("DATABASE_URL", "postgres://app:p@ss@db/1", {"p@ss"}),
+    ],
+)  # fmt: skip
+def test_secrets_in__names_and_parts(name: str, value: str, expected: set[str]) -> None:
+    assert set(secrets_in({name: value})) == expected
+
+
 def test_secrets_of_a_credentials_file(tmp_path: Path) -> None:
     file = tmp_path / "gha-creds.json"
     file.write_text(

@@ -37,3 +37,24 @@ def test_masker__what_was_cut_off_leaves_no_part_of_a_secret() -> None:
     assert b"s3cret" not in masker.beginning(b"a s3cret-value-of-the-job" + b"." * 40 + b"s3cret-value")
     assert b"the-job" not in masker.ending(b"value-of-the-job, then s3cret-value-of-the-job" + b"." * 40)
     assert Masker().beginning(b"abc") == Masker().ending(b"abc") == b"abc"
+
+
+@pytest.mark.parametrize("before", ["", "u", "user", "me:", "a-long-name:"])
+@pytest.mark.parametrize("after", ["", "!", "@host", "\n"])
+def test_masker__base64_of_a_text_around_a_secret(before: str, after: str) -> None:
+    secret = "s3cret-value-of-the-job"
+    encoded = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+
+    masked = Masker([secret]).text(f"Basic {encoded}.")
+
+    assert MASK in masked
+    longest = max(len(part) for part in masked.removeprefix("Basic ").split(MASK))
+    assert longest <= len(base64.b64encode(f"{before}{after}".encode())) + 4, "what is left belongs to its neighbours"
+
+
+def test_masker__base64__ordinary_text_stays() -> None:
+    assert Masker(["abcdef"]).text("VGhpcyBpcyBub3QgYSBzZWNyZXQ=") == "VGhpcyBpcyBub3QgYSBzZWNyZXQ="
+
+
+def test_masker__form_encoding() -> None:
+    assert Masker(["pass word+1"]).text(f"p={urllib.parse.quote_plus('pass word+1')}") == f"p={MASK}"

@@ -11,17 +11,35 @@ from collections.abc import Iterable
 MASK = "***"
 _SHORTEST = 6
 """A shorter value is no secret, and masking it ("1", "true") would mangle ordinary text."""
+_SHORTEST_BASE64 = 8
+"""Shorter inner parts of base64 could be ordinary text."""
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """The forms in which a secret turns up in logs, JSON, URLs, XML and basic-auth headers."""
+    """The forms in which a secret appears in logs, JSON, URLs, XML and basic-auth headers."""
     yield secret
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield html.escape(secret)
     yield urllib.parse.quote(secret, safe="")
     yield urllib.parse.quote(secret)  # Leaves slashes, as in a path.
-    yield base64.b64encode(secret.encode()).decode().rstrip("=")
+    yield urllib.parse.quote_plus(secret)
+    data = secret.encode("utf-8", "surrogatepass")
+    yield base64.b64encode(data).decode().rstrip("=")
+    yield from _within_base64(data)
+
+
+def _within_base64(secret: bytes) -> Iterable[str]:
+    """What base64 of a longer text, such as `user:secret`, contains of a secret, whatever stands around it.
+
+    Base64 writes three bytes as four characters, so a secret has three forms. The characters at both ends that also
+    depend on the bytes beside the secret are left out.
+    """
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + secret).decode()
+        inner = encoded[-(-before * 4 // 3) : (before + len(secret)) * 4 // 3]
+        if len(inner) >= _SHORTEST_BASE64:
+            yield inner
 
 
 class Masker:

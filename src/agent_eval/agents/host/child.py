@@ -15,6 +15,7 @@ import contextvars
 import errno
 import fcntl
 import gc
+import html
 import importlib
 import importlib.machinery
 import importlib.util
@@ -99,13 +100,27 @@ def _shown(value: object) -> str:
         return f"<{type(value).__name__}: {type(error).__name__} when shown>"
 
 
+_ENVIRONMENT = tuple(value.strip() for value in os.environ.values() if len(value.strip()) >= 6)
+"""Values that may be secrets, from before the agent's code runs and can change them."""
+
+
 def _cut(text: str, limit: int) -> str:
-    """A text of at most so many characters, of whole words: the gate masks what comes out of here, and would not know
-    half of a secret.
+    """Cuts a text to at most `limit` characters, between words and never inside a value of the environment.
+
+    The gate masks secrets in what leaves this process. It could not recognize a part of a secret.
     """
     if len(text) <= limit:
         return text
-    return text[: max(text.rfind(mark, 0, limit) for mark in " \n\t\"',;") + 1]
+    end = max(text.rfind(mark, 0, limit) for mark in " \n\t\"',;") + 1
+    moved = True
+    while moved:
+        moved = False
+        for value in _ENVIRONMENT:
+            for form in (value, json.dumps(value)[1:-1], html.escape(value)):
+                start = text.find(form, max(end - len(form) + 1, 0), end + len(form) - 1)
+                if -1 < start < end:
+                    end, moved = start, True
+    return text[:end]
 
 
 def _dump(model: Any, include: Any = None) -> Any:

@@ -74,7 +74,11 @@ _CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 _LARGEST_CREDENTIALS = 1_000_000
 _GITHUB_HOSTS = (".actions.githubusercontent.com", ".ghe.com")
 """Hosts of GitHub's identity tokens. For other servers see ACTIONS_ID_TOKEN_REQUEST_URL."""
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|HEADERS|AUTH(?!OR)|COOKIE", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|HEADERS|AUTH(?!OR)|COOKIE|[^_]_(PASS|PWD|PAT|DSN)(_|$)"
+    r"|^(PAT|DSN)$",
+    re.IGNORECASE,
+)
 _NO_SECRET_NAME = re.compile(r"(_FILE|_PATH|_DIR|_TYPE|_PROVIDER|^GOOGLE_APPLICATION_CREDENTIALS)$", re.IGNORECASE)
 _SECRET_MEMBERS = (
     "private_key",
@@ -308,8 +312,9 @@ def lend_credentials(environment: Mapping[str, str], account: Account | None, di
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
     """The secret values in an environment, for the Masker.
 
-    A value is secret if its variable's name looks like a secret (KEY, TOKEN, SECRET, PASSWORD ...). User names and
-    passwords in URLs are also secret, and the secret members of a Google credentials file.
+    A value is secret if its variable's name looks like a secret (KEY, TOKEN, SECRET, PASSWORD, DSN ...), and so are the
+    credentials of its headers and the texts of its JSON. User names and passwords in URLs are also secret, and the
+    secret members of a Google credentials file.
 
     Returns:
         Distinct values, in the order of the environment. The Masker ignores values that are too short.
@@ -317,8 +322,9 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
     secrets: dict[str, None] = {}
     for name, value in environment.items():
         if _SECRET_NAME.search(name) and not _NO_SECRET_NAME.search(name) and not _is_switch(value):
-            secrets[value] = None
-        for address in re.findall(r"[a-z][a-z0-9+.-]*://[^\s/@]+@", value, re.IGNORECASE):
+            secrets |= dict.fromkeys([value, *_parts(value)])
+        # Up to the last "@": an unescaped one may be part of a password.
+        for address in re.findall(r"[a-z][a-z0-9+.-]*://[^\s/]+@", value, re.IGNORECASE):
             credentials = address.split("://", 1)[1][:-1]
             user, _, password = credentials.rpartition(":")
             # With a bare token, the token takes the place of the user name.
@@ -328,6 +334,23 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
         with contextlib.suppress(OSError, ValueError):
             secrets |= dict.fromkeys(_members(json.loads(Path(source).read_text("utf-8"))))
     return [value for value in secrets if value.strip()]
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What is secret by itself in a secret value: the credentials of headers, and the texts of a JSON document."""
+    for credentials in re.findall(r"\b(?:bearer|basic|token)(?:\s+|%20)([^\s,;\"']+)", value, re.IGNORECASE):
+        yield credentials
+        yield urllib.parse.unquote(credentials)
+    if value.lstrip().startswith(("{", "[")):
+        with contextlib.suppress(ValueError, RecursionError):
+            yield from _texts(json.loads(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(member)
 
 
 def _is_switch(value: str) -> bool:
