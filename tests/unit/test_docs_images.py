@@ -1,4 +1,4 @@
-"""The script that makes the pictures of docs/images still runs; what they show is held by the golden files."""
+"""The script for the pictures in docs/images runs; golden files cover their content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markdown_pages import rendered
 SCRIPT = Path(__file__).parents[2] / "docs/images/render.py"
 
 
-def test_the_pictures_can_be_made(tmp_path: Path) -> None:
+def test_render__makes_every_picture(tmp_path: Path) -> None:
     script = runpy.run_path(str(SCRIPT))
     for name, (markdown, _) in script["pages"]().items():
         assert (SCRIPT.parent / f"{name}.png").exists()

@@ -1,4 +1,4 @@
-"""docs/policy.md: its examples are read without a mistake, and it names every key and every code there is."""
+"""docs/policy.md has valid examples, every key and every code of a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_examples_can_be_read(example: str) -> None:
+def test_examples__are_valid(example: str) -> None:
     policy, problems = policy_of(example)
     assert problems == []
     assert policy.entries or policy.quarantine
@@ -35,23 +35,23 @@ def first_column(heading: str) -> list[str]:
     return [re.findall(r"`([^`]+)`", line.split("|")[1])[0] for line in table[0].splitlines()[2:]]
 
 
-def test_every_key_has_a_row_and_every_gate() -> None:
+def test_tables__have_every_key_and_every_gate() -> None:
     assert first_column("## Exceptions: `[[policy]]`") == list(policy_file._POLICY_FIELDS)
     assert set(first_column("## What decides")) == set(get_args(Gate))
-    held = EXAMPLES[1].split("[[quarantine]]")[1]
-    assert re.findall(r"^(\w+) =", held, re.MULTILINE) == list(policy_file._QUARANTINE_FIELDS)
+    quarantine = EXAMPLES[1].split("[[quarantine]]")[1]
+    assert re.findall(r"^(\w+) =", quarantine, re.MULTILINE) == list(policy_file._QUARANTINE_FIELDS)
 
 
-def test_every_code_of_a_reason_has_a_row() -> None:
+def test_reasons__every_code_has_a_row() -> None:
     tree = ast.parse((ROOT / "src/agent_eval/gate/evaluation.py").read_text(encoding="utf-8"))
-    made = {
+    emitted = {
         str(keyword.value.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         for keyword in node.keywords
         if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
     }
-    made |= {
+    emitted |= {
         str(node.args[0].value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -59,22 +59,24 @@ def test_every_code_of_a_reason_has_a_row() -> None:
         and isinstance(node.args[0], ast.Constant)
     }
     words = ast.parse((ROOT / "src/agent_eval/gate/regression/_words.py").read_text(encoding="utf-8"))
-    made |= {
+    emitted |= {
         str(key.value)
         for node in ast.walk(words)
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WEIGHT"
         for key in getattr(node.value, "keys", [])
     }
     section = PAGE.split("### What blocks with `regressions`")[1].split("\n## ")[0]
-    told = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE))))
+    documented = set(
+        re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "".join(re.findall(r"^\|.*\|(.*)\|$", section, re.MULTILINE)))
+    )
 
-    assert "agent-error" in made
-    assert "case-worse" in made
-    assert told >= made - {"no-baseline", "informing", "quarantined", "advisory"}
+    assert "agent-error" in emitted
+    assert "case-worse" in emitted
+    assert documented >= emitted - {"no-baseline", "informing", "quarantined", "advisory"}
 
 
 @pytest.mark.parametrize(
-    ("pattern", "meant"),
+    ("pattern", "cases"),
     [
         ("evals/home.test.json", [("evals/home.test.json", "x")]),
         ("evals/drafts/", [("evals/drafts/a.test.json", "x")]),
@@ -84,21 +86,21 @@ def test_every_code_of_a_reason_has_a_row() -> None:
         (":smoke_*", [("anywhere.test.json", "smoke_1")]),
     ],
 )
-def test_the_patterns_mean_what_the_page_says(pattern: str, meant: list[tuple[str, str]]) -> None:
+def test_patterns__match_the_documented_cases(pattern: str, cases: list[tuple[str, str]]) -> None:
     assert pattern in first_column("### Patterns of cases")
-    assert all(case_matcher(pattern)(file, eval_id) for file, eval_id in meant)
+    assert all(case_matcher(pattern)(file, eval_id) for file, eval_id in cases)
     assert not case_matcher(pattern)("other.test.json", "other")
 
 
-def test_the_numbers_are_those_of_the_source() -> None:
+def test_numbers__are_those_of_the_code() -> None:
     assert f"{DEFAULT_ALPHA} for everything together" in PAGE
     assert f"max-quarantined = {DEFAULT_MAX_QUARANTINED}" in PAGE
     assert f"{NOTICE_DAYS} days before a quarantine ends" in PAGE
     assert (ALPHA, CASE_ALPHA) == (0.01, 0.01), "about 1 of 15 repositories in 20 merges; one case in a hundred"
 
 
-def test_the_example_of_flaky_is_what_it_prints() -> None:
-    found = Proposal(
+def test_flaky__example_is_its_output() -> None:
+    proposal = Proposal(
         case_id="evals/home.test.json:garage",
         failures=4,
         runs=10,
@@ -108,5 +110,5 @@ def test_the_example_of_flaky_is_what_it_prints() -> None:
         since="5f0c1d2e3a4b5c6d",
         metrics={"response_match_score": 4},
     )
-    report = FlakyReport(records=10, cases=30, proposals=[found], failing=[], skipped=[])
+    report = FlakyReport(records=10, cases=30, proposals=[proposal], failing=[], skipped=[])
     assert render_toml(report, today=date(2026, 11, 21), owner="@alice") in PAGE

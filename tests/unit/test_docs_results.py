@@ -1,4 +1,4 @@
-"""docs/results.md shows results as they are written, and names every file and every output."""
+"""docs/results.md shows results as they are written, and lists every file and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_eval.results.report import CaseReport, RunReport
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
 
-def test_the_example_is_a_case_as_we_write_it() -> None:
+def test_example__is_a_case_as_written() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 
     written = json.loads(CaseReport.model_validate_json(example).model_dump_json())
@@ -21,7 +21,7 @@ def test_the_example_is_a_case_as_we_write_it() -> None:
     assert written == json.loads(example)
 
 
-def test_every_file_and_every_output_is_described() -> None:
+def test_tables__have_every_file_and_output() -> None:
     head = PAGE.split("## results.json")[0]
     assert set(re.findall(r"^\| `([a-z.]+)` \|", head, re.MULTILINE)) == {*FILES.values(), JOURNAL}
     assert re.search(r"^\| `logs/` \|", head, re.MULTILINE)
@@ -30,9 +30,9 @@ def test_every_file_and_every_output_is_described() -> None:
     assert set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)))) == set(OUTPUTS)
 
 
-def test_the_parts_of_a_report_are_described() -> None:
+def test_results_json__has_the_parts_of_a_report() -> None:
     section = PAGE.split("## results.json")[1].split("```json")[0]
-    told = set(re.findall(r"`(\w+)(?:\[\])?`", section))
+    documented = set(re.findall(r"`(\w+)(?:\[\])?`", section))
 
-    assert {"verdict", "reasons", "totals", "cases", "files", "problems", "notices", "provenance"} <= told
-    assert {name for name in told if name in RunReport.model_fields} >= {"schema_version"}
+    assert {"verdict", "reasons", "totals", "cases", "files", "problems", "notices", "provenance"} <= documented
+    assert {name for name in documented if name in RunReport.model_fields} >= {"schema_version"}

@@ -1,4 +1,4 @@
-"""docs/verdict.md names every kind of error and every status, and its worked examples come out as it says."""
+"""docs/verdict.md lists every kind of error and every status, and its examples are correct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def first_codes(heading: str) -> set[str]:
     return {code for row in rows(heading) for code in re.findall(r"`([^`]+)`", row[0])}
 
 
-def kinds_of_the_runner() -> set[str]:
+def runner_error_kinds() -> set[str]:
     """The first arguments of `_halt_runs` and the constants that stand for them."""
     tree = ast.parse((ROOT / "src/agent_eval/runner/execution.py").read_text(encoding="utf-8"))
     constants = {
@@ -44,33 +44,33 @@ def kinds_of_the_runner() -> set[str]:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     }
-    found = set()
+    kinds = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "_halt_runs":
             kind = node.args[0]
-            found.add(str(kind.value) if isinstance(kind, ast.Constant) else constants[getattr(kind, "id", "")])
-    return found
+            kinds.add(str(kind.value) if isinstance(kind, ast.Constant) else constants[getattr(kind, "id", "")])
+    return kinds
 
 
-def test_every_kind_of_error_has_a_row() -> None:
-    ours = kinds_of_the_runner() | {WITHOUT_KEY}
+def test_errors__every_kind_has_a_row() -> None:
+    ours = runner_error_kinds() | {WITHOUT_KEY}
     kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
 
     assert "run-timeout" in ours
     assert first_codes("What happened") == kinds | ours | {*CODES.values(), TEMPLATE_CODE}
 
 
-def test_every_status_has_a_row() -> None:
+def test_statuses__every_status_has_a_row() -> None:
     assert first_codes("A metric") == set(get_args(MetricStatus))
     assert first_codes("A case and its runs") == set(get_args(CaseStatus))
 
 
-def test_every_caveat_has_a_row() -> None:
+def test_caveats__every_code_has_a_row() -> None:
     codes = {code for row in rows("When nothing was evaluated") for code in re.findall(r"`([^`]+)`", row[2])}
     assert codes >= {caveats.NOTHING_SCORED, caveats.NOTHING_GATED, caveats.NO_CASE_PASSES, "advisory"}
 
 
-def test_exit_codes() -> None:
+def test_exit_codes__are_those_of_the_code() -> None:
     table = {re.sub("`", "", row[1]): int(re.sub("`", "", row[0])) for row in rows("Exit codes")}
 
     assert {verdict: table[verdict] for verdict in EXIT_CODES} == EXIT_CODES
@@ -80,25 +80,25 @@ def test_exit_codes() -> None:
 THRESHOLD = 0.8
 
 
-def part(run: int, told: str) -> CaseReport:
+def part(run: int, outcome: str) -> CaseReport:
     """A run as the examples write it: a score, `no score`, `agent error`, `provider error` or `not run`."""
     error: RunError | None = None
     scores: list[RunScore] = []
     status: CaseStatus
-    if told == "not run":
+    if outcome == "not run":
         status, error = "not_run", RunError(kind="stopped", owner="gate", message="stopped")
-    elif told == "agent error":
+    elif outcome == "agent error":
         status, error = "failed", RunError(kind="agent-exception", owner="agent", message="raised")
-    elif told == "provider error":
+    elif outcome == "provider error":
         status, error = "errored", RunError(kind="provider-unavailable", owner="provider", message="429")
-    elif told == "no score":
+    elif outcome == "no score":
         reason = Reason(code="turn-count", message="a turn is missing")
         status, scores = "errored", [RunScore(run=run, status="not_evaluated", reason=reason)]
     else:
-        passed = float(told) >= THRESHOLD
+        passed = float(outcome) >= THRESHOLD
         status = "passed" if passed else "failed"
-        scores = [RunScore(run=run, score=float(told), status="passed" if passed else "failed")]
-    metrics = [MetricReport(name="m", threshold=THRESHOLD, status=one.status, runs=[one]) for one in scores]
+        scores = [RunScore(run=run, score=float(outcome), status="passed" if passed else "failed")]
+    metrics = [MetricReport(name="m", threshold=THRESHOLD, status=score.status, runs=[score]) for score in scores]
     result = RunResult(run_id=f"f:e#{run + 1}", run=run, status=status, error=error)
     return CaseReport(
         case_id="f:e", file="f", eval_set_id="s", eval_id="e", status=status, metrics=metrics, runs=[result]
@@ -106,19 +106,21 @@ def part(run: int, told: str) -> CaseReport:
 
 
 @pytest.mark.parametrize(("runs", "rate", "case", "code"), [row[:4] for row in rows("Examples")])
-def test_examples(runs: str, rate: str, case: str, code: str) -> None:
-    [merged] = merge([part(run, told.strip()) for run, told in enumerate(runs.split(","))], min_pass_rate=float(rate))
+def test_examples__have_the_documented_outcome(runs: str, rate: str, case: str, code: str) -> None:
+    [merged] = merge(
+        [part(run, outcome.strip()) for run, outcome in enumerate(runs.split(","))], min_pass_rate=float(rate)
+    )
 
     assert merged.status == case.strip("`")
     assert (merged.reason.code if merged.reason else "") == code.strip("`")
 
 
-def test_there_are_enough_examples() -> None:
+def test_examples__are_enough() -> None:
     assert len(rows("Examples")) >= 8
 
 
 @pytest.mark.parametrize("row", rows("From the cases to the verdict"), ids=lambda row: row[1].strip("`"))
-def test_verdicts(row: list[str]) -> None:
+def test_verdicts__follow_from_the_cases(row: list[str]) -> None:
     statuses = [status for status in get_args(CaseStatus) if f"`{status}`" in row[0]]
     cases = [
         CaseReport(case_id=status, file="f", eval_set_id="s", eval_id=status, status=status) for status in statuses
