@@ -60,7 +60,7 @@ def only_problem(choices: AgentChoices) -> str:
         ("bot/root_agent.yaml", "name: bot\n"),
     ],
 )
-def test_a_directory_that_adk_loads_is_an_agent(tmp_path: Path, source: str, text: str) -> None:
+def test_is_agent__layouts_of_adk(tmp_path: Path, source: str, text: str) -> None:
     make(tmp_path, source, text=text)
     assert chosen(tmp_path, [loaded("bot/x.test.json")]) == {"bot/x.test.json": "bot"}
 
@@ -73,7 +73,7 @@ def test_a_directory_that_adk_loads_is_an_agent(tmp_path: Path, source: str, tex
         "",
     ],
 )
-def test_what_holds_no_root_agent_is_none(tmp_path: Path, text: str) -> None:
+def test_is_agent__without_root_agent(tmp_path: Path, text: str) -> None:
     make(tmp_path, "bot/agent.py", text=text)
     assert "agent-not-found" in only_problem(choose_agents(tmp_path, [loaded("bot/x.test.json")]))
 
@@ -89,40 +89,40 @@ def test_what_holds_no_root_agent_is_none(tmp_path: Path, text: str) -> None:
         ("services/chat/backend/bot", "evals/x.test.json"),
     ],
 )
-def test_the_nearest_agent(tmp_path: Path, agent: str, file: str) -> None:
+def test_choose_agents__nearest(tmp_path: Path, agent: str, file: str) -> None:
     make(tmp_path, f"{agent}/agent.py")
     assert chosen(tmp_path, [loaded(file)]) == {file: agent}
 
 
-def test_the_directory_itself_comes_before_its_children_and_sub_agents_do_not_count(tmp_path: Path) -> None:
+def test_choose_agents__directory_before_children(tmp_path: Path) -> None:
     make(tmp_path, "bot/agent.py", "bot/helper/agent.py", "bot/other/agent.py")
     assert chosen(tmp_path, [loaded("bot/evals/x.test.json")]) == {"bot/evals/x.test.json": "bot"}
 
 
-def test_an_agent_in_the_root_itself(tmp_path: Path) -> None:
+def test_choose_agents__agent_in_the_root(tmp_path: Path) -> None:
     make(tmp_path, "agent.py")
     assert chosen(tmp_path, [loaded("evals/x.test.json")]) == {"evals/x.test.json": "."}
 
 
-def test_app_name_comes_before_the_nearest(tmp_path: Path) -> None:
+def test_choose_agents__app_name_before_nearest(tmp_path: Path) -> None:
     make(tmp_path, "agents/weather/agent.py", "agents/home/agent.py", "evals/unrelated/agent.py")
     files = [loaded("evals/a.test.json", "home"), loaded("evals/b.test.json", "weather", "weather")]
     assert chosen(tmp_path, files) == {"evals/a.test.json": "agents/home", "evals/b.test.json": "agents/weather"}
 
 
-def test_app_name_that_names_nothing_is_passed_over(tmp_path: Path) -> None:
+def test_choose_agents__unknown_app_name_is_ignored(tmp_path: Path) -> None:
     make(tmp_path, "bot/agent.py")
     files = [loaded("bot/a.test.json", "app"), loaded("bot/b.test.json", "../bot"), loaded("bot/c.test.json", "..")]
     assert set(chosen(tmp_path, files).values()) == {"bot"}
 
 
-def test_app_names_of_two_agents_in_one_file_are_an_error(tmp_path: Path) -> None:
+def test_choose_agents__app_names_of_two_agents_are_an_error(tmp_path: Path) -> None:
     make(tmp_path, "weather/agent.py", "home/agent.py")
     text = only_problem(choose_agents(tmp_path, [loaded("evals/x.test.json", "weather", "home")]))
     assert "session_input.app_name names home, weather" in text
 
 
-def test_two_candidates_are_an_error_that_shows_the_mapping(tmp_path: Path) -> None:
+def test_choose_agents__two_candidates_are_an_error_with_a_mapping(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     files = [loaded("evals/a.test.json"), loaded("evals/b.test.json"), loaded("one/c.test.json")]
     choices = choose_agents(tmp_path, files)
@@ -138,14 +138,14 @@ def test_two_candidates_are_an_error_that_shows_the_mapping(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["x.test.json", "evals/[odd] name!.test.json", 'evals/"quoted" back\\slash.test.json'])
-def test_the_mapping_that_is_shown_works_for_any_name(tmp_path: Path, name: str) -> None:
+def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, name: str) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     text = only_problem(choose_agents(tmp_path, [loaded(name)]))
     mapping = tomllib.loads(text[text.index("[agents]") :])["agents"]
     assert chosen(tmp_path, [loaded(name)], mapping=mapping) == {name: "one"}
 
 
-def test_the_last_pattern_of_the_mapping_wins(tmp_path: Path) -> None:
+def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     files = [loaded("evals/a.test.json"), loaded("evals/deep/b.test.json")]
     found = choose_agents(tmp_path, files, mapping={"evals/**": "one", "evals/deep/": "two", "*.md": "one"})
@@ -194,7 +194,7 @@ def test_choose_agents__takes_linear_time(tmp_path: Path) -> None:
     assert seconds[4000] < 3 * 8 * seconds[500]
 
 
-def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> None:
+def test_choose_agents__mapping_to_a_missing_agent_is_an_error(tmp_path: Path) -> None:
     make(tmp_path, "weather/agent.py")
     choices = choose_agents(tmp_path, [loaded("weather/a.test.json")], mapping={"**": "wether"})
     assert choices.by_file == {}
@@ -202,7 +202,7 @@ def test_a_mapping_to_nothing_is_an_error_and_not_a_guess(tmp_path: Path) -> Non
     assert choices.problems[0].file == "agent-eval.toml"
 
 
-def test_explicit_agents(tmp_path: Path) -> None:
+def test_choose_agents__explicit(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     make(tmp_path, "old/recordings.jsonl.gz")
     run = {"eval_set_id": "s", "eval_id": "x", "run": 0}
@@ -232,7 +232,7 @@ def test_explicit_agents(tmp_path: Path) -> None:
         ("recorded:", "recording-not-found", "(nothing)"),
     ],
 )
-def test_a_wrong_explicit_agent(tmp_path: Path, explicit: str, code: str, words: str) -> None:
+def test_choose_agents__invalid_explicit_agent(tmp_path: Path, explicit: str, code: str, words: str) -> None:
     make(tmp_path, "one/agent.py", "group/three/agent.py")
     (tmp_path / "old").mkdir()
     text = only_problem(choose_agents(tmp_path, [loaded("one/a.test.json")], explicit=explicit))
@@ -240,7 +240,7 @@ def test_a_wrong_explicit_agent(tmp_path: Path, explicit: str, code: str, words:
     assert words in text
 
 
-def test_no_agent_anywhere(tmp_path: Path) -> None:
+def test_choose_agents__no_agent_in_the_repository(tmp_path: Path) -> None:
     make(tmp_path, ".venv/lib/agent.py", "node_modules/x/agent.py")
     make(tmp_path, "env2/pyvenv.cfg", text="")
     make(tmp_path, "env2/lib/python/site-packages/bot/agent.py")
@@ -249,7 +249,7 @@ def test_no_agent_anywhere(tmp_path: Path) -> None:
     assert "root_agent.yaml" in text
 
 
-def test_an_agent_that_was_forgotten_is_named(tmp_path: Path) -> None:
+def test_choose_agents__names_an_agent_that_is_not_root_agent(tmp_path: Path) -> None:
     make(tmp_path, "bot/agent.py", text="weather: Agent = agents.LlmAgent(name='weather')\n")
     why = "bot/agent.py defines no `root_agent` (its agent is named `weather`)"
     text = only_problem(choose_agents(tmp_path, [loaded("evals/a.test.json")]))
@@ -276,7 +276,7 @@ def test_no_agent__in_a_part_of_a_repository(tmp_path: Path) -> None:
     assert f"nor anywhere in `evals/` of the repository {tmp_path}, where agent-eval was started" in text
 
 
-def test_what_is_printed(tmp_path: Path) -> None:
+def test_render_choices__output(tmp_path: Path) -> None:
     make(tmp_path, "home/agent.py", "weather/agent.py")
     files = [
         loaded("home/a.test.json"),
@@ -313,7 +313,7 @@ def test_working_directory__is_the_project_that_the_agent_is_a_part_of(tmp_path:
     assert [module.working_directory(tmp_path, word) for word in ("project", "agent")] == [tmp_path, tmp_path]
 
 
-def test_agent_as_path(tmp_path: Path) -> None:
+def test_agent_as_path__notice(tmp_path: Path) -> None:
     make(tmp_path, "my bot/agent.py")
     make(tmp_path, "evals/a.test.json", "evals/b.test.json", "my bot/c.test.json", text="{}")
     files = ["evals/a.test.json:one,two", "evals/b.test.json"]

@@ -49,7 +49,7 @@ def test_bad(sample: Sample) -> None:
     assert (config is None) == any(problem.severity is Severity.ERROR for problem in problems)
 
 
-def test_options_are_typed_and_complete() -> None:
+def test_read_criteria__options_are_typed_and_complete() -> None:
     config = config_of(
         {
             "criteria": {
@@ -160,7 +160,7 @@ def test_every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() 
     assert set(simulated) == set(LlmBackedUserSimulatorConfig.model_fields)
 
 
-def test_fields_of_a_custom_metric_are_kept() -> None:
+def test_read_config__custom_metric_fields() -> None:
     config = config_of(
         {
             "criteria": {"mine": {"threshold": 3, "myOption": 1}},
@@ -171,7 +171,7 @@ def test_fields_of_a_custom_metric_are_kept() -> None:
     assert config.custom_metrics["mine"]["code_config"] == {"name": "a.b"}
 
 
-def test_position_of_a_bad_threshold() -> None:
+def test_read_criteria__position_of_an_invalid_threshold() -> None:
     _, problems = parse({"criteria": {"response_match_score": 0.5, "safety_v1": {"threshold": 2}}})
     assert [(problem.line, problem.column) for problem in problems] == [(5, 20)]
 
@@ -181,7 +181,7 @@ def write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-def test_nearest_config_applies_to_each_file(tmp_path: Path) -> None:
+def test_config_finder__nearest(tmp_path: Path) -> None:
     for number, place in enumerate(("a", "a/b", "a/b/c", "d")):
         write(tmp_path / place / "x.test.json", {**eval_set(case()), "eval_set_id": str(number)})
     write(tmp_path / "a" / "test_config.json", {"criteria": {"response_match_score": 0.1}})
@@ -200,13 +200,13 @@ def test_nearest_config_applies_to_each_file(tmp_path: Path) -> None:
     }
 
 
-def test_config_above_the_root_does_not_apply(tmp_path: Path) -> None:
+def test_config_finder__not_above_the_root(tmp_path: Path) -> None:
     write(tmp_path / "test_config.json", {"criteria": {"response_match_score": 0.1}})
     write(tmp_path / "repo" / "x.test.json", eval_set(case()))
     assert load_suite(tmp_path / "repo").files[0].config.source is None
 
 
-def test_two_configs_in_a_directory(tmp_path: Path) -> None:
+def test_config_finder__two_configs_in_a_directory(tmp_path: Path) -> None:
     write(tmp_path / "x.test.json", eval_set(case()))
     for name, threshold in (("test_config.json", 0.1), ("eval_config.json", 0.2)):
         write(tmp_path / name, {"criteria": {"response_match_score": threshold}})
@@ -217,7 +217,7 @@ def test_two_configs_in_a_directory(tmp_path: Path) -> None:
     ]
 
 
-def test_override_applies_to_every_file(tmp_path: Path) -> None:
+def test_config_finder__override(tmp_path: Path) -> None:
     write(tmp_path / "a" / "x.test.json", eval_set(case()))
     write(tmp_path / "a" / "test_config.json", {"criteria": {}})
     write(tmp_path / "strict.json", {"criteria": {"response_match_score": 0.9}})
@@ -226,7 +226,7 @@ def test_override_applies_to_every_file(tmp_path: Path) -> None:
     assert suite.files[0].config.source == "strict.json"
 
 
-def test_missing_override_is_an_error_once(tmp_path: Path) -> None:
+def test_config_finder__missing_override_is_reported_once(tmp_path: Path) -> None:
     write(tmp_path / "a.test.json", eval_set(case()))
     write(tmp_path / "b.test.json", {**eval_set(case()), "eval_set_id": "b"})
     suite = load_suite(tmp_path, config=tmp_path / "none.json")
@@ -234,7 +234,7 @@ def test_missing_override_is_an_error_once(tmp_path: Path) -> None:
     assert suite.files == ()
 
 
-def test_broken_config_is_reported_once_and_its_files_are_checked_all_the_same(tmp_path: Path) -> None:
+def test_config_finder__invalid_config_is_reported_once(tmp_path: Path) -> None:
     write(tmp_path / "a.test.json", eval_set(case()))
     write(tmp_path / "b.test.json", eval_set(case(conversation=[])))
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5,}}')
@@ -245,7 +245,7 @@ def test_broken_config_is_reported_once_and_its_files_are_checked_all_the_same(t
     ]
 
 
-def test_unreadable_config(tmp_path: Path) -> None:
+def test_config_finder__unreadable_config(tmp_path: Path) -> None:
     config, problems = read_config(tmp_path / "none.json", "none.json")
     assert config is None
     assert [problem.code for problem in problems] == ["unreadable-file"]

@@ -37,13 +37,13 @@ CONFIG = Draft202012Validator(CONFIG_SCHEMA)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_committed_schema_is_fresh(name: str) -> None:
+def test_schemas__committed_files_are_up_to_date(name: str) -> None:
     committed = (ROOT / "schemas" / name).read_text(encoding="utf-8")
     assert committed == schema_text(SCHEMAS[name]()), "run: python tools/eval_schemas.py schemas/"
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_schema_is_a_schema(name: str) -> None:
+def test_schemas__are_valid(name: str) -> None:
     schema = SCHEMAS[name]()
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -53,7 +53,7 @@ def test_schema_is_a_schema(name: str) -> None:
     assert references <= set(schema["$defs"])
 
 
-def test_schemas_describe_what_editors_show() -> None:
+def test_schemas__descriptions() -> None:
     definitions = EVAL_SET_SCHEMA["$defs"]
     assert definitions["EvalCase"]["properties"]["rubrics"]["description"] == "Apply to every turn of the case."
     assert "sessionInput" in definitions["EvalCase"]["properties"]
@@ -61,7 +61,7 @@ def test_schemas_describe_what_editors_show() -> None:
     assert "tool_trajectory_avg_score" in CONFIG_SCHEMA["properties"]["criteria"]["properties"]
 
 
-def test_written_to_a_directory(tmp_path: Path) -> None:
+def test_main__writes_all_schemas(tmp_path: Path) -> None:
     main(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(SCHEMAS)
 
@@ -82,7 +82,7 @@ def has_errors(problems: list[Problem]) -> bool:
 
 
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS, *BAD_EVAL_SETS], ids=lambda sample: sample.name)
-def test_eval_set_schema_agrees_with_the_models(sample: Sample, tmp_path: Path) -> None:
+def test_eval_set_schema__agrees_with_the_models(sample: Sample, tmp_path: Path) -> None:
     wrong = sample not in GOOD_SCENARIOS and has_errors(problems_of(sample, tmp_path))
     assert EVAL_SET.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
         EVAL_SET.iter_errors(sample.value)
@@ -90,7 +90,7 @@ def test_eval_set_schema_agrees_with_the_models(sample: Sample, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("sample", [*GOOD_CONFIGS, *BAD_CONFIGS], ids=lambda sample: sample.name)
-def test_config_schema_agrees_with_the_models(sample: Sample) -> None:
+def test_config_schema__agrees_with_the_models(sample: Sample) -> None:
     wrong = has_errors(config_problems(sample.value))
     assert CONFIG.is_valid(sample.value) == (not (wrong and sample.schema_agrees)), list(
         CONFIG.iter_errors(sample.value)
@@ -126,7 +126,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @given(data=st.data())
-def test_schema_agrees_on_mutated_files(data: st.DataObject) -> None:
+def test_schemas__agree_on_mutated_files(data: st.DataObject) -> None:
     sample = data.draw(st.sampled_from([*GOOD_EVAL_SETS, *GOOD_SCENARIOS]))
     value = copy.deepcopy(sample.value)
     path = data.draw(st.sampled_from(places(value)[1:]))

@@ -34,7 +34,7 @@ def codes(problems: tuple[Problem, ...] | list[Problem]) -> list[str]:
     return [problem.code for problem in problems]
 
 
-def test_list_of_turns(tmp_path: Path) -> None:
+def test_convert__list_of_turns(tmp_path: Path) -> None:
     write(tmp_path / "evals" / "old.test.json", LEGACY_TURNS)
     suite = load_suite(tmp_path)
     file = only_file(suite)
@@ -55,7 +55,7 @@ def test_list_of_turns(tmp_path: Path) -> None:
     assert tool_calls(second.intermediate_data) == []
 
 
-def test_list_of_evals(tmp_path: Path) -> None:
+def test_convert__list_of_evals(tmp_path: Path) -> None:
     write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     file = only_file(load_suite(tmp_path))
     assert file.eval_set.eval_set_id == "old.evalset.json"
@@ -74,7 +74,7 @@ def test_list_of_evals(tmp_path: Path) -> None:
     assert [selected.line for selected in file.cases] == lines
 
 
-def test_ids_depend_on_the_content_alone(tmp_path: Path) -> None:
+def test_convert__ids_depend_only_on_content(tmp_path: Path) -> None:
     ids = []
     for place in ("a", "b"):
         write(tmp_path / place / "old.test.json", LEGACY_TURNS)
@@ -84,7 +84,7 @@ def test_ids_depend_on_the_content_alone(tmp_path: Path) -> None:
     assert len(set(ids[0])) == 2
 
 
-def test_initial_session(tmp_path: Path) -> None:
+def test_convert__initial_session(tmp_path: Path) -> None:
     write(tmp_path / "old.test.json", LEGACY_TURNS)
     session = write(tmp_path / "session.json", {"app_name": "home", "state": {"a": 1}})
     (selected,) = only_file(load_suite(tmp_path, initial_session=Path("session.json"))).cases
@@ -115,7 +115,9 @@ def test_initial_session(tmp_path: Path) -> None:
         ([{"query": "a"}], "needs-reference", None, "ADK's default criteria"),
     ],
 )  # fmt: skip
-def test_findings_point_into_the_older_form(value: Any, code: str, path: str | None, says: str, tmp_path: Path) -> None:
+def test_convert__problems_point_into_the_file(
+    value: Any, code: str, path: str | None, says: str, tmp_path: Path
+) -> None:
     write(tmp_path / "old.test.json", value)
     (problem,) = load_suite(tmp_path).errors
     assert (problem.code, problem.path) == (code, path)
@@ -123,19 +125,19 @@ def test_findings_point_into_the_older_form(value: Any, code: str, path: str | N
     assert problem.line is not None
 
 
-def test_turn_without_reference_points_to_its_turn(tmp_path: Path) -> None:
+def test_convert__turn_without_reference_has_its_position(tmp_path: Path) -> None:
     write(tmp_path / "old.test.json", [LEGACY_TURNS[0], {"query": "x"}])
     warnings = [problem for problem in load_suite(tmp_path).problems if problem.severity is Severity.WARNING]
     assert [(problem.code, problem.path) for problem in warnings] == [("turn-without-reference", "[1]")]
 
 
-def test_a_mistake_in_the_present_form_is_never_called_legacy(tmp_path: Path) -> None:
+def test_read_eval_file__invalid_current_format_is_not_legacy(tmp_path: Path) -> None:
     turn = {"query": "a", "user_content": {"parts": []}}
     write(tmp_path / "x.test.json", {"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [turn]}]})
     assert codes(load_suite(tmp_path).problems) == ["unknown-key"]
 
 
-def test_migrate_a_list_of_turns(tmp_path: Path) -> None:
+def test_migrate__list_of_turns(tmp_path: Path) -> None:
     old = write(tmp_path / "old.test.json", LEGACY_TURNS)
     session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"name": "Zoë"}})
     new = tmp_path / "new" / "lamp.evalset.json"
@@ -169,7 +171,7 @@ def test_migrate__set_id_that_another_file_has(tmp_path: Path) -> None:
     assert json.loads(new.read_text(encoding="utf-8"))["eval_set_id"] == "new"
 
 
-def test_migrate_a_list_of_evals_in_place(tmp_path: Path) -> None:
+def test_migrate__list_of_evals_in_place(tmp_path: Path) -> None:
     file = write(tmp_path / "old.evalset.json", LEGACY_EVALS)
     before = [selected.case for selected in only_file(load_suite(tmp_path)).cases]
     file.chmod(0o640)
@@ -181,7 +183,7 @@ def test_migrate_a_list_of_evals_in_place(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["old.evalset.json"]
 
 
-def test_migrate_refuses_what_is_not_old_or_not_sound(tmp_path: Path) -> None:
+def test_migrate__rejects_current_and_invalid_files(tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     present = write(tmp_path / "present.test.json", {"eval_set_id": "s", "eval_cases": []})
     assert codes(migrate(present, new)) == ["not-legacy"]
@@ -222,7 +224,7 @@ def test_migrate__comments_and_trailing_commas_are_dropped(tmp_path: Path) -> No
 SCENARIO = {"starting_prompt": "Hi", "conversation_plan": "Ask for the lamp."}
 
 
-def test_migrate_scenarios(tmp_path: Path) -> None:
+def test_migrate__scenarios(tmp_path: Path) -> None:
     value = {"scenarios": [SCENARIO, {**SCENARIO, "userPersona": "EXPERT"}, {**SCENARIO, "user_persona": None}]}
     old, new = write(tmp_path / "old.json", value), tmp_path / "evals" / "talks.evalset.json"
     session = write(tmp_path / "session.json", {"app_name": "home", "user_id": "u", "state": {"lamp": "off"}})
@@ -246,14 +248,14 @@ def test_migrate_scenarios(tmp_path: Path) -> None:
     assert (first.session_input.app_name, first.session_input.state) == ("home", {"lamp": "off"})
 
 
-def test_migrate_scenarios_without_a_session_in_place(tmp_path: Path) -> None:
+def test_migrate__scenarios_in_place_without_a_session(tmp_path: Path) -> None:
     file = write(tmp_path / "a.evalset.json", {"scenarios": [SCENARIO]})
     assert migrate(file, file) == []
     (case,) = EvalSet.model_validate(json.loads(file.read_text())).eval_cases
     assert case.session_input is None
 
 
-def test_migrate_refuses_bad_scenarios_at_their_place(tmp_path: Path) -> None:
+def test_migrate__invalid_scenarios_have_positions(tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     other = {**SCENARIO, "starting_prompt": " "}
     value = {"scenarios": [SCENARIO, SCENARIO, {**SCENARIO, "user_persona": "expert"}, other]}
@@ -273,7 +275,7 @@ def test_migrate_refuses_bad_scenarios_at_their_place(tmp_path: Path) -> None:
     assert not new.exists()
 
 
-def test_stems() -> None:
+def test_stem__suffixes() -> None:
     assert [stem(Path(name)) for name in ("a.test.json", "b.evalset.json", "c.d.json", "e", ".test.json")] == [
         "a", "b", "c.d", "e", ".test",
     ]  # fmt: skip

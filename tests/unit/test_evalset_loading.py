@@ -51,7 +51,7 @@ def chosen(suite: Suite) -> dict[str, list[str]]:
         (["evals/a.test.json:"], {"evals/a.test.json": ["a_0", "a_1", "a_2"]}),
     ],
 )
-def test_selection(targets: list[str], expected: dict[str, list[str]], repository: Path) -> None:
+def test_load_suite__selectors(targets: list[str], expected: dict[str, list[str]], repository: Path) -> None:
     suite = load_suite(repository, targets)
     assert not suite.problems
     assert chosen(suite) == expected
@@ -65,7 +65,7 @@ def test_selection(targets: list[str], expected: dict[str, list[str]], repositor
         ("evals:c_*", None, None),
     ],
 )
-def test_an_id_that_matches_nothing_is_an_error(
+def test_load_suite__unmatched_id_is_an_error(
     target: str, file: str | None, hint: str | None, repository: Path
 ) -> None:
     (problem,) = load_suite(repository, [target]).errors
@@ -73,25 +73,25 @@ def test_an_id_that_matches_nothing_is_an_error(
     assert hint is None or hint == problem.hint
 
 
-def test_ids_of_a_broken_file_are_not_reported_on_top(repository: Path) -> None:
+def test_load_suite__ids_of_an_invalid_file_are_not_reported(repository: Path) -> None:
     write(repository / "evals" / "a.test.json", "{")
     assert [problem.code for problem in load_suite(repository, ["evals:zz"]).problems] == ["json-truncated"]
 
 
-def test_cases_that_are_not_selected_need_not_fit_the_criteria(tmp_path: Path) -> None:
+def test_load_suite__unselected_cases_are_not_checked_against_criteria(tmp_path: Path) -> None:
     bare = {"user_content": {"parts": [{"text": "x"}]}}
     write(tmp_path / "a.test.json", eval_set(case(eval_id="ok"), case(eval_id="bare", conversation=[bare])))
     assert [problem.code for problem in load_suite(tmp_path).problems] == ["needs-reference"]
     assert not load_suite(tmp_path, ["a.test.json:ok"]).problems
 
 
-def test_root_need_not_be_absolute_or_tidy(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_suite__relative_root(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository / "evals")
     assert chosen(load_suite(Path(".."), ["evals/b.test.json:b_0"])) == {"evals/b.test.json": ["b_0"]}
     assert list(chosen(load_suite(repository / "evals" / "..", []))) == ["evals/a.test.json", "evals/b.test.json"]
 
 
-def test_problems_are_sorted_by_place(repository: Path) -> None:
+def test_load_suite__problems_are_sorted(repository: Path) -> None:
     broken = {"eval_set_id": "b", "eval_cases": [case(conversation=[]), {"eval_id": 1, "conversation": [TURN]}]}
     write(repository / "evals" / "b.test.json", json.dumps(broken, indent=2))
     write(repository / "evals" / "a.test.json", "[")
@@ -101,7 +101,7 @@ def test_problems_are_sorted_by_place(repository: Path) -> None:
     assert len(places) == 3
 
 
-def test_garbage_collector_is_left_as_it_was(repository: Path) -> None:
+def test_load_suite__restores_the_garbage_collector(repository: Path) -> None:
     assert gc.isenabled()
     load_suite(repository)
     assert gc.isenabled()
@@ -130,13 +130,13 @@ JSON = st.recursive(
 
 
 @given(value=JSON, config=JSON)
-def test_no_file_makes_it_raise(value: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_load_suite__never_raises(value: Any, config: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("any")
     write(root / "a.test.json", value)
     write(root / "test_config.json", {"criteria": config})
     write(root / "session.json", config)
     suite = load_suite(root, initial_session=Path("session.json"))
-    assert suite.found == 1
+    assert suite.file_count == 1
     for problem in suite.problems:
         assert problem.hint
         assert problem.severity in Severity

@@ -66,7 +66,7 @@ def finding(data: str | bytes) -> Problem:
         pytest.param('[{"\\udc00": 1}]', "lone-surrogate", 1, 2, id="lone surrogate in a key"),
     ],
 )
-def test_cause_and_place(data: str | bytes, code: str, line: int, column: int) -> None:
+def test_parse_document__cause_and_position(data: str | bytes, code: str, line: int, column: int) -> None:
     problem = finding(data)
     assert (problem.code, problem.line, problem.column) == (code, line, column), problem
 
@@ -83,18 +83,18 @@ def test_cause_and_place(data: str | bytes, code: str, line: int, column: int) -
         (b'"\xff"', "0xff at offset 1"),
     ],
 )
-def test_what_to_do(data: str | bytes, says: str) -> None:
+def test_parse_document__hints(data: str | bytes, says: str) -> None:
     problem = finding(data)
     assert says in f"{problem.message} {problem.hint}"
 
 
 @pytest.mark.parametrize("depth", [202, 800, 5_000, 200_000])
-def test_deep_nesting_is_reported_not_raised(depth: int) -> None:
+def test_parse_document__deep_nesting_is_reported(depth: int) -> None:
     assert finding("[" * depth + "]" * depth).code == "nested-too-deeply"
     assert finding('{"a":' * depth + "1" + "}" * depth).code == "nested-too-deeply"
 
 
-def test_what_is_not_too_deep_can_be_written() -> None:
+def test_parse_document__allowed_depth_can_be_written() -> None:
     call = '{"name": "f", "args": {"x": ' + "[" * 190 + "]" * 190 + "}}"
     turn = '{"user_content": {}, "intermediate_data": {"tool_uses": [' + call + "]}}"
     text = '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [' + turn + "]}]}"
@@ -104,14 +104,14 @@ def test_what_is_not_too_deep_can_be_written() -> None:
     assert json.loads(eval_set_text(EvalSet.model_validate(document.value))) == document.value
 
 
-def test_surrogate_pairs_and_escaped_backslashes_are_fine() -> None:
+def test_parse_document__surrogate_pairs_and_escaped_backslashes() -> None:
     document, problems = parse_document(rb'["\ud83d\ude00", "\\ud800"]', "f.json")
     assert problems == []
     assert document is not None
     assert document.value == ["😀", "\\ud800"]
 
 
-def test_duplicate_keys_are_warnings_at_the_one_that_is_not_read() -> None:
+def test_parse_document__duplicate_key_is_a_warning_at_the_ignored_one() -> None:
     document, problems = parse_document(b'{"a": {"x": 1,\n"b": 0, "x": 2}, "c": 1, "c": 1, "c": 3}', "f.json")
     assert document is not None
     assert document.value == {"a": {"x": 2, "b": 0}, "c": 3}
@@ -144,7 +144,7 @@ def all_paths(value: object, path: JsonPath = ()) -> list[JsonPath]:
     ascii_only=st.booleans(),
     before=st.sampled_from(["", "\n ", "\r\n"]),
 )
-def test_positions_lead_to_the_values(value: object, indent: int | None, ascii_only: bool, before: str) -> None:
+def test_positions__of_values(value: object, indent: int | None, ascii_only: bool, before: str) -> None:
     text = before + json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     positions, lines = Positions(text), text.split("\n")
     for path in all_paths(value):
@@ -161,12 +161,12 @@ def test_positions_lead_to_the_values(value: object, indent: int | None, ascii_o
 
 
 @given(items=st.lists(JSON, max_size=5), indent=st.none() | st.integers(0, 2))
-def test_lines_of_items_are_those_of_their_positions(items: list[object], indent: int | None) -> None:
+def test_positions__lines_of_items(items: list[object], indent: int | None) -> None:
     positions = Positions(json.dumps({"a": items}, indent=indent))
     assert positions.lines_of_items(("a",)) == [positions.of(("a", index)).line for index in range(len(items))]
 
 
-def test_position_of_what_is_missing_is_that_of_its_container() -> None:
+def test_positions__missing_value_has_the_position_of_its_container() -> None:
     positions = Positions('{"a":\n {"b": 1}}')
     assert positions.of(("a", "c", "d")) == positions.of(("a",))
     assert positions.lines_of_items(("a",)) == []
@@ -174,7 +174,7 @@ def test_position_of_what_is_missing_is_that_of_its_container() -> None:
 
 
 @given(data=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_no_bytes_make_it_raise(data: bytes) -> None:
+def test_parse_document__never_raises(data: bytes) -> None:
     document, problems = parse_document(data, "f.json")
     assert (document is None) == any(problem.severity is Severity.ERROR for problem in problems)
     for problem in problems:
@@ -187,7 +187,7 @@ PIECES = st.lists(
 
 
 @given(pieces=PIECES)
-def test_almost_json_is_diagnosed_inside_the_text(pieces: list[str]) -> None:
+def test_parse_document__positions_are_inside_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
     document, problems = parse_document(text.encode(), "f.json")
     if document is None:
@@ -201,7 +201,7 @@ def test_almost_json_is_diagnosed_inside_the_text(pieces: list[str]) -> None:
         assert document.value == json.loads(text)
 
 
-def test_paths_as_people_write_them() -> None:
+def test_format_path__notation() -> None:
     assert format_path(("eval_cases", 2, "session_input", "state", "a b", 0)) == (
         'eval_cases[2].session_input.state["a b"][0]'
     )

@@ -30,7 +30,7 @@ PROBLEMS = [
 ]  # fmt: skip
 
 
-def test_text() -> None:
+def test_render_text__format() -> None:
     assert render_text(PROBLEMS) == (
         """  error [no-eval-files] No eval file was found.
 
@@ -59,7 +59,7 @@ def test_text__a_hint_to_copy_keeps_its_lines() -> None:
     ]
 
 
-def test_json() -> None:
+def test_render_json__format() -> None:
     found = json.loads(render_json(PROBLEMS))
     assert [problem["code"] for problem in found] == ["no-eval-files", "wrong-type", "legacy-format", "misspelt-key"]
     assert found[3] == {
@@ -69,7 +69,7 @@ def test_json() -> None:
     assert json.loads(render_json([])) == []
 
 
-def test_github() -> None:
+def test_render_github__format() -> None:
     assert render_github(PROBLEMS).splitlines() == [
         "::error title=no-eval-files::No eval file was found.",
         "::error file=a%2Cb%3Ac.test.json,line=12,col=7,title=wrong-type::100%25 wrong:%0Ano, really%0AFix it.",
@@ -96,7 +96,7 @@ HOSTILE = st.text() | st.sampled_from(
 
 
 @given(message=HOSTILE, hint=HOSTILE, file=HOSTILE, path=HOSTILE)
-def test_no_text_becomes_a_command(message: str, hint: str, file: str, path: str) -> None:
+def test_render__no_text_becomes_a_command(message: str, hint: str, file: str, path: str) -> None:
     problem = Problem(
         severity=Severity.ERROR, code="c", message=message, hint=hint, file=file, line=1, column=1, path=path
     )
@@ -114,7 +114,7 @@ def test_no_text_becomes_a_command(message: str, hint: str, file: str, path: str
 
 
 @given(message=st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(lambda text: "##[" not in text))
-def test_data_is_unescaped_to_what_it_was(message: str) -> None:
+def test_workflow_command__round_trip(message: str) -> None:
     data = workflow_command("error", message, {}).removeprefix("::error::")
     restored = data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
     assert restored.replace("\N{REPLACEMENT CHARACTER}", "") == "".join(
@@ -134,7 +134,7 @@ def test_data_is_unescaped_to_what_it_was(message: str) -> None:
         ({"a": '[{"query": "q", "reference": "r"}]'}, "1 file, 1 case, 0 errors, 0 warnings, 1 notice"),
     ],
 )  # fmt: skip
-def test_summary_line(files: dict[str, str], expected: str, tmp_path: Path) -> None:
+def test_summary_line__counts(files: dict[str, str], expected: str, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / f"{name}.test.json").write_text(text)
     assert summary_line(load_suite(tmp_path)) == expected

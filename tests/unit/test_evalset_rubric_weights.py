@@ -28,7 +28,7 @@ def found(
 
 
 @pytest.mark.parametrize("key", ["rubric_weights", "rubricWeights"])
-def test_a_misspelt_id(tmp_path: Path, key: str) -> None:
+def test_idle_weights__misspelt_id(tmp_path: Path, key: str) -> None:
     [problem] = found(tmp_path, {"polite": 2, "polit": 3}, key=key)
 
     assert (problem.severity, problem.file) == ("warning", "test_config.json")
@@ -39,7 +39,7 @@ def test_a_misspelt_id(tmp_path: Path, key: str) -> None:
     assert problem.hint == "Did you mean `polite`?"
 
 
-def test_rubrics_of_cases_and_turns_may_be_weighed(tmp_path: Path) -> None:
+def test_idle_weights__rubrics_of_cases_and_turns(tmp_path: Path) -> None:
     of_case = case(rubrics=[rubric("of_case", type=TYPE)])
     of_turn = case(conversation=[TURN, turn(rubrics=[rubric("of_turn", type=TYPE)])])
     weights = {"of_case": 1.0, "of_turn": 2.0, "polite": 3.0}
@@ -50,13 +50,13 @@ def test_rubrics_of_cases_and_turns_may_be_weighed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rubric_of_another_metric_is_another_one(tmp_path: Path) -> None:
+def test_idle_weights__rubric_of_another_metric(tmp_path: Path) -> None:
     other = case(rubrics=[rubric("other", type="FINAL_RESPONSE_QUALITY"), rubric("untyped")])
 
     assert len(found(tmp_path, {"other": 1, "untyped": 1}, other)) == 2
 
 
-def test_cases_that_are_not_selected_count(tmp_path: Path) -> None:
+def test_idle_weights__unselected_cases_count(tmp_path: Path) -> None:
     found(tmp_path, {"of_case": 2}, case(rubrics=[rubric("of_case", type=TYPE)]))
     both = json.loads((tmp_path / "f0.test.json").read_text(encoding="utf-8"))
     both["eval_cases"].append(case(eval_id="d"))
@@ -67,11 +67,11 @@ def test_cases_that_are_not_selected_count(tmp_path: Path) -> None:
     assert [problem for problem in suite.problems if problem.code == "idle-rubric-weight"] == []
 
 
-def test_a_file_that_cannot_be_read_may_have_it(tmp_path: Path) -> None:
+def test_idle_weights__no_warning_with_an_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "broken.test.json").write_text("{", encoding="utf-8")
 
     assert found(tmp_path, {"polit": 3}) == []
 
 
-def test_a_custom_metric_of_that_name_has_no_weights_of_ours(tmp_path: Path) -> None:
+def test_idle_weights__custom_metric_with_the_same_name(tmp_path: Path) -> None:
     assert found(tmp_path, {"polit": 3}, custom_metrics={METRIC: {"code_config": {"name": "m.f"}}}) == []

@@ -31,7 +31,7 @@ LOOP, END = "{% for i in range(9999) %}", "{% endfor %}"
         "a" * 200_001 + "{{ x }}",
     ],
 )
-def test_a_template_that_would_grow_is_refused(template: str) -> None:
+def test_render__rejects_growing_templates(template: str) -> None:
     for use in (check, lambda text: render(text, {"x": "a"})):
         with pytest.raises(TemplateError):
             use(template)
@@ -45,7 +45,7 @@ def test_a_template_that_would_grow_is_refused(template: str) -> None:
         f"{LOOP}{{{{ x }}}}{END}",
     ],
 )
-def test_a_template_that_does_not_end_is_ended(template: str) -> None:
+def test_render__stops_endless_templates(template: str) -> None:
     before, begun = sys.gettrace(), time.monotonic()
     with pytest.raises(TemplateError, match=r"steps|characters"):
         render(template, {"x": "a" * (MAX_TEXT // 1000)})
@@ -54,7 +54,7 @@ def test_a_template_that_does_not_end_is_ended(template: str) -> None:
     assert sys.gettrace() is before
 
 
-def test_what_instructions_need_is_there() -> None:
+def test_render__syntax_of_instructions() -> None:
     template = (
         "{% set greeting = 'Hi' %}{{ greeting }} {{ name | upper | default('x') }}"
         "{% for one in rules %}\n- {{ loop.index }} {{ one }}{% endfor %}"
@@ -64,7 +64,7 @@ def test_what_instructions_need_is_there() -> None:
     assert render(template, {"name": "ada", "rules": ["a", "b"]}) == "Hi ADA\n- 1 a\n- 2 b, a, b many0[0, 1]"
 
 
-def test_a_long_conversation_is_rendered() -> None:
+def test_render__long_conversation() -> None:
     history = "user: something\n" * 50_000
 
     assert render("{{ history }}!", {"history": history}) == history + "!"

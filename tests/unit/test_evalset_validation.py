@@ -97,7 +97,7 @@ def test_all_files_are_reported_in_one_pass_and_good_ones_load(tmp_path: Path) -
         ("d.test.json", "not-an-eval-set"),
     ]
     assert [file.path for file in suite.files] == ["b.test.json"]
-    assert suite.found == 4
+    assert suite.file_count == 4
 
 
 def test_load_suite__set_ids_belong_to_their_files(tmp_path: Path) -> None:

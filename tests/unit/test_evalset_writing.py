@@ -80,11 +80,11 @@ EVAL_SETS = build(EvalSet, eval_set_id=TEXT, name=optional(TEXT), eval_cases=st.
 
 
 @given(eval_set=EVAL_SETS)
-def test_what_is_written_reads_the_same(eval_set: EvalSet) -> None:
+def test_eval_set_text__round_trip(eval_set: EvalSet) -> None:
     assert EvalSet.model_validate(json.loads(eval_set_text(eval_set))) == eval_set
 
 
-def test_form_of_the_text() -> None:
+def test_eval_set_text__format() -> None:
     turn = Invocation(
         user_content=Content(role="user", parts=[Part(text="日本語")]),
         intermediate_data=IntermediateData(tool_uses=[FunctionCall(name="f", args={"x": None})]),
@@ -128,7 +128,7 @@ def test_form_of_the_text() -> None:
     )
 
 
-def test_what_can_not_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+def test_write_text__failure_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.evalset.json"
     write_text(path, eval_set_text(EvalSet(eval_set_id="old", eval_cases=[])))
     with pytest.raises(UnicodeEncodeError):
@@ -137,6 +137,6 @@ def test_what_can_not_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["x.evalset.json"]
 
 
-def test_line_ends_are_the_same_everywhere(tmp_path: Path) -> None:
+def test_write_text__line_endings(tmp_path: Path) -> None:
     write_text(tmp_path / "a" / "b.json", "{\n}\n")
     assert (tmp_path / "a" / "b.json").read_bytes() == b"{\n}\n"

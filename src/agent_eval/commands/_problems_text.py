@@ -36,7 +36,7 @@ def log_problems(problems: Sequence[Problem], io: CliIO) -> None:
 def summary_line(suite: Suite) -> str:
     """E.g. `12 files, 80 cases, 2 errors, 1 warning`. Cases of files with errors are not counted."""
     cases = sum(len(file.cases) for file in suite.files)
-    return ", ".join([plural(suite.found, "file"), plural(cases, "case"), *_counts(suite.problems)])
+    return ", ".join([plural(suite.file_count, "file"), plural(cases, "case"), *_counts(suite.problems)])
 
 
 def _counts(problems: Iterable[Problem]) -> list[str]:

@@ -101,7 +101,7 @@ def _load_suite(root: Path, discovery: Discovery, *, config: Path | None, initia
     return Suite(
         files=tuple(loaded),
         problems=tuple(sorted(capped(dict.fromkeys(problems)), key=_position)),
-        found=len(discovery.files),
+        file_count=len(discovery.files),
     )
 
 

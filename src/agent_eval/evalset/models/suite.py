@@ -81,7 +81,7 @@ class Suite:
     files: tuple[LoadedFile, ...]
     problems: tuple[Problem, ...]
     """In file, line, column order. A file with an error is not in `files`."""
-    found: int = 0
+    file_count: int = 0
     """Number of eval files, including those with errors."""
 
     @property
