@@ -96,7 +96,7 @@ HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\ne
         ("1", "it passed"),
         ("0", f"it failed (below the threshold: {SCORE})"),
         ("x", "it failed (KeyError: 'garage')"),
-        ("p", "it was not judged (503)"),
+        ("p", "it was not evaluated (503)"),
     ],
 )
 def test_a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:

@@ -171,7 +171,7 @@ def test_a_suite_on_the_brink_gets_a_second_look() -> None:
     heads = [NO] + [YES] * 29
     evidence = [case(f"c{index}", [value], [YES] * 10) for index, value in enumerate(heads)]
     decision, asked = run(evidence, always(YES))
-    assert "second look" in asked[-1].why
+    assert "second interim analysis" in asked[-1].why
     confirmed = {name for step in asked[:-1] for name in step.head}
     assert asked[-1].head == {f"c{index}": 1 for index in range(30) if f"c{index}" not in confirmed}
     assert decision.outcome == "passed"

@@ -215,4 +215,4 @@ async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_p
     assert decision.outcome == "inconclusive"
     assert len(made.extra[0]) <= 15
     assert len(made.told) <= 6
-    assert made.told[0] == "agent-eval: 6 runs to confirm 1 suspicious case"
+    assert made.told[0] == "agent-eval: 6 runs to confirm 1 suspected regression"

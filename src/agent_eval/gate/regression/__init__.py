@@ -1,4 +1,4 @@
-"""Whether a case got worse: evidence is gathered, cases are run again, and the sequential test decides."""
+"""Regression detection: collect the runs of each case, request more runs, and decide which cases got worse."""
 
 from agent_eval.gate.regression.attempts import Before, held_against
 from agent_eval.gate.regression.gathering import Gathered, gather

@@ -1,9 +1,9 @@
-"""Before a pull request fails: is the base still today what its stored runs say? Pure.
+"""Checks stored runs of the base branch against runs of today before a pull request fails. Pure.
 
-Dealing runs again takes for granted that a run of today is like one of last week. On a day on which a tool or the
-provider is down it isn't, and every case that depends on it looks like a regression. So a finding that rests on stored
-runs is checked before it blocks: the cases that it rests on run a few times on the base today. If these runs are
-lower than the stored ones, only runs of today are compared.
+The tests assume that a run of today is exchangeable with a run of last week. This assumption fails on a day on which a
+tool or the provider is down: every case that depends on it looks like a regression. Before a result based on stored
+runs blocks, its cases therefore run a few times on the base branch. If these runs are lower than the stored ones, only
+runs of today are compared.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from zlib import crc32
 from agent_eval.gate.stats import DecisionReason, Family, Judged
 
 CHECK_RUNS = 4
-"""Runs of the base today, of each named case of a metric that got worse; of each suspicious one if none is named."""
+"""Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
 DIFFERS = 0.02
-"""Today's base runs are lower than the stored ones where chance makes them so in at most one check of fifty. A wrong
-alarm costs runs and some power, never a wrong verdict."""
+"""Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
 _SOME = 8
 REASON = DecisionReason(
     code="base-differs-today",
@@ -27,11 +26,11 @@ REASON = DecisionReason(
 
 
 def runs_to_check(judged: Sequence[Judged]) -> dict[str, int]:
-    """Runs of the base that are missing for the check, by case id; none once it can be made."""
+    """Base runs that the check still needs, by case id."""
     missing: dict[str, int] = {}
-    for one in _findings(judged):
-        for index in one.named or [suspect.index for suspect in one.family.suspects] or _some(one.family):
-            series, case_id = one.family.series[index], one.family.case_ids[index]
+    for tested in _findings(judged):
+        for index in tested.named or [suspect.index for suspect in tested.family.suspects] or _some(tested.family):
+            series, case_id = tested.family.series[index], tested.family.case_ids[index]
             count = CHECK_RUNS - len(series.base_confirm)
             if series.base and count > 0:
                 missing[case_id] = max(count, missing.get(case_id, 0))
@@ -39,16 +38,16 @@ def runs_to_check(judged: Sequence[Judged]) -> dict[str, int]:
 
 
 def _some(family: Family) -> list[int]:
-    """Cases to check where scores got worse all together and none is suspicious; any will do."""
+    """A fixed sample of cases, for a metric that got worse without any suspected regression."""
     return sorted(range(len(family.series)), key=lambda index: crc32(family.case_ids[index].encode()))[:_SOME]
 
 
 def differs(judged: Sequence[Judged]) -> bool:
-    """Whether the base of today is lower than its stored runs in a metric that got worse."""
-    for one in _findings(judged):
-        # Of all cases that were run there, so that the answer stays when one of them gets its name meanwhile.
-        p_value = one.family.suite_test(
-            [(series.base_confirm[:CHECK_RUNS], series.base) for series in one.family.series]
+    """Whether the base runs of today are lower than the stored ones in a metric that got worse."""
+    for tested in _findings(judged):
+        # Includes every case with base runs, so that naming another case does not change the result.
+        p_value = tested.family.suite_test(
+            [(series.base_confirm[:CHECK_RUNS], series.base) for series in tested.family.series]
         )
         if p_value is not None and p_value <= DIFFERS:
             return True
@@ -56,4 +55,4 @@ def differs(judged: Sequence[Judged]) -> bool:
 
 
 def _findings(judged: Sequence[Judged]) -> list[Judged]:
-    return [one for one in judged if one.rejected and one.family.rule.blocking]
+    return [tested for tested in judged if tested.rejected and tested.family.rule.blocking]

@@ -1,4 +1,4 @@
-"""What is significant, told: one word and one line of evidence for each case, reasons for the verdict. Pure."""
+"""Decides the outcome: a classification and one line of numbers for each case, reasons for the verdict. Pure."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _UNPAID = (
 
 
 def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
-    """Puts a decision into words.
+    """Decides the outcome and classifies every case.
 
     Args:
         evidence: All cases.
-        judged: All families.
-        out_of_budget: Ids of cases that should have had more runs.
+        judged: The results of all families.
+        out_of_budget: Ids of cases that need more runs than the budget allows.
     """
     cases: dict[tuple[str, str], CaseDecision] = {}
     reasons: list[DecisionReason] = []
-    for one in judged:
-        decisions = _cases(one, out_of_budget)
-        reasons += _reasons(one, decisions)
+    for tested in judged:
+        decisions = _cases(tested, out_of_budget)
+        reasons += _reasons(tested, decisions)
         cases.update(((case.case_id, case.metric), case) for case in decisions)
     reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
     outcome: Outcome = "passed"
@@ -66,7 +66,7 @@ def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_
             for metric in case.metrics
             if (case.case_id, metric) in cases
         ),
-        suites=tuple(_suite(one) for one in judged),
+        suites=tuple(_suite(tested) for tested in judged),
         extra_runs=sum(
             max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
             for case in evidence
@@ -129,23 +129,23 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
 
 
 def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> bool:
-    """Whether no run of the base passed, every run does now, and that is more than chance.
+    """Whether no run of the base passed, every run of the head passes, and the difference is significant.
 
-    One good run after one bad one is what a flaky case does: without the test nine of ten pull requests that change
-    nothing had a "fixed" case where one run of the base is stored.
+    One passed run after one failed run is typical of a flaky case: without the test, nine of ten pull requests without
+    any effect had a "fixed" case if one run of the base is stored.
     """
     return is_red(base) and bool(head) and all(head) and exact_p(len(base), len(base), 0, len(head)) <= alpha
 
 
 def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> Word:
-    """The word of a case that looked worse and was not shown to be.
+    """The classification of a case that looked worse without a significant difference.
 
     Args:
         family: Its family.
-        suspect: What is known of it.
-        undecided: What would decide, if anything is missing.
-        never_failed: Whether it never failed on the base, and failed again when it was run again: that may be chance,
-            but it is not "as before".
+        suspect: The case.
+        undecided: Which runs would decide, if any are missing.
+        never_failed: Whether the case never failed on the base and failed a confirmation run. This may be chance, but
+            it is not "flaky as before".
     """
     if suspect.red:
         return "unchanged"
@@ -155,7 +155,7 @@ def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, ne
 
 
 def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | None:
-    """What would decide, in words, where a case fails more often than not and can't be judged."""
+    """Which runs would decide, for a case that fails most runs without a decision; otherwise None."""
     if suspect is None or suspect.red or not suspect.counted:
         return None
     if unpaid and suspect.active:
@@ -164,7 +164,7 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | N
 
 
 def _missing_base_runs(family: Family, suspect: Suspect) -> int:
-    """So many more that, if all of them pass and the head goes on as it began, the case is shown to be worse."""
+    """How many more base runs make the case significantly worse if all of them pass and the head's rate stays."""
     trial = suspect.trial
     failures = round(trial.planned * trial.failures / trial.made)
     more = range(trial.base_planned + 1, 1000)
@@ -177,19 +177,21 @@ def _would_decide(base_runs: int) -> str:
 
 
 def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
-    """P-values of the cases that are significantly better now, in a series of zeros and ones."""
+    """P-values of the cases that are significantly better, by index; empty for scores."""
     family = judged.family
     if not family.binary:
         return {}
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     for index, series in enumerate(family.series):
         base = family.base_of(series)
         if index not in suspects and not all(base) and series.head_screen:
             head = (*series.head_screen, *series.head_confirm)
-            found[index] = exact_p(failed(base), len(base), failed(head), len(head))
-    adjusted = holm(list(found.values()))
+            p_values[index] = exact_p(failed(base), len(base), failed(head), len(head))
+    adjusted = holm(list(p_values.values()))
     return {
-        index: value for (index, value), p_value in zip(found.items(), adjusted, strict=True) if p_value <= judged.alpha
+        index: value
+        for (index, value), p_value in zip(p_values.items(), adjusted, strict=True)
+        if p_value <= judged.alpha
     }
 
 
@@ -197,7 +199,7 @@ _SHOWN: tuple[Word, ...] = ("broken", "worse", "better", "fixed")
 
 
 def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
-    """The numbers of both sides; `again`: the head's are not those of the run that raised suspicion."""
+    """The numbers of both sides; `again` means that the head's numbers are from confirmation runs."""
     if family.binary:
         now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
         return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
@@ -208,7 +210,7 @@ def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, a
 
 
 def _told_mean(family: Family, values: Sequence[float]) -> float | None:
-    """The mean as people know it: what is better when it is lower is counted with the other sign."""
+    """The mean with its original sign. Values are negated where lower is better."""
     if not values:
         return None
     mean = fsum(values) / len(values)
@@ -216,7 +218,7 @@ def _told_mean(family: Family, values: Sequence[float]) -> float | None:
 
 
 def _score(value: float) -> str:
-    """`0.83`, `4.20`; `1,500` of what is counted in hundreds."""
+    """`0.83`, `4.20`; without decimals from 100: `1,500`."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
@@ -238,9 +240,13 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         message = f"{plural(len(thin), 'case')} with too few runs on the base failed every run: {_names(thin)}"
         add("broken-case", message, thin)
     if judged.rejected and not named:
-        made = [suspect for suspect in family.suspects if suspect.trial.made]
-        made = [suspect for suspect in made if suspect.promise >= 1.0] or made
-        together = [cases[one.index] for one in made if drop_of(family, one.index) > family.drops[one.index]]
+        confirmed = [suspect for suspect in family.suspects if suspect.trial.made]
+        confirmed = [suspect for suspect in confirmed if suspect.promise >= 1.0] or confirmed
+        together = [
+            cases[suspect.index]
+            for suspect in confirmed
+            if drop_of(family, suspect.index) > family.drops[suspect.index]
+        ]
         confirm = family.confirm_p
         if together and confirm is not None and confirm / family.shares[2] <= judged.level:
             message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
@@ -280,7 +286,7 @@ def _beyond(judged: Judged, suite: SuiteTest) -> bool:
 
 
 def _suite_words(suite: SuiteTest) -> str:
-    """E.g. "7.3 points lower over 30 cases"; scores, whatever their scale, in their own unit."""
+    """E.g. "7.3 points lower over 30 cases"; scores in their own unit."""
     drop = suite.drop or 0.0
     much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
     way = "higher" if suite.direction == "lower" else "lower"

@@ -1,8 +1,8 @@
-"""What a pull request's previous attempt says about this one. Pure.
+"""Carries regressions of a pull request's previous attempt over to this one. Pure.
 
-Someone who pushes until the check is green, or starts the job again, gets a new chance of being lucky each time. So a
-case that was held against the previous attempt is suspicious in this one too, though its screening run passes, and one
-that blocked it is tested by itself. Only runs of today count: a push that repairs the case passes.
+Every new push or re-run of the job is another chance to pass by luck. A regression or suspected regression of the
+previous attempt is therefore suspected in this attempt too, even if its screening run passes. A case that blocked the
+previous attempt is tested separately. Only runs of today count: a push that fixes the case passes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Before = Literal["", "suspicious", "blocked"]
 
 
 class _Case(Protocol):
-    """`decision.CaseDecision`, or what a report keeps of it."""
+    """`decision.CaseDecision` or its form in a report."""
 
     @property
     def case_id(self) -> str: ...
@@ -29,7 +29,7 @@ class _Case(Protocol):
 
 
 def held_against(cases: Iterable[_Case]) -> dict[str, Before]:
-    """By case id what the next attempt should look at again."""
+    """The cases that the next attempt must check again, by id."""
     return {
         case.case_id: "blocked" if case.blocking else "suspicious"
         for case in cases

@@ -1,7 +1,7 @@
-"""From reports and history to plain numbers for the statistics, and from the policy to their rules. Pure.
+"""Converts reports and history to samples, and the policy to rules of the statistics. Pure.
 
-Both sides are judged by the head's thresholds, and only by what both of them measured: a pull request that raises a
-threshold, adds a criterion or changes a judge has not made the agent worse.
+Both sides are evaluated with the head's thresholds, and only on metrics that both sides measured. A pull request that
+raises a threshold, adds a criterion or changes a judge has not made the agent worse.
 """
 
 from __future__ import annotations
@@ -39,51 +39,51 @@ _VALUE: Mapping[str, float] = {PASSED: 1.0, FAILED: 0.0, BROKE: 0.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Comparable:
-    """What of a case can be compared with the base."""
+    """A case of the head that can be compared with the base branch."""
 
     base_id: str
-    """The case's id there; another one if it was renamed."""
+    """The case's id on the base branch; differs if the case was renamed."""
     rules: PassRules
-    """By what a run passes on both sides: the head's thresholds of the metrics that both have measured."""
+    """The head's thresholds of the metrics that both sides measured. A run passes if it reaches them."""
     missing: tuple[str, ...]
-    """The head's gating metrics that the base has no comparable score of."""
+    """The head's gating metrics without a comparable score on the base branch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """What the statistical gate is asked, see `sequential.next_step`."""
+    """Input of `sequential.next_step`."""
 
     evidence: tuple[CaseEvidence, ...]
     rules: Rules
     comparable: Mapping[str, Comparable] = field(default_factory=dict)
-    """By case id of the head. What isn't here is for the thresholds to judge."""
+    """By case id of the head. For all other cases the thresholds decide."""
     retrials: tuple[Retrial, ...] = ()
-    """The failures that the thresholds judge, with the runs that tried them again."""
+    """Failures for which the thresholds decide, with their additional runs."""
 
 
 def comparable_cases(cases: Sequence[CaseReport], base: HistoryReport | None) -> dict[str, Comparable]:
-    """What of each case of the head can be compared with the base; cases of which nothing can are left out."""
-    # What we write is of our own version; what was read may be older.
+    """The cases of the head that can be compared with the base branch, by id."""
+    # The head always has the current scoring version; a baseline may be older.
     if base is None or base.scoring_version != SCORING_VERSION:
         return {}
-    there = {case.case_id: case for case in base.cases}
-    found: dict[str, Comparable] = {}
-    for case_id, base_id in same_cases(cases, there.values()).items():
-        found[case_id] = Comparable(base_id=base_id, rules={}, missing=())
+    base_cases = {case.case_id: case for case in base.cases}
+    comparable: dict[str, Comparable] = {}
+    for case_id, base_id in same_cases(cases, base_cases.values()).items():
+        comparable[case_id] = Comparable(base_id=base_id, rules={}, missing=())
     for case in cases:
-        if (known := found.get(case.case_id)) is not None:
-            old = there[known.base_id]
-            # Where every run broke before it was scored, the head says nothing of what a run must reach.
-            rules = rules_of(case) if case.metrics else stored_rules(base, old)
-            # Where the agent always broke there is no score; it failed all the same, by whatever rule.
-            measured = set(rules) if set(old.outcomes) == {BROKE} else _measured(base, old)
+        if (pair := comparable.get(case.case_id)) is not None:
+            base_case = base_cases[pair.base_id]
+            # If every run of the head raised an error before scoring, only the history has the thresholds.
+            rules = rules_of(case) if case.metrics else stored_rules(base, base_case)
+            # A case whose runs all raised an error on the base has no scores, but failed under any rules.
+            measured = set(rules) if set(base_case.outcomes) == {BROKE} else _measured(base, base_case)
             common = {key: rule for key, rule in rules.items() if key in measured}
             missing = tuple(name for name, fingerprint in rules if (name, fingerprint) not in measured)
             if common or not rules:
-                found[case.case_id] = Comparable(base_id=known.base_id, rules=common, missing=missing)
+                comparable[case.case_id] = Comparable(base_id=pair.base_id, rules=common, missing=missing)
             else:
-                del found[case.case_id]
-    return found
+                del comparable[case.case_id]
+    return comparable
 
 
 def _measured(base: HistoryReport, case: CaseHistory) -> set[MetricKey]:
@@ -104,53 +104,54 @@ def gather(
     same_day: bool = False,
     before: Mapping[str, Before] | None = None,
 ) -> Gathered:
-    """Gathers what is to be decided.
+    """Collects the samples and rules of all cases.
 
     Args:
-        cases: The head's, with the policy applied (`rejudging.apply_policy`).
-        base: What is known of the base. Of a base that was run today it is `history.extend(None, its_report)`.
-        policy: What the repository wants.
-        num_runs: How often each case was run to screen; runs with higher numbers in `cases` count as confirmations.
+        cases: The head's cases, with the policy applied (`rescoring.apply_policy`).
+        base: The base branch's history. For a base branch run of today: `history.extend(None, report)`.
+        policy: The repository's policy.
+        num_runs: Screening runs of each case; runs with higher numbers in `cases` are confirmation runs.
         min_pass_rate: The share of runs that a case must pass, 0 to 1.
-        confirm_on_base: Handed on to the rules.
-        confirmations: The head's extra runs, by the same case ids, in any number of parts.
-        base_confirmations: The extra runs of the base of today, by the case ids of either side.
+        confirm_on_base: See `Rules`.
+        confirmations: The head's extra runs, with the same case ids, in any number of parts.
+        base_confirmations: Today's extra runs of the base branch, with the case ids of either side.
         same_day: Whether `base` was run beside the head (`baseline: rerun`).
-        before: By case id of the head what the pull request's previous attempt held against a case.
+        before: Regressions of the pull request's previous attempt, by case id of the head.
 
     Returns:
-        The evidence in the order of the cases, without quarantined ones, those that nothing is known of on the base,
-        and those that never started: more runs would show nothing else.
+        The samples in the order of the cases. Quarantined cases, cases without history on the base branch and cases
+        that never started (more runs would give the same result) are omitted.
     """
     comparable = comparable_cases(cases, base)
     reader = PolicyReader(policy)
-    unheld = dataclasses.replace(policy, quarantine=())
-    more, base_more = (
-        _by_id(apply_policy(list(extra), unheld, min_pass_rate=0.0)) for extra in (confirmations, base_confirmations)
+    without_quarantine = dataclasses.replace(policy, quarantine=())
+    extra, base_extra = (
+        _by_id(apply_policy(list(reports), without_quarantine, min_pass_rate=0.0))
+        for reports in (confirmations, base_confirmations)
     )
-    there = {case.case_id: case for case in base.cases} if base is not None else {}
+    base_cases = {case.case_id: case for case in base.cases} if base is not None else {}
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
     defaults = {PASS: _rule(reader.metric(PASS, _general(policy)), None, True)}
     exceptions: dict[str, dict[str, MetricRule]] = {}
     lower = _better_when_lower(cases, base)
     for case in cases:
-        known = comparable.get(case.case_id)
+        pair = comparable.get(case.case_id)
         if base is not None and reader.blocks(reader.of_case(case.file, case.eval_id)):
-            kind = _retrial(case, known, there)
-            failed = tuple(_failures(more.get(case.case_id, ()), kind)) if kind is not None else ()
+            kind = _retrial(case, pair, base_cases)
+            failed = tuple(_failures(extra.get(case.case_id, ()), kind)) if kind is not None else ()
             if kind is not None:
                 retrials.append(Retrial(case_id=case.case_id, kind=kind, failed=failed, min_pass_rate=min_pass_rate))
-        if base is None or known is None or case.status in {"quarantined", "not_run"} or never_started(case):
+        if base is None or pair is None or case.status in {"quarantined", "not_run"} or never_started(case):
             continue
         entries = reader.of_case(case.file, case.eval_id)
-        renamed = base_more.get(known.base_id, ()) if known.base_id != case.case_id else ()
+        renamed = base_extra.get(pair.base_id, ()) if pair.base_id != case.case_id else ()
         sides = _Sides(
-            head=_runs([case], known.rules, range(num_runs)),
-            head_more=_runs([case], known.rules, range(num_runs, _ENDLESS))
-            + _runs(more.get(case.case_id, ()), known.rules, range(_ENDLESS)),
-            base=judged(base, there[known.base_id], known.rules),
-            base_more=_runs([*base_more.get(case.case_id, ()), *renamed], known.rules, range(_ENDLESS)),
+            head=_runs([case], pair.rules, range(num_runs)),
+            head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS))
+            + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS)),
+            base=judged(base, base_cases[pair.base_id], pair.rules),
+            base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
             same_day=same_day,
             before=(before or {}).get(case.case_id, ""),
         )
@@ -159,18 +160,18 @@ def gather(
         metrics = {PASS: sides.passes()}
         own = {PASS: _rule(reader.metric(PASS, entries), None, reader.blocks(entries))}
         for metric in case.metrics:
-            wanted = reader.metric(metric.name, entries)
-            if wanted.named:
-                direction = wanted.direction or ("lower" if metric.name in lower else "higher")
+            metric_policy = reader.metric(metric.name, entries)
+            if metric_policy.named:
+                direction = metric_policy.direction or ("lower" if metric.name in lower else "higher")
                 sign = -1.0 if direction == "lower" else 1.0
                 series = sides.scores((metric.name, metric.fingerprint), sign, metric.threshold)
                 if series.head_screen and (series.base or series.base_screen):
                     metrics[metric.name] = series
                     costs = metric.threshold is None or metric.name in INFORMATIONAL_METRICS
-                    rule = _rule(wanted, series if costs else None, reader.blocks(entries))
+                    rule = _rule(metric_policy, series if costs else None, reader.blocks(entries))
                     own[metric.name] = dataclasses.replace(rule, direction=direction)
         evidence.append(CaseEvidence(case_id=case.case_id, metrics=metrics))
-        # Nothing but pass or fail has a default: a metric is tested where an entry names it.
+        # Only pass or fail has a default: other metrics are tested where a policy entry names them.
         if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
             exceptions[case.case_id] = exception
     rules = Rules(alpha=policy.alpha, confirm_on_base=confirm_on_base, metrics=defaults, cases=exceptions)
@@ -178,19 +179,21 @@ def gather(
 
 
 def _retrial(
-    case: CaseReport, known: Comparable | None, there: Mapping[str, CaseHistory]
+    case: CaseReport, pair: Comparable | None, base_cases: Mapping[str, CaseHistory]
 ) -> Literal["case", "error", "quarantined"] | None:
-    """As what a failure is to run again before it blocks; None where the comparison says all, or nothing failed."""
+    """The kind of retrial that a failure needs before it blocks; None if there is none or the comparison decides."""
     if never_started(case):
         return None
     if case.status == "quarantined":
-        outcomes = there[known.base_id].outcomes if known is not None else ""
+        outcomes = base_cases[pair.base_id].outcomes if pair is not None else ""
         all_failed = all(run.status == "failed" for run in case.runs)
         return "quarantined" if all_failed and 2 * outcomes.count(PASSED) > len(outcomes) else None
     if case.status != "failed":
         return None
-    failing = [one.name for one in case.metrics if one.blocking and one.status in {"failed", "not_evaluated"}]
-    if known is None or not set(failing).isdisjoint(known.missing):
+    failing = [
+        metric.name for metric in case.metrics if metric.blocking and metric.status in {"failed", "not_evaluated"}
+    ]
+    if pair is None or not set(failing).isdisjoint(pair.missing):
         return "case"
     return "error" if any(map(_broke, case.runs)) else None
 
@@ -200,47 +203,47 @@ def _broke(run: RunResult) -> bool:
 
 
 def _failures(parts: Iterable[CaseReport], kind: Literal["case", "error", "quarantined"]) -> Iterator[bool]:
-    """Of each further run that says something about the agent, whether it failed, or broke, again."""
+    """Whether each additional run with a result failed again, or for an error, raised an error again."""
     for run in sorted((run for part in parts for run in part.runs), key=lambda run: run.run):
         if _broke(run) or (run.error is None and run.status in {"passed", "failed"}):
             yield _broke(run) if kind == "error" else run.status != "passed"
 
 
 def _general(policy: Policy) -> tuple[int, ...]:
-    """The entries that hold for every case."""
+    """Indices of the entries that apply to every case."""
     return tuple(number for number, entry in enumerate(policy.entries) if not entry.cases)
 
 
-def _rule(wanted: MetricPolicy, relative_to: Series | None, blocks: bool) -> MetricRule:
-    """A rule of the statistics. A tolerance that is a share of the base becomes one in the score's own unit."""
-    drop = wanted.max_drop or 0.0
+def _rule(metric_policy: MetricPolicy, relative_to: Series | None, blocks: bool) -> MetricRule:
+    """A rule of the statistics. A tolerance relative to the base is converted to the score's own unit."""
+    drop = metric_policy.max_drop or 0.0
     if relative_to is not None:
         base = relative_to.base or relative_to.base_screen
         drop *= abs(sum(base)) / len(base)
-    return MetricRule(max_drop=drop, blocking=wanted.blocking and blocks, alpha=wanted.alpha)
+    return MetricRule(max_drop=drop, blocking=metric_policy.blocking and blocks, alpha=metric_policy.alpha)
 
 
 def _better_when_lower(cases: Iterable[CaseReport], base: HistoryReport | None) -> set[str]:
-    """The metrics that are better when they are lower: all that costs, and custom ones that pass that way somewhere.
+    """Metrics for which lower is better: informational metrics, and custom metrics with that direction in any case.
 
-    A single case need not show it: a score on its threshold passes either way.
+    A single case may not show the direction: a score equal to its threshold passes either way.
     """
-    found = {metric.name for case in cases for metric in case.metrics if metric.direction == "lower"}
+    names = {metric.name for case in cases for metric in case.metrics if metric.direction == "lower"}
     if base is not None:
-        found |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
-    return found | set(INFORMATIONAL_METRICS)
+        names |= {base.metrics[rule.metric].name for rules in base.rules for rule in rules if rule.direction == "lower"}
+    return names | set(INFORMATIONAL_METRICS)
 
 
 def _by_id(cases: Iterable[CaseReport]) -> dict[str, list[CaseReport]]:
-    found: dict[str, list[CaseReport]] = {}
+    by_id: dict[str, list[CaseReport]] = {}
     for case in cases:
-        found.setdefault(case.case_id, []).append(case)
-    return found
+        by_id.setdefault(case.case_id, []).append(case)
+    return by_id
 
 
 def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list[StoredRun]:
-    """The runs of today that say something about the agent, by their numbers."""
-    found: dict[int, StoredRun] = {}
+    """Today's runs with a result, in the order of their numbers."""
+    by_number: dict[int, StoredRun] = {}
     for part in parts:
         scores = scores_by_run(part)
         as_judged = judged_alike(rules_of(part), rules)
@@ -249,8 +252,8 @@ def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list
             outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None
             if outcome is not None:
                 rounded = {key: stored(score) for key, score in own.items()}
-                found[run.run] = StoredRun(record=-1, outcome=outcome, scores=rounded)
-    return [found[number] for number in sorted(found)]
+                by_number[run.run] = StoredRun(record=-1, outcome=outcome, scores=rounded)
+    return [by_number[number] for number in sorted(by_number)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,12 +268,12 @@ class _Sides:
     before: Before
 
     def passes(self) -> Series:
-        """Ones and zeros."""
+        """1.0 for each passed run, 0.0 for each failed run."""
         passes = self._series(lambda run: _VALUE.get(run.outcome), None)
         return dataclasses.replace(passes, before=self.before)
 
     def scores(self, key: MetricKey, sign: float, threshold: float | None) -> Series:
-        """Scores of a metric, turned so that higher is better."""
+        """Scores of a metric, negated where lower is better."""
 
         def score(run: StoredRun) -> float | None:
             value = run.scores.get(key)
@@ -279,8 +282,8 @@ class _Sides:
         return self._series(score, None if threshold is None else sign * threshold)
 
     def _series(self, value: Callable[[StoredRun], float | None], threshold: float | None) -> Series:
-        base = [(found, str(run.record)) for run in self.base if (found := value(run)) is not None]
-        values = tuple(found for found, _ in base)
+        base = [(number, str(run.record)) for run in self.base if (number := value(run)) is not None]
+        values = tuple(number for number, _ in base)
         return Series(
             head_screen=_values(self.head, value),
             head_confirm=_values(self.head_more, value),
@@ -293,4 +296,4 @@ class _Sides:
 
 
 def _values(runs: Sequence[StoredRun], value: Callable[[StoredRun], float | None]) -> tuple[float, ...]:
-    return tuple(found for run in runs if (found := value(run)) is not None)
+    return tuple(number for run in runs if (number := value(run)) is not None)

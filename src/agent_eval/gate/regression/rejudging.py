@@ -1,4 +1,4 @@
-"""Judges cases anew by the policy: its thresholds, what only informs, what is quarantined. Pure."""
+"""Applies the policy to scored cases: thresholds, informational metrics, quarantine. Pure."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def apply_policy(cases: Sequence[CaseReport], policy: Policy, *, min_pass_rate: 
     """Applies the policy's thresholds and quarantines.
 
     Args:
-        cases: As they were scored; they are not changed. Cases that the policy has nothing for are handed on.
-        policy: What the repository wants.
+        cases: The scored cases. They are not modified; a case without policy entries is returned as it is.
+        policy: The repository's policy.
         min_pass_rate: As for `results.merge.merge`.
 
     Returns:
-        The cases in the same order. A quarantined case has that status, whatever it did, and says in its reason what it
-        did; one that was not run remains `not_run`, since nobody has looked at it.
+        The cases in the same order. A quarantined case has the status `quarantined`, and its reason contains its
+        actual result. A case that was not run remains `not_run`.
     """
     reader = PolicyReader(policy)
-    held = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
+    quarantines = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
     result = []
     for number, case in enumerate(cases):
-        judged = _judged(case, reader, min_pass_rate) if policy.entries else case
-        entries = [policy.quarantine[at] for at in held.get(number, ())]
-        result.append(_quarantined(judged, entries[-1]) if entries and judged.status != "not_run" else judged)
+        rescored = _judged(case, reader, min_pass_rate) if policy.entries else case
+        entries = [policy.quarantine[at] for at in quarantines.get(number, ())]
+        result.append(_quarantined(rescored, entries[-1]) if entries and rescored.status != "not_run" else rescored)
     return result
 
 
@@ -65,15 +65,15 @@ def _judged(case: CaseReport, reader: PolicyReader, min_pass_rate: float) -> Cas
     return merged
 
 
-def _metric(metric: MetricReport, wanted: MetricPolicy) -> MetricReport:
-    threshold = metric.threshold if wanted.threshold is None else wanted.threshold
-    blocking = wanted.blocking
-    # Of a metric that gates by the policy alone, what costs is better when it is lower.
+def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
+    threshold = metric.threshold if metric_policy.threshold is None else metric_policy.threshold
+    blocking = metric_policy.blocking
+    # For an informational metric (cost, duration) that gates only by the policy, lower is better.
     default = "lower" if metric.name in INFORMATIONAL_METRICS else metric.direction
-    direction = (wanted.direction or default) if threshold is not None else metric.direction
+    direction = (metric_policy.direction or default) if threshold is not None else metric.direction
     if (threshold, blocking, direction) == (metric.threshold, metric.blocking, metric.direction):
         return metric
-    judged = MetricReport(
+    rescored = MetricReport(
         name=metric.name,
         score=metric.score,
         threshold=threshold,
@@ -85,8 +85,8 @@ def _metric(metric: MetricReport, wanted: MetricPolicy) -> MetricReport:
         direction=direction,
         runs=[],
     )
-    judged.runs = [_score(run, judged) for run in metric.runs]
-    return judged
+    rescored.runs = [_score(run, rescored) for run in metric.runs]
+    return rescored
 
 
 def _score(run: RunScore, metric: MetricReport) -> RunScore:
@@ -114,7 +114,7 @@ def _run(run: RunResult, metrics: Iterable[MetricReport]) -> RunResult:
 
 
 def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
-    did = "it passed" if case.status == "passed" else "it failed" if case.status == "failed" else "it was not judged"
+    did = "it passed" if case.status == "passed" else "it failed" if case.status == "failed" else "it was not evaluated"
     if case.reason is not None and case.status != "passed":
         did += f" ({case.reason.message})"
     until = f"quarantined until {entry.expires.isoformat()} by {entry.owner}: {entry.reason}"
@@ -133,11 +133,12 @@ def _quarantined(case: CaseReport, entry: QuarantineEntry) -> CaseReport:
 
 
 def quarantine_notices(cases: Sequence[CaseReport]) -> list[str]:
-    """What to tell of the quarantined cases, e.g. `2 quarantined cases, 1 of which failed`."""
-    held = [case for case in cases if case.status == "quarantined"]
-    if not held:
+    """A notice about the quarantined cases, e.g. `2 quarantined cases, 1 of which failed`."""
+    quarantined_cases = [case for case in cases if case.status == "quarantined"]
+    if not quarantined_cases:
         return []
-    failed = sum(any(run.status == "failed" for run in case.runs) for case in held)
-    if len(held) == 1:
+    count = len(quarantined_cases)
+    failed = sum(any(run.status == "failed" for run in case.runs) for case in quarantined_cases)
+    if count == 1:
         return [f"1 quarantined case, which {'failed' if failed else 'did not fail'}; it doesn't block"]
-    return [f"{len(held):,} quarantined cases, {f'{failed:,}' if failed else 'none'} of which failed; they don't block"]
+    return [f"{count:,} quarantined cases, {f'{failed:,}' if failed else 'none'} of which failed; they don't block"]

@@ -1,8 +1,8 @@
-"""Failures that no run of the base can be compared with: they run again before they block. Pure.
+"""Failures without comparable runs on the base branch: they run again before they block. Pure.
 
-A new or changed case, one that fails by a new metric, and an error of the agent that the base does not have are held
-to their thresholds. But a case that passes in most of its runs fails now and then, and with nine new cases every other
-pull request would be red. So such a failure must show again.
+Thresholds decide for new and changed cases, for cases that fail a new metric, and for new errors of the agent. A case
+that passes most of its runs still fails occasionally: with nine such cases, every other pull request would fail.
+A failure therefore blocks only if it is reproduced.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Literal
 from agent_eval.gate.stats import THRESHOLD_RUNS
 
 RUNS, FAILURES = 15, 11
-"""A case that failed blocks if it fails so many of so many further runs, or its first 6. One that passes every other
-run does so in 7 of 100 pull requests in which it failed."""
+"""A failed case blocks if it fails 11 of 15 additional runs, or the first 6. A case with a pass rate of 50% does so in
+7 of 100 pull requests in which it failed."""
 ERROR_RUNS = 6
-"""An error of the agent blocks if it shows again in so many further runs. A quarantined case that fails them all is
-broken."""
+"""An error of the agent blocks if it recurs in any of this many additional runs. A quarantined case that fails all of
+them is reported as broken."""
 _ROUND = 3
 
 Outcome = Literal["again", "gone", "open"]
-"""Whether the failure showed again, didn't, or needs more runs to tell."""
+"""Whether the failure was reproduced, was not, or needs more runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retrial:
-    """A failure that is tried again."""
+    """A failure that runs again."""
 
     case_id: str
     kind: Literal["case", "error", "quarantined"]
-    """A case that is held to its thresholds; an error of the agent; a quarantined case, which never blocks."""
+    """A case for which its thresholds decide; an error of the agent; a quarantined case, which never blocks."""
     failed: tuple[bool, ...] = ()
-    """The further runs of the head in their order: whether it showed again."""
+    """The additional runs of the head in order: whether the failure was reproduced."""
     min_pass_rate: float = 1.0
     """The share of runs that a case must pass, 0 to 1."""
 
     @property
     def outcome(self) -> Outcome:
-        """What its runs so far say, whatever further ones would."""
+        """The result of the runs so far; `open` if more runs can change it."""
         if self.kind == "error":
             return "again" if any(self.failed) else "gone" if len(self.failed) >= ERROR_RUNS else "open"
         passed = self.failed.count(False)
@@ -52,32 +52,32 @@ class Retrial:
 
 
 def outcomes(retrials: Sequence[Retrial]) -> dict[str, Outcome]:
-    """By case id. Where one case blocks already, no other is tried further: it counts as it looks so far."""
-    found = {one.case_id: one.outcome for one in retrials}
-    if any(one.outcome == "again" and one.kind == "case" for one in retrials):
-        found |= {
-            one.case_id: "again" if all(one.failed) else "gone"
-            for one in retrials
-            if one.outcome == "open" and one.kind == "case"
+    """Outcomes by case id. Once a case blocks, no other case runs again: its runs so far decide."""
+    by_id = {retrial.case_id: retrial.outcome for retrial in retrials}
+    if any(retrial.outcome == "again" and retrial.kind == "case" for retrial in retrials):
+        by_id |= {
+            retrial.case_id: "again" if all(retrial.failed) else "gone"
+            for retrial in retrials
+            if retrial.outcome == "open" and retrial.kind == "case"
         }
-    return found
+    return by_id
 
 
-def wanted_runs(retrials: Sequence[Retrial], most: int | None) -> dict[str, int]:
-    """How many more runs of the head each should get now.
+def wanted_runs(retrials: Sequence[Retrial], max_runs: int | None) -> dict[str, int]:
+    """How many additional runs of the head each case needs next, by id.
 
     Args:
-        retrials: All of them.
-        most: Runs that may be made; None: no limit.
+        retrials: All retrials.
+        max_runs: The limit of all runs together; None for no limit.
     """
-    by_id = outcomes(retrials)
-    wanted: dict[str, int] = {}
-    for one in _weightiest_first(retrials):
-        count = _ROUND - len(one.failed) % _ROUND
-        if by_id[one.case_id] == "open" and (most is None or sum(wanted.values()) + count <= most):
-            wanted[one.case_id] = count
-    return wanted
+    outcome_of = outcomes(retrials)
+    runs: dict[str, int] = {}
+    for retrial in _weightiest_first(retrials):
+        count = _ROUND - len(retrial.failed) % _ROUND
+        if outcome_of[retrial.case_id] == "open" and (max_runs is None or sum(runs.values()) + count <= max_runs):
+            runs[retrial.case_id] = count
+    return runs
 
 
 def _weightiest_first(retrials: Iterable[Retrial]) -> list[Retrial]:
-    return sorted(retrials, key=lambda one: (one.kind == "quarantined", one.case_id))
+    return sorted(retrials, key=lambda retrial: (retrial.kind == "quarantined", retrial.case_id))

@@ -1,4 +1,4 @@
-"""Screen and confirm: which runs to make next, and when to stop. Pure."""
+"""The sequential test: which runs to make next, and when to stop. Pure."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from agent_eval.gate.stats import (
 )
 
 _WORTH_A_LOOK, _WORTH_A_NAME = 4.0, 50.0
-"""How much likelier "worse" must be for a case to get first and further runs when the verdict is clear already."""
+"""Minimum likelihood ratio for the first and further runs of a case once the verdict is clear."""
 _MANY = 5
-"""Where so many cases are suspicious a clear verdict needs no names: to find them costs most of a suite."""
+"""With this many suspected regressions a clear verdict does not name cases: confirming each costs most of a suite."""
 
 
 def next_step(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, retrials: Sequence[Retrial] = ()
 ) -> Runs | Decision:
-    """Says which runs to make next, or decides.
+    """Returns the runs to make next, or the decision.
 
-    It remembers nothing between calls: everything follows from the evidence, so the order in which runs or cases come,
-    or a crash in between, changes nothing. Stop at any time by passing a budget of 0: what is decided then is valid.
+    The function is stateless: the result depends only on the evidence, not on the order of runs and cases, nor on a
+    crash between calls. A caller may stop at any time by passing a budget of 0; that decision is valid.
 
     Args:
-        evidence: All cases that were judged on the head.
-        rules: What the user wants.
-        budget: What may still be spent. `can_run_base` must be the same in all calls. A caller whose runs fail for good
-            must not go on asking: it passes `extra_runs=0`.
-        retrials: Failures that can't be compared with the base, and run again before they block.
+        evidence: All evaluated cases of the head.
+        rules: The user's rules.
+        budget: The remaining budget. `can_run_base` must be the same in all calls. A caller whose runs fail permanently
+            passes `extra_runs=0`.
+        retrials: Failures that can't be compared with the base branch and run again before they block.
 
     Returns:
-        Runs to make before asking again, or the decision.
+        Runs to make before the next call, or the decision.
     """
     again = wanted_runs(retrials, budget.extra_runs)
     if budget.extra_runs is not None:
@@ -59,7 +59,7 @@ def next_step(
         count, cases = plural(sum(again.values()), "run"), plural(len(again), "failed case")
         return Runs(head=again, base={}, why=f"{count} of {cases} that can't be compared with the base")
     compared = {case.case_id for case in evidence}
-    tried = sum(len(one.failed) for one in retrials if one.case_id not in compared)
+    tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
     return replace(step, retrials=outcomes(retrials), extra_runs=step.extra_runs + tried)
 
 
@@ -71,7 +71,7 @@ def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> 
     missing = base_today.runs_to_check(judged)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
         count = plural(sum(missing.values()), "run")
-        return Runs(head={}, base=missing, why=f"{count} of the base to see whether it is today what it was")
+        return Runs(head={}, base=missing, why=f"{count} of the base branch to check its stored runs")
     if missing or not base_today.differs(judged):
         return step
     step = _step(evidence, judge(_families(evidence, rules, budget, today_only=True), rules), budget)
@@ -79,28 +79,28 @@ def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> 
 
 
 def _step(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], budget: Budget) -> Runs | Decision:
-    wanted = _wanted(judged)
-    runs = _afforded(wanted, budget) or _second_look(judged, budget)
-    return runs or describe(evidence, judged, out_of_budget=frozenset(wanted))
+    requests = _wanted(judged)
+    runs = _afforded(requests, budget) or _second_look(judged, budget)
+    return runs or describe(evidence, judged, out_of_budget=frozenset(requests))
 
 
 def _second_look(judged: Sequence[Judged], budget: Budget) -> Runs | None:
-    """More runs of every case, once nothing else is to be done, where the suite is on the brink."""
-    if any(one.rejected and one.family.rule.blocking for one in judged):
+    """More runs of every case for the second interim analysis, if the first was borderline and nothing else is due."""
+    if any(tested.rejected and tested.family.rule.blocking for tested in judged):
         return None
     head: dict[str, int] = {}
     base: dict[str, int] = {}
-    for one in judged:
-        if one.family.rule.blocking and one.family.again_due:
-            for case_id, (now, before) in one.family.missing().items():
-                if now:
-                    head[case_id] = max(now, head.get(case_id, 0))
-                if before:
-                    base[case_id] = max(before, base.get(case_id, 0))
+    for tested in judged:
+        if tested.family.rule.blocking and tested.family.again_due:
+            for case_id, (head_runs, base_runs) in tested.family.missing().items():
+                if head_runs:
+                    head[case_id] = max(head_runs, head.get(case_id, 0))
+                if base_runs:
+                    base[case_id] = max(base_runs, base.get(case_id, 0))
     count = sum(head.values()) + sum(base.values())
     if not count or (budget.extra_runs is not None and budget.extra_runs < count):
         return None
-    return Runs(head=head, base=base, why=f"{plural(count, 'run')} for a second look at the whole suite")
+    return Runs(head=head, base=base, why=f"{plural(count, 'run')} of the whole suite for the second interim analysis")
 
 
 def _families(
@@ -120,7 +120,7 @@ def _families(
                 family = Family(metric=metric, rule=rule, rules=rules, budget=budget, today_only=today_only)
                 families[key] = family
             family.add(case.case_id, series, rule.max_drop)
-    # The cases' own verdict first, then by name.
+    # Pass or fail first, then by name.
     return [families[key] for key in sorted(families, key=lambda key: (key[0] != PASS, key[0], key[1] or 0, *key[2:]))]
 
 
@@ -128,28 +128,28 @@ _Rank = tuple[bool, float]
 
 
 def _wanted(judged: Sequence[Judged]) -> dict[str, tuple[_Rank, int, int]]:
-    """By case: how much it comes first, and how many runs of head and base it should get.
+    """By case id: its priority, and its next runs of head and base.
 
-    Pass or fail comes before scores, whose promise is not measured; then what is the more promising.
+    Pass or fail has priority over scores, which have no measured likelihood ratio; then the higher ratio.
     """
-    wanted: dict[str, tuple[_Rank, int, int]] = {}
-    for one in judged:
-        if not one.family.rule.blocking:
+    requests: dict[str, tuple[_Rank, int, int]] = {}
+    for tested in judged:
+        if not tested.family.rule.blocking:
             continue
-        for suspect in one.family.suspects:
-            if suspect.active and not (one.rejected and _clear(one, suspect)):
+        for suspect in tested.family.suspects:
+            if suspect.active and not (tested.rejected and _clear(tested, suspect)):
                 head, base = _round(suspect)
-                before = wanted.get(one.family.case_ids[suspect.index], ((False, 0.0), 0, 0))
-                wanted[one.family.case_ids[suspect.index]] = (
-                    max(before[0], (one.family.metric == PASS, suspect.promise)),
-                    max(before[1], head),
-                    max(before[2], base),
+                previous = requests.get(tested.family.case_ids[suspect.index], ((False, 0.0), 0, 0))
+                requests[tested.family.case_ids[suspect.index]] = (
+                    max(previous[0], (tested.family.metric == PASS, suspect.promise)),
+                    max(previous[1], head),
+                    max(previous[2], base),
                 )
-    return wanted
+    return requests
 
 
 def _clear(judged: Judged, suspect: Suspect) -> bool:
-    """Whether the verdict needs no more runs of this case, not even to give it a name."""
+    """Whether neither the verdict nor naming this case needs more of its runs."""
     if judged.named or len(judged.family.suspects) >= _MANY:
         return True
     return suspect.promise < (_WORTH_A_NAME if suspect.trial.made else _WORTH_A_LOOK)
@@ -162,22 +162,22 @@ def _round(suspect: Suspect) -> tuple[int, int]:
     return head, base
 
 
-def _afforded(wanted: dict[str, tuple[_Rank, int, int]], budget: Budget) -> Runs | None:
-    left = budget.extra_runs
+def _afforded(requests: dict[str, tuple[_Rank, int, int]], budget: Budget) -> Runs | None:
+    remaining = budget.extra_runs
     head: dict[str, int] = {}
     base: dict[str, int] = {}
-    by_name = sorted(wanted.items())
-    for case_id, (_, now, before) in sorted(by_name, key=lambda item: item[1][0], reverse=True):
-        if left is not None:
-            if left < now + before:
+    by_name = sorted(requests.items())
+    for case_id, (_, head_runs, base_runs) in sorted(by_name, key=lambda item: item[1][0], reverse=True):
+        if remaining is not None:
+            if remaining < head_runs + base_runs:
                 continue
-            left -= now + before
-        if now:
-            head[case_id] = now
-        if before:
-            base[case_id] = before
+            remaining -= head_runs + base_runs
+        if head_runs:
+            head[case_id] = head_runs
+        if base_runs:
+            base[case_id] = base_runs
     if not head and not base:
         return None
     count = sum(head.values()) + sum(base.values())
     cases = len({*head, *base})
-    return Runs(head=head, base=base, why=f"{plural(count, 'run')} to confirm {plural(cases, 'suspicious case')}")
+    return Runs(head=head, base=base, why=f"{plural(count, 'run')} to confirm {plural(cases, 'suspected regression')}")

@@ -1,4 +1,4 @@
-"""Statistics without any knowledge of reports: exact tests, families of cases, interim looks. Pure functions."""
+"""Statistics, independent of the pipeline: exact tests, families of cases, interim analyses. Pure."""
 
 from agent_eval.gate.stats.decision import (
     Budget,

@@ -1,9 +1,9 @@
-"""The suspicious cases: did they get worse, judged by fresh runs alone? Pure.
+"""The test of the suspected regressions, based on confirmation runs alone. Pure.
 
-Which cases are suspicious is said by their screening runs, which then count for nothing. How many confirmation runs a
-suspicious case is to have is fixed beforehand. A run of the head that was not made, because the case looks innocent
-meanwhile or because the verdict is clear, counts as passed, one of the base as failed: a p-value is never smaller than
-what it would be with all runs made. So stopping at any time, for any reason, costs no error.
+The screening runs select the suspected regressions and then don't count. The number of confirmation runs of a case is
+fixed in advance. A planned run that was not made (the case looks unchanged by now, or the verdict is clear) counts as
+passed on the head and as failed on the base. The p-value is therefore never smaller than with all runs made, and
+stopping at any time, for any reason, does not increase the error rate.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import NamedTuple
 from agent_eval.gate.stats.exact_tests import dealt, exact_p, upper_tails
 
 _ODDS = (6.0, 20.0, 100.0)
-"""By how much the odds of failing may have grown in a case that got worse: from 1% to 6%, to 17%, to 50%."""
+"""Odds ratios of failing for a case that got worse: from 1% to 6%, to 17%, to 50%."""
 _STEPS = 20
 """Log likelihood ratios are rounded to 1/20; the distribution of their sum stays exact."""
 _DROPS = (0.3, 0.6)
-"""Drops of the pass rate for which it is worth to go on."""
+"""Drops of the pass rate that justify more runs."""
 
 
 class Trial(NamedTuple):
-    """The runs that count of one suspicious case. Unlike `Table` it knows of runs that are planned and not made."""
+    """The confirmation runs of one case, made and planned."""
 
     failures: int
     made: int
@@ -36,24 +36,24 @@ class Trial(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """Failures of the base if all runs that were not made fail."""
+        """Failures of the base if all missing runs fail."""
         return self.base_failures + self.base_planned - self.base_made
 
     @property
     def p_value(self) -> float:
-        """Exact and one-sided, valid whenever it is looked at."""
+        """One-sided exact p-value, valid at any time."""
         return exact_p(self.failures, self.planned, self.worst, self.base_planned)
 
     @property
     def best_p_value(self) -> float:
-        """The smallest p-value that is possible if all further runs speak against the head."""
+        """The smallest p-value that the missing runs can lead to."""
         failures = self.failures + self.planned - self.made
         return exact_p(failures, self.planned, self.base_failures, self.base_planned)
 
 
 @lru_cache(maxsize=65536)
 def _ratios(failures: int, head: int, base: int, share: float) -> tuple[int, tuple[int, ...], tuple[float, ...]]:
-    """For each way to deal: the log of the likelihood ratio "worse" to "unchanged", in steps, and its probability."""
+    """For each possible number of head failures: its log likelihood ratio ("worse" to "unchanged") and probability."""
     low, chances = dealt(failures, head, base)
     ratios = [0.0] * len(chances)
     for odds in _ODDS:
@@ -66,10 +66,10 @@ def _ratios(failures: int, head: int, base: int, share: float) -> tuple[int, tup
 
 @lru_cache(maxsize=65536)
 def _excess(trial: Trial, share: float) -> tuple[int, tuple[float, ...]]:
-    """By how much a dealt log ratio exceeds the one that was seen: its distribution, the worst over all missing runs.
+    """The distribution of the permuted minus the observed log ratio, in the worst case of all missing runs.
 
-    With more failures of the head both the ratio and its distribution move. For each way in which the missing runs
-    could end there is a distribution of the difference; this is the smallest one that all of them stay below.
+    More failures of the head change both the ratio and its distribution. Each possible result of the missing runs gives
+    one distribution of the difference; this function returns their smallest common upper bound.
     """
     tails: dict[int, float] = {}
     steps = []
@@ -105,27 +105,26 @@ def _pooled(trials: tuple[Trial, ...]) -> float:
 
 
 def pooled_p(trials: Iterable[Trial]) -> float:
-    """One-sided exact p-value that some of the suspicious cases got worse.
+    """One-sided exact p-value that some of the suspected regressions got worse.
 
-    The statistic is the log of the likelihood ratio of "each got worse with a probability of a half, or of 2/m when
-    there are m > 4" to "none did", where worse means that the odds of failing are 6, 20 or 100 times what they were,
-    given how many of the case's runs failed altogether (Fisher's noncentral hypergeometric distribution). So one case
-    that is broken counts fully, and several that are somewhat worse add up. Its distribution when nothing changed is
-    computed by convolution.
+    The statistic is the log likelihood ratio of "each case got worse with probability 1/2, or 2/m for m > 4 cases" to
+    "no case got worse". Worse means that the odds of failing grew by a factor of 6, 20 or 100, given the total number
+    of failed runs of the case (Fisher's noncentral hypergeometric distribution). One broken case thus counts fully, and
+    several slightly worse cases add up. The null distribution is computed by convolution.
 
     Returns:
-        0 to 1. Valid at any time: it is at least what it will be when all planned runs are made, however they end.
+        0 to 1. Valid at any time: at least the p-value with all planned runs made, whatever their results.
     """
-    found = tuple(sorted(trials))
-    return _pooled(found) if found else 1.0
+    ordered = tuple(sorted(trials))
+    return _pooled(ordered) if ordered else 1.0
 
 
 @lru_cache(maxsize=65536)
 def promise(screen_failures: int, failures: int, made: int, base_failures: int, base_made: int) -> float:
-    """How much likelier the head's runs are if the case got worse than if it didn't; below 1 it gets no more runs.
+    """The likelihood ratio of "the case got worse" to "it did not"; below 1 the case gets no more runs.
 
-    Only for choosing what to run: screening runs count here, and the base's rate is taken as known, both of which the
-    test must not do.
+    Only for selecting runs: it includes screening runs and takes the base's rate as exact, which would invalidate a
+    test.
     """
     rate = (base_failures + 0.3) / (base_made + 0.6)
     ratio = 0.0

@@ -1,9 +1,9 @@
-"""All cases of one metric together: did the suite get worse, judged by the screening runs alone? Pure.
+"""The test of the suite: all cases of one metric together, based on screening runs. Pure.
 
-Every case is a stratum: its runs of head and base are dealt anew among themselves, never across cases. The statistic
-adds up the head's failures, each weighted by how surprising it is: in a case that never failed on the base a failure
-says more than in one that fails every other time. The weights depend only on what dealing leaves as it is (how many
-runs of the case failed, on both sides together), so the test is exact.
+Every case is a stratum: runs are permuted between head and base within a case, never across cases. The statistic is the
+weighted sum of the head's failures. A failure has more weight in a case that never failed on the base than in one that
+fails half of its runs. The weights depend only on what permutations preserve (how many runs of the case failed on both
+sides together), so the test is exact.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EXPECTED_DROP = 0.1
-"""The weights are best for a suite whose cases all fail this much more often."""
+"""The weights are optimal if the failure rate of every case increases by this much."""
 _STEPS = 8
-"""Weights are rounded to 1/8 to make the statistic a whole number; its distribution stays exact."""
+"""Weights are rounded to multiples of 1/8, so that the statistic is an integer; its distribution stays exact."""
 _MOST_SUMS = 4_096
-"""Above this many values of the statistic its distribution is drawn, not computed."""
+"""With more values of the statistic than this, its distribution is sampled, not computed."""
 _MOST_DEALS = 20_000
-"""The same for the ways to deal scores."""
+"""With more permutations of scores than this, they are sampled."""
 _LEAST_NOISE = 0.05
-"""Added to the standard deviation of a case's scores in its weight: a case that never varied isn't infinitely sure."""
+"""Added to the standard deviation of a case's scores, so that the weight of a constant score stays finite."""
 
 
 class Table(NamedTuple):
@@ -44,7 +44,7 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _weight(failures: int, runs: int) -> int:
-    """The log of the odds ratio that a drop would make, in whole steps."""
+    """The log odds ratio of the expected drop, in steps."""
     before = (failures + 0.3) / (runs + 0.6)
     after = min(before + _EXPECTED_DROP, 0.97)
     return max(1, round(_STEPS * (math.log(after / before) - math.log((1 - after) / (1 - before)))))
@@ -52,7 +52,7 @@ def _weight(failures: int, runs: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _part(failures: int, head: int, base: int) -> tuple[int, tuple[float, ...]]:
-    """The distribution of a case's share in the statistic."""
+    """The distribution of a case's contribution to the statistic."""
     low, chances = dealt(failures, head, base)
     weight = _weight(failures, head + base)
     spread = [0.0] * ((len(chances) - 1) * weight + 1)
@@ -72,12 +72,12 @@ def suite_p(tables: Mapping[Table, int], rng: np.random.Generator, *, draws: int
     """One-sided p-value that the suite fails more often on the head.
 
     Args:
-        tables: How many cases have these runs. Cases without runs on one of the sides say nothing.
-        rng: Used only where the distribution is too large to compute.
-        draws: The most random deals.
+        tables: Number of cases by their runs. Cases without runs on one side are ignored.
+        rng: Used only if the distribution is too large to compute.
+        draws: The maximum number of random permutations.
 
     Returns:
-        Exact by convolution when the statistic has at most 4,096 values; otherwise drawn (`sequential_p`).
+        Exact by convolution if the statistic has at most 4,096 values; otherwise sampled (`sequential_p`).
     """
     groups: Counter[tuple[int, int, int]] = Counter()
     seen = size = 0
@@ -109,24 +109,23 @@ def suite_scores_p(
 ) -> float:
     """One-sided p-value that the suite's scores are lower on the head: a permutation test stratified by case.
 
-    The statistic is the sum over the cases of head minus pool, in units of the case's own standard deviation (of both
-    sides together, plus 0.05).
+    The statistic is the sum over the cases of the head's mean minus the pooled mean, in units of the case's standard
+    deviation (both sides together, plus 0.05).
 
     Args:
-        cases: Values of head and base of each case, the tolerance already added to the head's.
-        rng: Deals the values.
-        draws: The most deals; None: 9,999, and 1,999 for more than 2,000 cases.
+        cases: Values of head and base of each case, with the tolerance already added to the head's values.
+        rng: Samples the permutations.
+        draws: The maximum number of permutations; None: 9,999, or 1,999 for more than 2,000 cases.
 
     Returns:
-        Exact when there are at most 20,000 ways to deal; otherwise a Monte Carlo p-value that is never too small
-        (`sequential_p`).
+        Exact if there are at most 20,000 permutations; otherwise a conservative Monte Carlo p-value (`sequential_p`).
     """
     import numpy as np
 
     shapes: dict[tuple[int, int], list[list[float]]] = {}
     for head, base in cases:
         if head and base:
-            # Sorted within and across cases: neither order may change what the same seed gives.
+            # Sorted within and across cases: the result for a seed must not depend on the order.
             shapes.setdefault((len(head), len(base)), []).append([*sorted(head), *sorted(base)])
     pools: list[tuple[int, NDArray[np.float64]]] = []
     seen = 0.0

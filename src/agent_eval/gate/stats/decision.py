@@ -1,6 +1,6 @@
-"""The words and shapes of a statistical decision: what is asked for, what is answered. Pure.
+"""Input and output types of the sequential test. Pure.
 
-`gate.sequential.next_step` takes `Rules` and evidence and gives either `Runs` (make these, then ask again) or a
+`gate.regression.next_step` takes `Rules` and samples and returns either `Runs` to make before the next call or a
 `Decision`.
 """
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ConfirmOnBase = Literal["auto", "always", "never"]
-"""Whether the base is run beside the head's confirmation runs: `auto` where its stored runs are too few to decide,
-`always` for every suspicious case (then only runs of the same day are compared), `never`."""
+"""When the base branch runs beside the head's confirmation runs: `auto` if it has too few stored runs to decide,
+`always` for every suspected regression (then only runs of the same day are compared), `never`."""
 
 Word = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
-"""broken: significantly worse, and no confirmation run passed; or failed every run, and the base has too few to compare
-with. worse: significantly worse. suspicious: looks worse, not shown. flaky as before: failed now, no more often than on
-the base. fixed: no run of the base passed, every run does now, and that is significant. better: significantly better.
-unchanged: nothing to tell."""
+"""broken: significantly worse, and no confirmation run passed; or every run failed, and the base has too few runs for a
+comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
+but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
+difference is significant. better: significantly better. unchanged: none of these."""
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 
@@ -28,39 +28,40 @@ class MetricRule:
     """How one metric gates."""
 
     max_drop: float = 0.0
-    """Tolerance in the score's own unit, 0 or more: a smaller drop than this never blocks."""
+    """Tolerance in the score's own unit, 0 or more: a smaller drop never blocks."""
     blocking: bool = True
-    """False: tested and told, never a reason to fail."""
+    """False: tested and reported, but never fails the gate."""
     alpha: float | None = None
-    """An error rate of its own; None shares `Rules.alpha` with the other metrics."""
+    """A separate error rate; None shares `Rules.alpha` with the other metrics."""
     direction: Literal["higher", "lower"] = "higher"
-    """Which way is better. Where it is `lower` the values of the series have the other sign; the words turn it back."""
+    """Which way is better. With `lower` the values of the series are negated; reported means are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the user wants."""
+    """The user's rules."""
 
     alpha: float = 0.05
-    """How often a pull request that changed nothing may fail, over all cases and metrics together."""
+    """Family-wise error rate: the probability that a pull request without any effect fails, over all cases and
+    metrics."""
     confirm_on_base: ConfirmOnBase = "auto"
     metrics: Mapping[str, MetricRule] = field(default_factory=dict)
-    """By metric. A metric that isn't here is not tested; `{}` means the cases' pass or fail alone."""
+    """By metric. Other metrics are not tested; `{}` tests only whether the cases pass."""
     cases: Mapping[str, Mapping[str, MetricRule]] = field(default_factory=dict)
     """Exceptions, by case id and metric."""
     confirm_runs: int = 15
-    """How many confirmation runs of the head a suspicious case has at most. More see smaller drops and cost more."""
+    """Maximum confirmation runs of the head for a suspected regression. More runs detect smaller drops."""
     seed: int = 0
-    """Of the random deals where there are too many to count all."""
+    """Seed of the random permutations, used where there are too many to enumerate."""
 
     @property
     def blocking_metrics(self) -> int:
-        """How many metrics can fail the gate."""
+        """The number of metrics that can fail the gate."""
         everywhere = (self.metrics, *self.cases.values())
         return len({name for rules in everywhere for name, rule in rules.items() if rule.blocking}) or 1
 
     def __post_init__(self) -> None:
-        """Checks what would make every p-value meaningless.
+        """Checks the values that every p-value depends on.
 
         Raises:
             ValueError: An alpha is not between 0 and 1, or there is no confirmation run.
@@ -75,29 +76,29 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What may still be spent."""
+    """The remaining budget."""
 
     extra_runs: int | None = None
-    """Runs beyond the screening, both sides together, that may still be made; None: no limit."""
+    """Remaining runs beyond the screening, both sides together; None for no limit."""
     can_run_base: bool = False
-    """Whether there is a worktree of the base to run."""
+    """Whether the base branch can be run."""
 
 
 _SUITES = {"never": 3, "auto": 8, "always": 10}
-"""Times the whole suite that extra runs may come to unless a setting says otherwise. Few pull requests use that many:
-it is what a small drop of all cases, or a day on which everything fails, takes to be decided (docs/statistics.md)."""
+"""Default limit of extra runs, as a multiple of the whole suite. Few pull requests use that many: a small drop of all
+cases, or a day on which everything fails, needs them (docs/statistics.md)."""
 _LEAST_EXTRA = 100
-"""Extra runs that even a small suite may use: fewer decide nothing."""
+"""Minimum of the default limit: fewer runs decide nothing."""
 
 
 def usual_extra_runs(cases: int, num_runs: int, *, metrics: int, confirm_on_base: ConfirmOnBase) -> int:
-    """How many extra runs a pull request may use by default.
+    """The default limit of extra runs of a pull request.
 
     Args:
-        cases: Of the suite.
-        num_runs: Screening runs of each.
-        metrics: Compared metrics that can block; each may have its own suspicious cases.
-        confirm_on_base: `never` also where the base can't be run.
+        cases: Number of cases.
+        num_runs: Screening runs of each case.
+        metrics: Number of compared metrics that can block; each may have its own suspected regressions.
+        confirm_on_base: Pass `never` if the base branch can't be run.
     """
     suites = _SUITES[confirm_on_base] * (1 + metrics) / 2
     return max(round(suites * cases * num_runs), _LEAST_EXTRA)
@@ -105,25 +106,25 @@ def usual_extra_runs(cases: int, num_runs: int, *, metrics: int, confirm_on_base
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """Make these runs, add them to the evidence, and ask again."""
+    """Runs to make and to add to the samples before the next call."""
 
     head: Mapping[str, int]
-    """How many more confirmation runs, by case id."""
+    """Number of additional confirmation runs, by case id."""
     base: Mapping[str, int]
-    """How many runs of the base's worktree, by case id; made beside the head's, not all before or after."""
+    """Number of runs of the base branch, by case id. They run concurrently with the head's, not all before or after."""
     why: str
-    """One sentence for the log."""
+    """A phrase for the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionReason:
-    """Why the outcome is what it is."""
+    """A reason for the outcome."""
 
     code: str
     """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`,
     `base-differs-today`."""
     message: str
-    """One sentence for people, with the numbers."""
+    """One sentence with the numbers."""
     metric: str = "pass"
     case_ids: tuple[str, ...] = ()
     blocking: bool = True
@@ -131,7 +132,7 @@ class DecisionReason:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseDecision:
-    """What is known about one case and metric."""
+    """The decision on one case and metric."""
 
     case_id: str
     metric: str
@@ -143,39 +144,38 @@ class CaseDecision:
     head_mean: float | None
     base_mean: float | None
     p_value: float | None
-    """One-sided: how likely a drop like this is if nothing changed; of the runs that count, before Holm."""
+    """One-sided p-value of the confirmation runs, before Holm's adjustment."""
     p_adjusted: float | None
-    """The same, after allowing for all that was tested."""
+    """The p-value adjusted for multiple testing."""
     by: Literal["comparison", "threshold"] = "comparison"
-    """`threshold`: the base has too few runs to compare with, so the case is judged by its own runs."""
+    """`threshold`: the base has too few runs for a comparison, so the head's runs alone decide."""
     undecided: bool = False
-    """It fails more often than not, and neither history nor budget allow to say whether that is new."""
+    """The case fails most runs, and neither history nor budget are sufficient to decide whether that is new."""
     would_decide: str | None = None
-    """What is missing where data is too thin, e.g. "2 more runs of the base would decide"."""
+    """Which runs would decide, if the data is insufficient, e.g. "2 more runs of the base would decide"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteTest:
-    """All cases of one metric together."""
+    """The test of one metric over all cases."""
 
     metric: str
     cases: int
     """Cases with runs on both sides."""
     drop: float | None
-    """Mean over the cases of how much worse the head is, in the score's own unit: base minus head, or head minus base
-    where lower is better."""
+    """Mean drop over the cases, in the score's own unit: base minus head, or head minus base if lower is better."""
     interval: tuple[float, float] | None
-    """95%, of the mean over the cases."""
+    """95% confidence interval of the mean drop."""
     p_value: float | None
-    """Screening runs of all cases against the base."""
+    """p-value of the screening runs against the base branch."""
     p_again: float | None
-    """The same with one more run of every case; None unless the first look was on the brink."""
+    """p-value of the second interim analysis, with one more run of every case; None unless the first was borderline."""
     p_confirm: float | None
-    """Confirmation runs of the suspicious cases against the base, all together; None when there are none."""
+    """p-value of all confirmation runs of the suspected regressions; None without any."""
     p_adjusted: float | None
-    """All in one, after Holm over the metrics: blocks when it is at most alpha."""
+    """Combined p-value, Holm-adjusted over the metrics: blocks if it is at most alpha."""
     minimum_detectable_drop: float | None
-    """The smallest drop of all cases that this run would have seen four times out of five."""
+    """The smallest drop over all cases that this run detects with 80% power."""
     blocking: bool
     direction: Literal["higher", "lower"] = "higher"
     """Which way is better."""
@@ -183,15 +183,15 @@ class SuiteTest:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The statistical answer. What blocks a merge in the end is for `gate.policy` to say."""
+    """The statistical decision. `gate.evaluation` derives the verdict from it."""
 
     outcome: Outcome
     reasons: tuple[DecisionReason, ...]
-    """The weightiest first; empty when nothing got worse."""
+    """In order of severity; empty if nothing got worse."""
     cases: tuple[CaseDecision, ...]
-    """In the order of the evidence; one per case and tested metric."""
+    """One per case and tested metric, in the order of the samples."""
     suites: tuple[SuiteTest, ...]
     extra_runs: int
-    """Confirmation runs that were made, both sides together."""
+    """Confirmation runs of both sides."""
     retrials: Mapping[str, Literal["again", "gone", "open"]] = field(default_factory=dict)
-    """By case id, of failures that can't be compared with the base: whether they showed again, see `gate.retrial`."""
+    """Whether failures that can't be compared with the base branch were reproduced, by case id; see `retrial`."""

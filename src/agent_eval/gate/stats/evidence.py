@@ -1,8 +1,8 @@
-"""What the gate decides on: the runs of each case on both sides, as plain numbers. Pure.
+"""Samples: the runs of each case on both sides, as plain numbers. Pure.
 
-Four kinds of runs are kept apart because they count for different things. The *screening* runs of the head say which
-cases to look at again; the *confirmation* runs of the head, made afterwards for those cases alone, say whether they got
-worse. *Stored* runs of the base were made on other days, *fresh* ones beside the head's confirmation runs.
+There are four kinds of runs with different uses. *Screening* runs of the head select the suspected regressions.
+*Confirmation* runs of the head, made afterwards for these cases only, decide whether they got worse. *Stored* runs of
+the base branch are from earlier days; *fresh* ones run beside the head's confirmation runs.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 PASS = "pass"  # noqa: S105 - the name of a series
-"""The name of the series that says whether the case passed: 1.0 or 0.0 a run. All others are scores of metrics."""
+"""The name of the series of passed (1.0) and failed (0.0) runs. All other series are scores of metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What one case gave for one metric, one value per judged run. Runs that errored have no value and are left out."""
+    """The values of one case and metric, one per evaluated run. Runs without a result are omitted."""
 
     head_screen: tuple[float, ...] = ()
-    """The head's ordinary runs (`num_runs`). Higher is better: whoever has a cost turns its sign."""
+    """The head's ordinary runs (`num_runs`). Higher is better: costs are negated."""
     head_confirm: tuple[float, ...] = ()
-    """The head's extra runs, in the order in which they were made."""
+    """The head's extra runs, in chronological order."""
     base: tuple[float, ...] = ()
-    """The base's stored runs, newest last."""
+    """The base branch's stored runs, newest last."""
     base_screen: tuple[float, ...] = ()
-    """The base's runs of today of every case, made beside `head_screen` (`baseline: rerun`)."""
+    """Today's base runs of every case, made beside `head_screen` (`baseline: rerun`)."""
     base_confirm: tuple[float, ...] = ()
-    """The base's runs of today of suspicious cases, made in its worktree beside `head_confirm`."""
+    """Today's base runs of suspected regressions, made beside `head_confirm`."""
     base_days: tuple[str, ...] | None = None
-    """Which record (commit or run id) each value of `base` is from; as long as `base`. None when nobody knows."""
+    """The record (commit or run id) of each value of `base`; as long as `base`. None if unknown."""
     before: Literal["", "suspicious", "blocked"] = ""
-    """How the pull request's previous attempt left this case: it raises suspicion, and no run of then is counted."""
+    """The case's result in the pull request's previous attempt. It raises suspicion, but its runs don't count."""
     threshold: float | None = None
-    """What a score must reach to pass; None for the `pass` series, where 1.0 is a pass."""
+    """The score that a run must reach to pass; None for the `pass` series, where 1.0 is a pass."""
 
     def __post_init__(self) -> None:
-        """Checks what would make every later number wrong.
+        """Checks the lengths.
 
         Raises:
             ValueError: `base_days` is not as long as `base`.
@@ -48,7 +48,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseEvidence:
-    """Everything the gate knows of one case."""
+    """All samples of one case."""
 
     case_id: str
     metrics: Mapping[str, Series] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Exact tests and intervals for small samples of runs. Pure; nothing here knows what an agent is.
+"""Exact tests and intervals for small samples of runs. Pure.
 
-The tests rest on one assumption, *exchangeability*: when nothing changed, the runs of one case on head and base come
-from one source, so every way to deal them to the two sides is equally likely. Whatever the case's rate or score is, and
-whether or not it is the same as another case's, doesn't matter. What breaks it is a day on which every run is worse.
+The tests assume *exchangeability*: if nothing changed, the runs of one case on head and base have the same
+distribution, so every assignment of them to the two sides is equally likely. The case's rate or score, and its relation
+to other cases, does not matter. A day on which every run is worse violates this assumption.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _NORMAL = NormalDist()
 _FEW = 8
-"""So many equal summands are added one by one, more by squaring."""
+"""Up to this many equal summands are convolved one by one, more by repeated squaring."""
 _SAME = 1e-12
-"""Sums of the same scores in another order differ by this much; they count as equal, which errs to the safe side."""
+"""Sums that differ by at most this rounding error count as equal, which is conservative."""
 
 
 @lru_cache(maxsize=16384)
 def dealt(failures: int, head: int, base: int) -> tuple[int, tuple[float, ...]]:
-    """How many of a case's failures fall on the head when all its runs are dealt anew: the hypergeometric distribution.
+    """The number of a case's failures on the head under random assignment: the hypergeometric distribution.
 
     Args:
         failures: Failed runs on both sides together.
@@ -35,7 +35,7 @@ def dealt(failures: int, head: int, base: int) -> tuple[int, tuple[float, ...]]:
         base: Runs of the base.
 
     Returns:
-        The smallest possible number, and the probabilities of it and its successors.
+        The smallest possible number, and the probabilities of it and the following numbers.
     """
     low = max(0, failures - base)
     ways = math.comb(head + base, failures)
@@ -52,8 +52,8 @@ def exact_p(head_failures: int, head: int, base_failures: int, base: int) -> flo
     `scipy.stats.hypergeom.sf` give the same.
 
     Returns:
-        How likely at least so many of the failures are on the head's side when nothing changed, 0 to 1; 1.0 when one of
-        the sides has no runs.
+        The probability of at least this many failures on the head if nothing changed, 0 to 1; 1.0 if one side has no
+        runs.
     """
     low, chances = dealt(head_failures + base_failures, head, base)
     return min(1.0, math.fsum(chances[head_failures - low :]))
@@ -64,17 +64,17 @@ def permutation_p(
 ) -> float:
     """One-sided permutation p-value that the head's mean is lower than the base's.
 
-    All ways to deal the values are counted when there are at most `exact` of them. Otherwise it is estimated by at most
-    `draws` random ones and never by less than the data can claim: with exceedances e among n draws it is (e+1)/(n+1)
+    All permutations are enumerated if there are at most `exact`. Otherwise at most `draws` random ones give a
+    conservative estimate: with e exceedances among n draws it is (e+1)/(n+1)
     (B. Phipson, G. Smyth, Permutation p-values should never be zero, 2010), and the draws end at 20 exceedances with
     p = 20/n (J. Besag, P. Clifford, Sequential Monte Carlo p-values, 1991). Both are valid: P(p <= a) <= a.
-    `scipy.stats.permutation_test` with the mean's difference gives the same where all are counted.
+    `scipy.stats.permutation_test` with the difference of means gives the same p-value if all are enumerated.
     """
     if not head or not base:
         return 1.0
     pool = sorted((*head, *base))
     bound = math.fsum(head) + _SAME
-    # The head's runs are dealt; what is left is the base's.
+    # The permutation chooses the head's runs; the remaining ones are the base's.
     if math.comb(len(pool), len(head)) <= exact:
         sums = [math.fsum(chosen) for chosen in combinations(pool, len(head))]
         return sum(value <= bound for value in sums) / len(sums)
@@ -90,34 +90,35 @@ def permutation_p(
 
 
 def sequential_p(exceed: _Exceed, *, draws: int, width: int, enough: int = 20) -> float:
-    """A Monte Carlo p-value that stops early where it is large (Besag and Clifford 1991).
+    """A Monte Carlo p-value that stops early if it is large (Besag and Clifford 1991).
 
     Args:
-        exceed: Makes that many draws under "nothing changed" and says which are at least as extreme as what was seen.
-        draws: The most draws; with fewer than `enough` exceedances p = (exceedances + 1) / (draws + 1).
-        width: Numbers that a draw takes; bounds the memory.
+        exceed: Makes the given number of draws under the null hypothesis and returns which of them are at least as
+            extreme as the observation.
+        draws: The maximum number of draws; with fewer than `enough` exceedances p = (exceedances + 1) / (draws + 1).
+        width: Numbers per draw; bounds the memory.
         enough: Exceedances at which to stop with p = enough / draws made.
     """
-    made = seen = 0
+    drawn = exceeded = 0
     block = 64
     most = max(1, 2_000_000 // max(1, width))
-    while made < draws:
-        count = min(block, most, draws - made)
+    while drawn < draws:
+        count = min(block, most, draws - drawn)
         hits = exceed(count)
-        found = int(hits.sum())
-        if seen + found >= enough:
-            position = [index for index, hit in enumerate(hits) if hit][enough - seen - 1]
-            return enough / (made + position + 1)
-        seen, made, block = seen + found, made + count, block * 4
-    return (seen + 1) / (made + 1)
+        exceedances = int(hits.sum())
+        if exceeded + exceedances >= enough:
+            position = [index for index, hit in enumerate(hits) if hit][enough - exceeded - 1]
+            return enough / (drawn + position + 1)
+        exceeded, drawn, block = exceeded + exceedances, drawn + count, block * 4
+    return (exceeded + 1) / (drawn + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusts p-values for having tested them all (S. Holm, A simple sequentially rejective procedure, 1979).
+    """Adjusts p-values for multiple testing (S. Holm, A simple sequentially rejective procedure, 1979).
 
     Returns:
-        In the same order; those at most alpha may all be called significant, with at most alpha risk that one of them
-        is a false alarm, whatever their dependence.
+        The adjusted p-values in the same order. If those of at most alpha count as significant, the family-wise error
+        rate is at most alpha under any dependence.
     """
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted = [0.0] * len(p_values)
@@ -129,7 +130,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def wilson(successes: int, runs: int, confidence: float = 0.95) -> tuple[float, float]:
-    """An interval for a rate that behaves at 0 and 1 too (E. B. Wilson, Probable inference, 1927).
+    """A confidence interval for a rate, also near 0 and 1 (E. B. Wilson, Probable inference, 1927).
 
     Returns:
         Low and high, 0 to 1; (0, 1) without runs.
@@ -145,7 +146,7 @@ def wilson(successes: int, runs: int, confidence: float = 0.95) -> tuple[float, 
 
 
 def pass_at_k(passed: int, runs: int, k: int) -> float:
-    """The chance that at least one of k runs passes, without bias from n >= k runs: 1 - C(n-c, k) / C(n, k).
+    """Unbiased estimate of the probability that at least one of k runs passes: 1 - C(n-c, k) / C(n, k).
 
     M. Chen et al., Evaluating large language models trained on code (2021), section 2.1.
 
@@ -157,7 +158,7 @@ def pass_at_k(passed: int, runs: int, k: int) -> float:
 
 
 def pass_hat_k(passed: int, runs: int, k: int) -> float:
-    """The chance that all of k runs pass (pass^k), without bias from n >= k runs: C(c, k) / C(n, k).
+    """Unbiased estimate of the probability that all of k runs pass (pass^k): C(c, k) / C(n, k).
 
     S. Yao et al., tau-bench: a benchmark for tool-agent-user interaction (2024), section 4.
 
@@ -174,14 +175,14 @@ def _check_k(k: int, runs: int) -> None:
 
 
 def upper_tails(parts: Mapping[tuple[int, tuple[float, ...]], int]) -> tuple[int, Sequence[float]]:
-    """The exact distribution of a sum of independent whole numbers, by convolution.
+    """The exact distribution of a sum of independent integers, by convolution.
 
     Args:
-        parts: How often each summand occurs; a summand is its smallest value and the probabilities of that and its
-            successors.
+        parts: How often each summand occurs. A summand is its smallest value and the probabilities of this and the
+            following values.
 
     Returns:
-        The sum's smallest value, and P(sum >= value) for it and its successors.
+        The sum's smallest value, and P(sum >= value) for this and the following values.
     """
     import numpy as np
 
@@ -209,16 +210,16 @@ def _power(chances: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return result
 
 
-def _convolved(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+def _convolved(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
-    (places,) = two.nonzero()
-    if 8 * len(places) > len(two):
-        return np.convolve(one, two)
-    # A few values far apart: to add them up one by one is faster, and as exact.
-    result = np.zeros(len(one) + len(two) - 1)
+    (places,) = second.nonzero()
+    if 8 * len(places) > len(second):
+        return np.convolve(first, second)
+    # For a few distant values, adding one by one is faster and equally exact.
+    result = np.zeros(len(first) + len(second) - 1)
     for place in places.tolist():
-        result[place : place + len(one)] += two[place] * one
+        result[place : place + len(first)] += second[place] * first
     return result
 
 

@@ -1,9 +1,9 @@
-"""One metric over all cases: who is suspicious, which runs it still needs, and its p-values. Pure.
+"""One metric over all cases: its suspected regressions, the runs they need, and p-values. Pure.
 
-A *family* is what shares an error rate: all cases of one metric under the same rule. Its p-value joins two tests that
-look at different things, each with its share of the error rate: the screening runs of all cases (the suite), which see
-many small drops at once, and the confirmation runs of the suspicious cases, which see few large ones. Where the suite
-is on the brink it gets one more run of every case, and a second look with a share of its own.
+A *family* shares an error rate: all cases of one metric under the same rule. Its p-value combines two tests, each with
+its share of the error rate. The suite test uses the screening runs of all cases and detects many small drops. The case
+test uses the confirmation runs of the suspected regressions and detects few large drops. If the suite test is
+borderline, every case runs once more for a second interim analysis with its own share.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUITE_SHARE, AGAIN_SHARE, CONFIRM_SHARE = _SHARES = (0.3, 0.2, 0.5)
-"""Of a family's error rate: a first look at the suite, a second one, the suspicious cases. Chosen with
-benchmarks/gate_error_rates.py: more for the suite makes small drops of everything easier to see, more for suspicious
-cases large drops of few."""
+"""Shares of a family's error rate: first and second interim analysis of the suite, and the suspected regressions.
+Chosen with benchmarks/gate_error_rates.py: a larger share for the suite detects smaller drops of all cases, a larger
+share for suspected regressions detects smaller drops of a few cases."""
 AGAIN_BELOW = 0.2
-"""The suite gets its second look where the first one gave at most this p-value, but didn't decide."""
+"""Maximum p-value of the first interim analysis for a second one."""
 ROUND = 3
-"""Confirmation runs of a case between two looks."""
+"""Confirmation runs of a case between two interim analyses."""
 FULL_BASE = 10
-"""A suspicious case with fewer runs of the base gets so many, where the base can be run."""
+"""Base runs of a suspected regression, if the base branch can be run."""
 LOOKS = {1: 0.2, 2: 0.3}
-"""For scores, after which rounds the confirmation runs are tested, and with which share of the error rate. The rest of
-it is for the test of all runs."""
+"""Interim analyses of scores: the round of confirmation runs, and its share of the error rate. The final analysis of
+all runs has the rest."""
 _FUTILE = 0.15
-"""A case whose scores look as innocent as this p-value gets no more runs."""
+"""A case whose scores have a larger p-value gets no more runs."""
 _MARGIN = 0.02
-"""A score within its usual range but for this much is not suspicious."""
+"""A score below its usual range by at most this much is not suspected."""
 
 
 @dataclass(kw_only=True)
@@ -52,17 +52,17 @@ class Family:
 
     metric: str
     rule: MetricRule
-    """Its `max_drop` is not used: each case has its own."""
+    """Its `max_drop` is not used: each case has its own tolerance."""
     rules: Rules
     budget: Budget
     today_only: bool = False
-    """The stored runs of the base are not like today's (`base_today`): nothing may rest on them."""
+    """The stored runs of the base differ from today's (`_base_today`) and are not used."""
     case_ids: list[str] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     drops: list[float] = field(default_factory=list)
     """The tolerance of each case."""
     binary: bool = True
-    """All values are zeros and ones."""
+    """Whether all values are zeros and ones."""
 
     def add(self, case_id: str, series: Series, max_drop: float) -> None:
         """Adds a case."""
@@ -79,11 +79,11 @@ class Family:
 
     @cached_property
     def suite_p(self) -> float | None:
-        """The screening runs of all cases against the base's; None when no case has both."""
+        """p-value of the screening runs of all cases; None if no case has runs on both sides."""
         return self.suite_test([first_look(series, fresh_only=self.fresh_only) for series in self.series])
 
     def suite_test(self, pairs: Sequence[Pair]) -> float | None:
-        """One-sided p-value that the first of each pair is lower; None when no case has both."""
+        """One-sided p-value that the head's values are lower; None if no case has values on both sides."""
         rng = self._rng("")
         if self.binary:
             tables: Counter[Table] = Counter(
@@ -99,14 +99,14 @@ class Family:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """The suspicious cases, in the order of the family."""
-        found = [index for index, series in enumerate(self.series) if self._suspicious(index, series)]
-        first = sum(self._below(self.series[index]) for index in found)
-        return [self._suspect(index, len(found), first) for index in found]
+        """The suspected regressions, in the order of the family."""
+        indices = [index for index, series in enumerate(self.series) if self._suspicious(index, series)]
+        below_threshold = sum(self._below(self.series[index]) for index in indices)
+        return [self._suspect(index, len(indices), below_threshold) for index in indices]
 
     @cached_property
     def confirm_p(self) -> float | None:
-        """The confirmation runs of all suspicious cases together; None when there are none."""
+        """p-value of the confirmation runs of all suspected regressions together; None without any."""
         tested = [suspect for suspect in self.suspects if suspect.trial.base_planned]
         if not any(suspect.trial.made for suspect in tested):
             return None
@@ -116,17 +116,23 @@ class Family:
 
     @cached_property
     def repeated(self) -> dict[int, float]:
-        """P-values of the cases that blocked the previous attempt too, after Holm over them.
+        """Holm-adjusted p-values of the cases that blocked the previous attempt.
 
-        To block again they need not be picked out of all cases once more. In a pull request that changes nothing this
-        adds the error rate times the chance of having been blocked before.
+        To block again, they are not adjusted for all other cases. In a pull request without any effect this adds the
+        error rate times the probability that the previous attempt failed.
         """
-        found = [one for one in self.suspects if self.series[one.index].before == "blocked" and one.trial.made]
-        return dict(zip((one.index for one in found), holm([one.p_value for one in found]), strict=True))
+        blocked = [
+            suspect
+            for suspect in self.suspects
+            if self.series[suspect.index].before == "blocked" and suspect.trial.made
+        ]
+        return dict(
+            zip((suspect.index for suspect in blocked), holm([suspect.p_value for suspect in blocked]), strict=True)
+        )
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """How the error rate is divided: the first look at the suite, the second, the suspicious cases."""
+        """Shares of the error rate: first and second interim analysis of the suite, suspected regressions."""
         if self.suite_p is not None:
             return _SHARES
         again = SUITE_SHARE + AGAIN_SHARE if self._trigger is not None else 0.0
@@ -134,31 +140,31 @@ class Family:
 
     @property
     def p_value(self) -> float:
-        """All tests in one: each within its share of the error rate (Bonferroni with weights)."""
+        """The combined p-value of all tests (weighted Bonferroni)."""
         tests = zip((self.suite_p, self.again_p, self.confirm_p), self.shares, strict=True)
         return min(1.0, *(value / share for value, share in tests if value is not None and share), 1.0)
 
     @cached_property
     def _trigger(self) -> float | None:
-        """What says whether a second look is worth its runs: the first one, or one at the runs of other days."""
+        """The p-value that triggers the second interim analysis: of the first one, or of a test of stored runs."""
         if self.suite_p is not None or not self.fresh_only or self.today_only:
             return self.suite_p
         return self.suite_test([first_look(series, fresh_only=False) for series in self.series])
 
     @cached_property
     def again_due(self) -> bool:
-        """Whether more runs of every case could settle what the first look left open."""
+        """Whether the second interim analysis needs more runs of every case."""
         return self._trigger is not None and self._trigger <= AGAIN_BELOW and self.again_p is None
 
     @cached_property
     def again_p(self) -> float | None:
-        """The suite with more runs of each case; None until all have them."""
+        """p-value of the second interim analysis; None until all cases have their runs."""
         if not self.series or self._trigger is None or any(any(runs) for runs in self.missing().values()):
             return None
         return self.suite_test([second_look(series, fresh_only=self.fresh_only) for series in self.series])
 
     def missing(self) -> dict[str, tuple[int, int]]:
-        """By case id: how many runs of head and base a second look needs still."""
+        """Missing runs of head and base for the second interim analysis, by case id."""
         return {
             case_id: missing(series, fresh_only=self.fresh_only)
             for case_id, series in zip(self.case_ids, self.series, strict=True)
@@ -166,13 +172,13 @@ class Family:
         }
 
     def base_of(self, series: Series) -> tuple[float, ...]:
-        """The base's runs with which confirmation runs are compared, as far as they were made."""
+        """The base runs that confirmation runs are compared with."""
         if self.fresh_only:
             return (*series.base_screen, *series.base_confirm)
         return (*series.base, *series.base_screen, *series.base_confirm)
 
     def _below(self, series: Series) -> bool:
-        """Whether a screening run failed: the one suspicion that owes nothing to the base."""
+        """Whether a screening run failed: the only reason for suspicion that is independent of the base."""
         if self.binary:
             return failed(series.head_screen) > 0
         return series.threshold is not None and any(value < series.threshold for value in series.head_screen)
@@ -183,7 +189,7 @@ class Family:
         if self.binary and series.before:
             return True
         if self._below(series):
-            # Where the stored base doesn't count in the test it may say whom to look at.
+            # Stored base runs that the test does not use may select the cases.
             stored = promise(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
             return not (self.fresh_only and self.binary and series.base and stored < 1.0)
         if self.binary:
@@ -193,7 +199,7 @@ class Family:
         return bool(base) and mean + max(self.drops[index], _MARGIN) < min(base)
 
     def _low(self, index: int, series: Series) -> bool:
-        """Whether the screening scores are lower than nearly all of the base's; only for choosing what to run."""
+        """Whether the screening scores are lower than most base scores; only for selecting runs."""
         base = sorted((*series.base, *series.base_screen))
         mean = fsum(series.head_screen) / len(series.head_screen)
         return not base or mean + self.drops[index] < base[len(base) // 5]
@@ -208,7 +214,7 @@ class Family:
         fresh = self.budget.can_run_base and self.rules.confirm_on_base != "never"
         return max(have, FULL_BASE) if fresh else have
 
-    def _suspect(self, index: int, count: int, first: int) -> Suspect:
+    def _suspect(self, index: int, count: int, below_threshold: int) -> Suspect:
         series = self.series[index]
         planned, base_planned = self.rules.confirm_runs, self._base_planned(series)
         head, base = series.head_confirm[:planned], self.base_of(series)[:base_planned]
@@ -238,23 +244,24 @@ class Family:
             promise=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
             thin=1 / comb(planned + base_planned, planned) > self.level,
             p_value=min(1.0, raw / share) if share else 1.0,
-            weight=self._weight(series, count, first),
+            weight=self._weight(series, count, below_threshold),
         )
 
-    def _weight(self, series: Series, count: int, first: int) -> float:
-        """Half of the error rate is for cases that failed their threshold; the others were chosen by their base runs.
+    def _weight(self, own: Series, count: int, below_threshold: int) -> float:
+        """The case's share of the error rate of the suspected regressions.
 
-        Such a choice favours bases that were lucky. That is allowed for by counting all cases, not the chosen ones.
+        Half of the error rate is for cases below their threshold. The base runs select the others, which favours cases
+        with high base runs by chance; dividing by the number of all cases corrects for this selection.
         """
-        if self.fresh_only and not any(one.base_screen for one in self.series):
-            return 1 / count  # They were chosen by stored runs, which the test doesn't use.
-        if not first:
+        if self.fresh_only and not any(series.base_screen for series in self.series):
+            return 1 / count  # Stored runs selected the cases, and the test doesn't use them.
+        if not below_threshold:
             return 1 / len(self.series)
-        return 0.5 / len(self.series) + (0.5 / first if self._below(series) else 0.0)
+        return 0.5 / len(self.series) + (0.5 / below_threshold if self._below(own) else 0.0)
 
     @cached_property
     def level(self) -> float:
-        """The error rate of its suspicious cases if there is no other family."""
+        """The error rate of the suspected regressions if there is no other family."""
         alpha = self.rule.alpha if self.rule.alpha is not None else self.rules.alpha
         return alpha * CONFIRM_SHARE
 
@@ -266,21 +273,21 @@ class Family:
         )
 
 
-def look_share(made: int, planned: int) -> float:
-    """Which share of the error rate a test of that many confirmation runs has; 0: none is due."""
-    if made == planned:
+def look_share(runs: int, planned: int) -> float:
+    """The error rate's share of a test of this many confirmation runs; 0 if no test is due."""
+    if runs == planned:
         return 1.0 - sum(share for rounds, share in LOOKS.items() if rounds * ROUND < planned)
-    rounds, odd = divmod(made, ROUND)
+    rounds, odd = divmod(runs, ROUND)
     return 0.0 if odd else LOOKS.get(rounds, 0.0)
 
 
 def failed(values: Sequence[float]) -> int:
-    """How many runs of a series of zeros and ones failed."""
+    """The number of failed runs in a series of zeros and ones."""
     return len(values) - int(sum(values))
 
 
 def is_red(base: Sequence[float]) -> bool:
-    """Whether no run of the base passed, and there were some."""
+    """Whether the base has runs and none of them passed."""
     return bool(base) and not any(base)
 
 

@@ -1,4 +1,4 @@
-"""From the p-values of the families to what is significant. Pure."""
+"""Multiple testing: Holm's adjustment over the families, and over the cases of each. Pure."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from agent_eval.gate.stats.families import Family
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A family with what is significant in it."""
+    """A family and its significant results."""
 
     family: Family
     alpha: float
-    """Its error rate, shared with others unless the rule has its own."""
+    """The family-wise error rate, shared with other families unless the rule has its own."""
     level: float
-    """What its own p-value is held to: Holm's step if it is rejected, else its part if no other family were."""
+    """The level of the family's p-value: Holm's step if rejected, else alpha divided by the number of families."""
     adjusted: float
-    """Its p-value after Holm."""
+    """The family's Holm-adjusted p-value."""
     case_p: dict[int, float]
-    """By index of the suspicious cases: their p-values after allowing for all cases and families."""
+    """Adjusted p-values of the suspected regressions, by index."""
     named: tuple[int, ...]
-    """Indices of the cases that got significantly worse, each by itself."""
+    """Indices of the cases that individually got significantly worse."""
 
     @property
     def rejected(self) -> bool:
-        """Whether something in it got worse."""
+        """Whether the metric got significantly worse."""
         return self.adjusted <= self.alpha
 
 
 def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
-    """Applies Holm over the families that share an error rate, and over the suspicious cases of each.
+    """Applies Holm's method over the families that share an error rate, and over the suspected regressions of each.
 
-    Families that block and those that only inform are adjusted apart: what is only told takes nothing from the gate.
+    Blocking and informational families are adjusted separately: informational ones must not reduce the gate's power.
     """
     results: dict[int, Judged] = {}
     groups: dict[tuple[object, ...], list[Family]] = {}
@@ -76,7 +76,7 @@ def _cases(family: Family) -> dict[int, float]:
 
 
 def drop_of(family: Family, index: int) -> float:
-    """How much lower a case is on the head: of its confirmation runs if there are any; 0 without runs of the base."""
+    """Base mean minus head mean of a case: of its confirmation runs if there are any; 0 without base runs."""
     series = family.series[index]
     head, base = series.head_confirm or series.head_screen, family.base_of(series)
     return fsum(base) / len(base) - fsum(head) / len(head) if head and base else 0.0

@@ -1,8 +1,8 @@
-"""Which runs are compared when the suite is looked at as a whole. Pure.
+"""The runs that the interim analyses of the whole suite compare. Pure.
 
-The first look takes the screening runs. Where it is on the brink, a second one takes one more run of each case as well.
-Where only runs of the same day may be compared and the base was not run beside the screening, a look at the runs of
-other days says whether two fresh runs of everything on both sides are worth their price; only these are then compared.
+The first interim analysis uses the screening runs. If it is borderline, a second one adds one more run of each case.
+If only runs of the same day count and the base was not screened today, a test of stored runs decides whether two fresh
+runs of every case on both sides are worth their cost; the analysis then compares only these.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from agent_eval.gate.stats.evidence import Series
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 """Values of head and base."""
 _ALONE = 2
-"""Runs per side of a look that can't use the screening."""
+"""Runs per side of an analysis without screening runs."""
 
 
 def first_look(series: Series, *, fresh_only: bool) -> Pair:
-    """The screening runs of the head, and what they are compared with; the base's may be empty."""
+    """The screening runs of the head and the comparable base runs, which may be empty."""
     return series.head_screen, series.base_screen if fresh_only else (*series.base, *series.base_screen)
 
 
 def second_look(series: Series, *, fresh_only: bool) -> Pair:
-    """The same with the runs that `missing` asked for."""
+    """The runs of the first analysis and those that `missing` requested."""
     if fresh_only and not series.base_screen:
         return series.head_confirm[:_ALONE], series.base_confirm[:_ALONE]
     head, base = first_look(series, fresh_only=fresh_only)
@@ -29,7 +29,7 @@ def second_look(series: Series, *, fresh_only: bool) -> Pair:
 
 
 def missing(series: Series, *, fresh_only: bool) -> tuple[int, int]:
-    """How many more runs of head and base a second look needs."""
+    """How many more runs of head and base the second interim analysis needs."""
     if fresh_only and not series.base_screen:
         return max(0, _ALONE - len(series.head_confirm)), max(0, _ALONE - len(series.base_confirm))
     return max(0, 1 - len(series.head_confirm)), max(0, 1 - len(series.base_confirm)) if fresh_only else 0

@@ -1,4 +1,4 @@
-"""How precise a run was: intervals of means, and the smallest drop that it could have seen. Pure."""
+"""Precision of a run: confidence intervals of means, and the minimum detectable drop. Pure."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power: float = 0.8) -> float | None:
-    """The smallest drop of all cases alike that a test of their mean would see with that power.
+    """The smallest equal drop of all cases that a test of their mean detects with the given power.
 
     A normal approximation: the d with d - z(alpha) * s(0) = z(power) * s(d), where s(d) is the standard error of the
-    difference of the means when every case's variance is what it is with its mean lower by d (variances of passing and
-    failing runs; for scores, whose variance doesn't follow from the mean, use `detectable_shift`).
+    difference of the means if every case's pass rate is lower by d (binomial variances; for scores, with a variance
+    independent of the mean, use `detectable_shift`).
 
     Args:
-        cases: For each its failure rate, and its runs on head and base.
+        cases: Failure rate, head runs and base runs of each case.
         alpha: One-sided error rate, 0 to 0.5.
         power: 0.5 to 1.
 
     Returns:
-        0 to 1; None when not even a drop of everything would be seen.
+        0 to 1; None if not even a drop to 0 is detectable.
     """
     if not cases:
         return None
@@ -101,5 +101,5 @@ def detectable_drop(cases: Sequence[tuple[float, int, int]], alpha: float, power
 
 
 def detectable_shift(error: float, alpha: float, power: float = 0.8) -> float:
-    """The smallest shift of a mean with this standard error that a one-sided test at alpha sees with that power."""
+    """The smallest shift of a mean with this standard error that a one-sided test at alpha detects with this power."""
     return (_NORMAL.inv_cdf(1 - alpha) + _NORMAL.inv_cdf(power)) * error

@@ -1,4 +1,4 @@
-"""What several runs of each case say together: pass@k and pass^k. Pure."""
+"""pass@k and pass^k over several runs of each case. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from agent_eval.results import CaseReport, PassRates
 
 
 def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
-    """How likely one of k tries, and all of k tries, pass, for k from 1 to `num_runs`; the mean over the cases.
+    """pass@k and pass^k for k from 1 to `num_runs`, averaged over the cases.
 
-    Runs that errored don't count, nor do quarantined cases. Nothing for one run each: the pass rate says it.
+    Runs without a result and quarantined cases don't count. Empty for `num_runs` 1, where both equal the pass rate.
     """
     if num_runs < 2:
         return []
@@ -21,19 +21,19 @@ def pass_rates(cases: Sequence[CaseReport], num_runs: int) -> list[PassRates]:
         if case.status != "quarantined":
             statuses = [run.status for run in case.runs if run.run < num_runs]
             counts.append((statuses.count("passed"), statuses.count("passed") + statuses.count("failed")))
-    found = []
+    rates = []
     for k in range(1, num_runs + 1):
-        enough = [(passed, runs) for passed, runs in counts if runs >= k]
-        if enough:
-            found.append(
+        with_k_runs = [(passed, runs) for passed, runs in counts if runs >= k]
+        if with_k_runs:
+            rates.append(
                 PassRates(
                     k=k,
-                    cases=len(enough),
-                    any=fsum(pass_at_k(passed, runs, k) for passed, runs in enough) / len(enough),
-                    all=fsum(pass_hat_k(passed, runs, k) for passed, runs in enough) / len(enough),
+                    cases=len(with_k_runs),
+                    any=fsum(pass_at_k(passed, runs, k) for passed, runs in with_k_runs) / len(with_k_runs),
+                    all=fsum(pass_hat_k(passed, runs, k) for passed, runs in with_k_runs) / len(with_k_runs),
                 )
             )
-    return found
+    return rates
 
 
 def pass_rates_notices(rates: Sequence[PassRates]) -> list[str]:

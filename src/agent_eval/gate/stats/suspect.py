@@ -1,4 +1,4 @@
-"""A suspicious case: which runs it still needs, and what its base is too thin to say. Pure."""
+"""A suspected regression: the runs that it needs, and whether its base has enough runs for a decision. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from agent_eval.gate.stats._confirmation import Trial
 
 THIN_BASE = 5
-"""With fewer runs of the base, and a worktree to run it in, the suspicious cases get fresh ones."""
+"""With fewer base runs, the history is too short for a comparison alone."""
 THRESHOLD_RUNS = 6
-"""A case that fails that often in a row, after it failed in the screening, while all of its few runs on the base
-passed, is broken. Of the cases that pass every other time 1 in 256 looks like this, with one run on the base."""
+"""A case is broken if it fails screening and then this many runs in a row, while all of its few base runs passed. With
+one base run, 1 in 256 of the cases with a pass rate of 50% does so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,25 +18,25 @@ class Suspect:
     """A case whose screening runs look worse."""
 
     index: int
-    """Of the case in the family."""
+    """The case's index in the family."""
     trial: Trial
-    """For scores only its numbers of runs mean something."""
+    """For scores, only the numbers of runs are meaningful."""
     promise: float
-    """Above 1: worth more runs."""
+    """Likelihood ratio of "worse" to "unchanged"; at least 1: worth more runs."""
     red: bool
-    """No run of the base passed, and there were some."""
+    """The base has runs and none of them passed."""
     counted: bool
-    """Its failures are counted: it is a series of zeros and ones."""
+    """Whether all values are zeros and ones."""
     thin: bool
-    """Whatever further runs say, a comparison with the base can't show anything."""
+    """The base has too few runs for a significant comparison, whatever the head's further runs."""
     p_value: float
-    """Of its confirmation runs alone, valid whenever it is looked at."""
+    """p-value of the confirmation runs alone, valid at any time."""
     weight: float
-    """Its share of the error rate of all suspicious cases together."""
+    """The case's share of the error rate of all suspected regressions."""
 
     @property
     def active(self) -> bool:
-        """Whether more runs could tell something."""
+        """Whether more runs are useful."""
         trial = self.trial
         if self.dead:
             return False
@@ -48,19 +48,19 @@ class Suspect:
 
     @property
     def short(self) -> bool:
-        """Whether its base never failed, and yet has too few runs to show more than that it never passes now."""
+        """Whether the base has too few runs for a decision, unless every run of the head fails."""
         few = self.trial.base_planned < THIN_BASE and not self.trial.base_failures
         return self.counted and not self.red and (self.thin or few)
 
     @property
     def untold(self) -> bool:
-        """Whether it failed at least two of three confirmation runs, and nobody can say whether that is new."""
+        """Whether at least 2/3 of the confirmation runs failed and the base history is too short for a decision."""
         trial = self.trial
         return self.short and not self.dead and 0 < 2 * trial.made <= 3 * trial.failures
 
     @property
     def dead(self) -> bool:
-        """Whether it fails so often in a row that it must not pass for want of history."""
+        """Whether the case failed so many runs in a row that it must not pass for lack of history."""
         trial = self.trial
         if not self.counted or self.red or trial.base_planned >= THIN_BASE or 2 * trial.base_failures > trial.base_made:
             return False
