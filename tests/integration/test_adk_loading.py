@@ -87,8 +87,8 @@ async def test_a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) ->
     [
         ("broken_import", "ModuleNotFoundError: No module named 'a_package_that_nobody_has'", "import a_package_that"),
         ("exits_at_import", "exited with code 5", "leaving early"),
-        ("nothing", "gives no agent", ""),
-        ("no_such_directory", "gives no agent", ""),
+        ("nothing", "defines no agent", ""),
+        ("no_such_directory", "defines no agent", ""),
         ("no.such.module", "No module named 'no'", ""),
     ],
 )

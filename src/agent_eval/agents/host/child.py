@@ -1,10 +1,9 @@
-"""Runs the agent inside its own interpreter, and tells the gate what it does (docs/host-protocol.md).
+"""Runs the agent in its own interpreter, and reports to the gate (docs/host-protocol.md).
 
-Started by path as `PYTHON child.py FD`. This is the one file of ours that runs in the agent's environment: Python 3.10
-or newer, the standard library and the google-adk that is installed there (1.18 or newer), nothing of agent_eval. It
-loads the agent as `adk eval` and `adk web` do, runs its sessions and forwards ADK's raw events; what they amount to is
-decided on the gate's side, so that every version of ADK is scored alike. In the role `metrics` it runs no agent but
-the functions of the config's `custom_metrics`, as ADK calls them.
+Started by path as `PYTHON child.py FD`. This is our only file that runs in the agent's environment. It needs Python
+3.10, the standard library and google-adk 1.18 or newer, and does not import agent_eval. It loads the agent like
+`adk eval` and `adk web`, runs its sessions and forwards ADK's raw events. The gate interprets the events, so that every
+version of ADK is scored alike. In the role `metrics` it runs the functions of `custom_metrics` instead, as ADK does.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _EVENT_FIELDS = {
     "long_running_tool_ids": True,
     "actions": {"skip_summarization", "transfer_to_agent", "escalate"},
 }
-"""What the gate needs of an event. The rest (state deltas above all) may hold objects that no JSON can carry."""
+"""The fields of an event that the gate needs. Others, e.g. state deltas, may contain objects that are not JSON."""
 _AGENT_MODULES = ("google.adk.runners", "google.adk.apps.app", "google.adk.plugins.base_plugin")
 _FRAMEWORK = ("/site-packages/google/adk/", "/site-packages/opentelemetry/")
 _PLUMBING = tuple(str(Path(module.__file__ or "").parent) for module in (asyncio, importlib))
@@ -68,14 +67,14 @@ _LONGEST_MESSAGE = 4_000
 
 
 class _Environment(Exception):
-    """What the interpreter lacks; not the agent's code is wrong but where it runs."""
+    """The interpreter lacks something; the agent's code is not the cause."""
 
 
 # --- The line protocol -------------------------------------------------------------------------------------------
 
 
 def _plain(value: Any) -> Any:
-    """The value as something that JSON can carry. NaN and infinities become their names."""
+    """Converts a value to JSON types. NaN and infinities become strings."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -124,19 +123,19 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _dump(model: Any, include: Any = None) -> Any:
-    """A pydantic model as plain JSON values under their Python names, without Nones."""
+    """Converts a pydantic model to JSON types, with Python field names and without Nones."""
     try:
         return model.model_dump(mode="json", exclude_none=True, by_alias=False, include=include, warnings=False)
-    except Exception:  # something inside that pydantic can't turn into JSON
+    except Exception:  # a value that pydantic can't convert to JSON
         return _plain(model.model_dump(exclude_none=True, by_alias=False, include=include, warnings=False))
 
 
 class Channel:
-    """Our end of the connection to the gate: lines of JSON, out of the way of whatever the agent prints or closes."""
+    """Our end of the connection to the gate: lines of JSON, protected from what the agent prints or closes."""
 
     def __init__(self, descriptor: int) -> None:
-        # A high number, so that code that closes "everything" below 256 or reuses low numbers doesn't hit it, and not
-        # inherited by what the agent starts.
+        # A high number, because some code closes all descriptors below 256 or reuses low numbers. Processes that the
+        # agent starts do not inherit it.
         self._descriptor = descriptor
         for lowest in (640, 200, 20):
             with contextlib.suppress(OSError):
@@ -159,7 +158,7 @@ class Channel:
             text = json.dumps(message, ensure_ascii=False, allow_nan=False)
         except (ValueError, TypeError):
             text = json.dumps(_plain(message), ensure_ascii=False, allow_nan=False)
-        # A lone surrogate has no UTF-8; it arrives as a question mark.
+        # A lone surrogate can't be encoded and becomes a question mark.
         line = memoryview(text.encode("utf-8", "replace") + b"\n")
         with self._lock:
             while line and self._descriptor >= 0:
@@ -183,8 +182,8 @@ class Channel:
         self._send({"id": number, "type": "response", "error": {"code": code, "message": message, "data": data or {}}})
 
     def messages(self) -> Iterable[dict[str, Any]]:
-        """What the gate sends, until it is gone."""
-        held = b""
+        """The gate's messages, until it closes the connection."""
+        partial = b""
         while True:
             try:
                 chunk = os.read(self._descriptor, 1 << 16)
@@ -192,30 +191,30 @@ class Channel:
                 return
             if not chunk:
                 return
-            *lines, held = (held + chunk).split(b"\n")
+            *lines, partial = (partial + chunk).split(b"\n")
             for line in lines:
                 if line.strip():
                     yield json.loads(line)
 
 
-# --- What went wrong ---------------------------------------------------------------------------------------------
+# --- Errors ------------------------------------------------------------------------------------------------------
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:
-    """The error, what it was raised from, and what a group of errors holds."""
+    """The error, its causes and contexts, and the members of exception groups."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
-        found = waiting.pop(0)
-        if found is None or id(found) in seen:
+        cause = waiting.pop(0)
+        if cause is None or id(cause) in seen:
             continue
-        seen.add(id(found))
-        yield found
-        waiting += [*getattr(found, "exceptions", ()), found.__cause__, found.__context__]
+        seen.add(id(cause))
+        yield cause
+        waiting += [*getattr(cause, "exceptions", ()), cause.__cause__, cause.__context__]
 
 
 def _is_framework(filename: str) -> bool:
-    """Whether a frame is ours, ADK's or the standard library's plumbing: nothing that the agent's author could mend."""
+    """Whether a frame is in this file, in ADK or in asyncio: not the agent author's code."""
     return (
         filename == __file__
         or filename.startswith(("<frozen importlib", *_PLUMBING))
@@ -224,11 +223,11 @@ def _is_framework(filename: str) -> bool:
 
 
 _agent_places: list[str] = []
-"""The agent's directory and the repository's root, with a slash at the end: where the agent's own source is."""
+"""The agent's directory and the repository's root, with a trailing slash: they contain the agent's own source."""
 
 
 def _is_own(filename: str) -> bool:
-    """Whether a file is the agent's own source, not a package that it uses."""
+    """Whether a file is the agent's own source, not an installed package."""
     return filename.startswith(tuple(_agent_places)) and "/site-packages/" not in filename
 
 
@@ -242,14 +241,16 @@ def _own_line(frames: list[traceback.FrameSummary]) -> str:
 
 
 def _hang(frames: list[traceback.FrameSummary]) -> dict[str, str]:
-    """Where something hangs: the stack without the plumbing below the agent's own code, and the agent's own line."""
+    """The stack of something that hangs, without framework frames, and the innermost line of the agent's own code."""
     own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
-    shown = [frames[number] for number in own] or [one for one in frames if not one.filename.startswith(_PLUMBING)][-2:]
+    shown = [frames[number] for number in own] or [
+        frame for frame in frames if not frame.filename.startswith(_PLUMBING)
+    ][-2:]
     return {"where": "".join(traceback.format_list(shown)), "at": _own_line(frames)}
 
 
 def _trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The agent's own frames and, where it ends elsewhere, the last two of those that follow them."""
+    """The agent's own frames and at most two frames after them."""
     frames = [frame for frame in frames if frame.filename != __file__]
     own = [number for number, frame in enumerate(frames) if not _is_framework(frame.filename)]
     after = frames[own[-1] + 1 if own else 0 :]
@@ -257,37 +258,37 @@ def _trimmed(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummar
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback as the agent's author wants to read it: without the frames and errors of what runs the agent."""
-    told = traceback.TracebackException.from_exception(error)
-    waiting: list[Any] = [told]
+    """The traceback for the agent's author: without frames and errors of the framework."""
+    report = traceback.TracebackException.from_exception(error)
+    waiting: list[Any] = [report]
     while waiting:
         part = waiting.pop()
         if part is None:
             continue
         context = part.__context__
         if context is not None and all(_is_framework(frame.filename) for frame in context.stack):
-            part.__context__ = None  # ADK's bookkeeping on the way up
+            part.__context__ = None  # raised by ADK while handling the error
         part.stack = traceback.StackSummary.from_list(_trimmed(list(part.stack)))
         waiting += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
-    text = "".join(told.format())
+    text = "".join(report.format())
     if len(text) <= _LONGEST_TRACEBACK:
         return text
-    # From a whole line on, as in `_cut`.
+    # Starts with a whole line, for the reason in `_cut`.
     return "[...]\n" + text[-_LONGEST_TRACEBACK:].partition("\n")[2]
 
 
-def _leaves_us(error: BaseException) -> bool:
-    """Whether an error was raised anywhere else than in this file."""
+def _is_external(error: BaseException) -> bool:
+    """Whether an error was raised outside of this file."""
     frames = traceback.extract_tb(error.__traceback__)
     return isinstance(error, SyntaxError) or any(frame.filename != __file__ for frame in frames)
 
 
 _WRAPPERS = ("async_generator_asend", "async_generator_athrow", "anext_awaitable", "coroutine_wrapper")
-"""What `async for`, `aclosing` and `anext` put around the generator that they await."""
+"""Types in which `async for`, `aclosing` and `anext` wrap the generator that they await."""
 
 
 def _awaited(task: asyncio.Task[Any]) -> list[traceback.FrameSummary]:
-    """Where a task stands: the chain of what it awaits, down to the innermost."""
+    """The stack of a suspended task: the chain of awaited coroutines, innermost last."""
     frames: list[traceback.FrameSummary] = []
     step: Any = task.get_coro()
     for _ in range(500):
@@ -298,13 +299,13 @@ def _awaited(task: asyncio.Task[Any]) -> list[traceback.FrameSummary]:
             code = frame.f_code
             frames.append(traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name))
         following = [getattr(step, name, None) for name in ("cr_await", "ag_await", "gi_yieldfrom")]
-        held: list[Any] = []
+        referents: list[Any] = []
         if type(step).__name__ in _WRAPPERS:
-            held = gc.get_referents(step)
-        elif getattr(step, "gi_frame", None) is not None:  # an __await__ that drives another one by itself, as ADK's do
-            held = list(step.gi_frame.f_locals.values())
-        following += [one for one in held if _has_frame(one) or type(one).__name__ in _WRAPPERS]
-        step = next((found for found in following if found is not None), None) or _task_behind(task)
+            referents = gc.get_referents(step)
+        elif getattr(step, "gi_frame", None) is not None:  # an __await__ that drives a coroutine itself, as in ADK
+            referents = list(step.gi_frame.f_locals.values())
+        following += [value for value in referents if _has_frame(value) or type(value).__name__ in _WRAPPERS]
+        step = next((value for value in following if value is not None), None) or _task_behind(task)
         if step is None:
             break
         if isinstance(step, asyncio.Task):
@@ -317,16 +318,16 @@ def _has_frame(value: Any) -> bool:
 
 
 def _task_behind(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
-    """The other task that a task waits for, itself or as the first of those that it gathers."""
+    """The task that a task waits for, directly or as the first of the tasks that it gathers."""
     waiter = getattr(task, "_fut_waiter", None)
-    for found in (waiter, *getattr(waiter, "_children", ())):
-        if isinstance(found, asyncio.Task) and not found.done():
-            return found
+    for awaited in (waiter, *getattr(waiter, "_children", ())):
+        if isinstance(awaited, asyncio.Task) and not awaited.done():
+            return awaited
     return None
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status of a failed model call, as google-genai, LiteLLM, OpenAI and httpx name it."""
+    """The HTTP status of a failed model call in errors of google-genai, LiteLLM, OpenAI and httpx."""
     for value in (
         getattr(error, "status_code", None),
         getattr(error, "code", None),
@@ -337,19 +338,19 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _told(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
-    """An error as the gate gets it. `origin` is `model` when it came out of a model call."""
+def _error_data(error: BaseException, turn: Turn | None = None) -> dict[str, Any]:
+    """The data of an error response. `origin` is `model` if a model call raised the error."""
     main = error
-    while getattr(main, "exceptions", ()):  # a group around the one that matters
+    while getattr(main, "exceptions", ()):  # an exception group
         main = main.exceptions[0]  # type: ignore[attr-defined]
-    known = {id(found) for found in turn.model_errors} if turn is not None else set()
-    culprit = next((cause for cause in _causes(error) if id(cause) in known or _is_api_error(cause)), None)
+    model_errors = {id(model_error) for model_error in turn.model_errors} if turn is not None else set()
+    culprit = next((cause for cause in _causes(error) if id(cause) in model_errors or _is_api_error(cause)), None)
     shown = main if culprit is None else culprit
     return {
         "type": type(shown).__name__,
         "classes": [f"{cls.__module__}.{cls.__qualname__}" for cls in type(shown).__mro__[:-1]],
         "message": _cut(_shown(shown), _LONGEST_MESSAGE),
-        "traceback": _traceback(error) if _leaves_us(error) else None,
+        "traceback": _traceback(error) if _is_external(error) else None,
         "origin": "agent" if culprit is None else "model",
         "status": None if culprit is None else _status(culprit),
         "exit": _exit_code(main) if isinstance(main, SystemExit) else None,
@@ -372,7 +373,7 @@ def _exit_code(error: SystemExit) -> int:
 
 
 class _Alias:
-    """Makes `agent.x` another name of `PACKAGE.x`, without importing it twice."""
+    """Makes `agent.x` an alias of `PACKAGE.x`, without importing it twice."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -391,7 +392,7 @@ class _Alias:
 
 
 class _Same:
-    """A loader that hands out a module that is loaded already."""
+    """A loader for a module that is already loaded."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -405,13 +406,13 @@ class _Same:
 
 
 def _load_dotenv(directory: Path, root: Path) -> None:
-    """Loads the nearest `.env` between the agent's directory and the repository's root; what is set already stays."""
+    """Loads the nearest `.env` between the agent's directory and the repository's root, overriding nothing."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
         return
-    around = [directory, *directory.parents]
-    if root in around:
-        around = around[: around.index(root) + 1]
-    for path in (parent / ".env" for parent in around):
+    folders = [directory, *directory.parents]
+    if root in folders:
+        folders = folders[: folders.index(root) + 1]
+    for path in (folder / ".env" for folder in folders):
         if path.is_file():
             try:
                 dotenv = importlib.import_module("dotenv")  # comes with google-adk
@@ -422,7 +423,7 @@ def _load_dotenv(directory: Path, root: Path) -> None:
 
 
 def _make_importable(path: str, root: str) -> Path | None:
-    """Puts the repository's root and the agent's parent directory on the path, and loads the agent's `.env`.
+    """Adds the repository's root and the agent's parent directory to `sys.path`, and loads the agent's `.env`.
 
     Returns:
         The agent's directory; None for a dotted module.
@@ -445,9 +446,9 @@ def _is_package(directory: Path) -> bool:
 
 
 def _import_package(path: Path) -> ModuleType:
-    """Imports a directory as a package under its own name, and makes it known as `agent` as well."""
+    """Imports a directory as a package under its own name, with the alias `agent`."""
     name = path.name.replace(".", "_")
-    if name in sys.modules:  # something that ADK itself needs goes by that name
+    if name in sys.modules:  # ADK itself imports a module of that name
         name = "agent"
     init = path / "__init__.py"
     if init.is_file():
@@ -468,7 +469,7 @@ def _import_package(path: Path) -> ModuleType:
 
 
 def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
-    """The App or the root agent that a module gives, in ADK's order; None when it gives none."""
+    """The App or the root agent that a module defines, in ADK's order; None if it defines none."""
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App
 
@@ -480,17 +481,17 @@ def _pick(module: Any, loop: asyncio.AbstractEventLoop) -> Any:
     app = getattr(module, "app", None)
     if isinstance(app, App):
         return app
-    found = getattr(module, "root_agent", None)
+    agent = getattr(module, "root_agent", None)
     name = "root_agent"
-    if found is None and callable(maker := getattr(module, "get_agent_async", None)):
+    if agent is None and callable(maker := getattr(module, "get_agent_async", None)):
         name = "get_agent_async()"
-        found = loop.run_until_complete(maker())
-        if isinstance(found, tuple):
-            module.__agent_eval_kept__ = found  # its exit stack must not be collected
-            found = found[0]
-    if found is not None and not isinstance(found, kinds):
-        raise TypeError(f"`{name}` of {module.__name__} is of type {type(found).__name__}, not an ADK agent")
-    return found
+        agent = loop.run_until_complete(maker())
+        if isinstance(agent, tuple):
+            module.__agent_eval_kept__ = agent  # its exit stack must not be collected
+            agent = agent[0]
+    if agent is not None and not isinstance(agent, kinds):
+        raise TypeError(f"`{name}` of {module.__name__} is of type {type(agent).__name__}, not an ADK agent")
+    return agent
 
 
 def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
@@ -499,7 +500,7 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
     Args:
         path: The absolute path of the agent's directory, or a dotted module.
         root: The repository's root.
-        loop: The loop that the agent will run in; it is not running yet, so a module may use `asyncio.run`.
+        loop: The agent's event loop. It is not running yet, so a module may use `asyncio.run`.
 
     Returns:
         An App or a root agent.
@@ -507,35 +508,35 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
     directory = _make_importable(path, root)
     if directory is None:
         module = importlib.import_module(path)
-        found = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
-        if found is None:
-            raise LookupError(f"the module {path} gives neither `app`, `root_agent` nor `get_agent_async`")
-        return found
+        agent = _pick(getattr(module, "agent", None), loop) or _pick(module, loop)
+        if agent is None:
+            raise LookupError(f"the module {path} defines neither `app`, `root_agent` nor `get_agent_async`")
+        return agent
     if _is_package(directory):
         package = _import_package(directory)
-        found = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
-        if found is None and (directory / "agent.py").is_file():
-            found = _pick(importlib.import_module(f"{package.__name__}.agent"), loop)
-        if found is not None:
-            return found
+        agent = _pick(getattr(package, "agent", None), loop) or _pick(package, loop)
+        if agent is None and (directory / "agent.py").is_file():
+            agent = _pick(importlib.import_module(f"{package.__name__}.agent"), loop)
+        if agent is not None:
+            return agent
     config = directory / "root_agent.yaml"
     if config.is_file():
         from google.adk.agents import config_agent_utils
 
         return config_agent_utils.from_config(str(config))
     raise LookupError(
-        f"{path} gives no agent: neither `app`, `root_agent` nor `get_agent_async` in its agent.py or __init__.py, "
+        f"{path} defines no agent: neither `app`, `root_agent` nor `get_agent_async` in its agent.py or __init__.py, "
         "and there is no root_agent.yaml"
     )
 
 
-# --- Watching the agent ------------------------------------------------------------------------------------------
+# --- Observing the agent -----------------------------------------------------------------------------------------
 
 _turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
 
 
 def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The spans merged where they overlap, in order."""
+    """The spans in order, with overlapping spans merged."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -550,17 +551,17 @@ def _seconds(spans: list[tuple[float, float]]) -> float:
 
 
 class Turn:
-    """What is measured while a turn runs."""
+    """Measurements of one turn."""
 
     def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
         self.number = number
         self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
-        self.stalled = stalled  # seconds that the loop had stood still before this turn began
+        self.stalled = stalled  # seconds that the loop had been blocked before this turn
         self.invocation_id = ""
         self.model_errors: list[BaseException] = []
         self.failed_call: ModelCall | None = None
-        self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # in their order
-        self.calls = 0  # of models, that ended
+        self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
+        self.calls = 0  # completed model calls
         self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None, ModelCall | None]] = {}
         self._spans: dict[str, list[tuple[float, float]]] = {"model": [], "tool": []}
         self._requests: dict[tuple[str, str], Any] = {}
@@ -569,23 +570,23 @@ class Turn:
         self._open[kind, key] = (time.monotonic(), what, asyncio.current_task(), call)
 
     def end(self, kind: str, key: Any) -> ModelCall | None:
-        """Notes the end of what began; gives the model call that it was."""
-        begun = self._open.pop((kind, key), None)
-        if begun is None:
+        """Records the end of a model call or tool; returns the model call."""
+        started = self._open.pop((kind, key), None)
+        if started is None:
             return None
-        self._spans[kind].append((begun[0], time.monotonic()))
+        self._spans[kind].append((started[0], time.monotonic()))
         self.calls += kind == "model"
-        return begun[3]
+        return started[3]
 
     def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
         self._requests.setdefault((invocation_id, agent), llm_request)
 
     def waiting(self, task: asyncio.Task[Any], asking: ModelCall | None) -> dict[str, Any]:
-        """What the turn is waiting for right now, and where; the innermost when it is several things.
+        """What the turn is waiting for (the innermost if there are several), and the stack.
 
         Args:
-            task: The turn's.
-            asking: The call whose provider is being waited for, also one that a tool made by itself.
+            task: The turn's task.
+            asking: The model call that waits for its provider, including calls made by tools.
         """
         facts: dict[str, Any] = {"calls": self.calls}
         innermost, since = task, float("-inf")
@@ -596,19 +597,19 @@ class Turn:
             break
         if asking is not None and (asking.attempt_began or 0.0) >= since:
             facts |= {"for": "model", "name": asking.model, **asking.facts()}
-        # ADK runs parts of an agent in tasks of their own: the newest one with a line of the agent's is where it waits.
-        stacks = [_awaited(one) for one in [innermost, *reversed(list(self.tasks)), task] if not one.done()]
+        # ADK runs parts of an agent in separate tasks: use the newest one that is in the agent's own code.
+        stacks = [_awaited(each) for each in [innermost, *reversed(list(self.tasks)), task] if not each.done()]
         return {**facts, **_hang(next((stack for stack in stacks if _own_line(stack)), stacks[0]))}
 
     def measured(self) -> dict[str, float]:
-        """Seconds awaiting a model, and inside tools without awaiting a model."""
+        """Seconds awaiting a model, and in tools without awaiting a model."""
         for kind, key in list(self._open):
             self.end(kind, key)
         model, both = self._spans["model"], self._spans["model"] + self._spans["tool"]
         return {"model_duration": _seconds(model), "tool_duration": _seconds(both) - _seconds(model)}
 
     def requests(self) -> list[dict[str, Any]]:
-        """The first request of each agent of this turn, as it stood when it was sent."""
+        """The first request of each agent of this turn."""
         return [
             {"agent": agent, "instructions": _instructions(request), "tools": _tools(request)}
             for (invocation_id, agent), request in self._requests.items()
@@ -617,7 +618,7 @@ class Turn:
 
 
 def _current() -> Turn:
-    """The turn that the running code belongs to; one that nobody reads when it belongs to none."""
+    """The turn of the running code; a dummy if there is none."""
     return _turn.get() or Turn(0)
 
 
@@ -625,11 +626,11 @@ def _instructions(llm_request: Any) -> str:
     value = getattr(llm_request.config, "system_instruction", None)
     if value is None or isinstance(value, str):
         return value or ""
-    found = []
+    texts = []
     for item in value if isinstance(value, list) else [value]:
         for part in getattr(item, "parts", None) or [item]:
-            found.append(part if isinstance(part, str) else getattr(part, "text", None) or "")
-    return "\n".join(text for text in found if text)
+            texts.append(part if isinstance(part, str) else getattr(part, "text", None) or "")
+    return "\n".join(text for text in texts if text)
 
 
 def _tools(llm_request: Any) -> list[Any]:
@@ -637,7 +638,7 @@ def _tools(llm_request: Any) -> list[Any]:
 
 
 def _with_retries(llm_request: Any, context: Any, options: dict[str, Any]) -> None:
-    """Gives a model call HTTP retries if neither it nor the agent's model has any."""
+    """Configures HTTP retries for a model call if neither it nor the agent's model does."""
     from google.genai import types
 
     if not hasattr(types, "HttpRetryOptions") or "retry_options" not in types.HttpOptions.model_fields:
@@ -656,7 +657,7 @@ def _make_plugin(models: ModelWatch) -> Any:
     from google.adk.plugins.base_plugin import BasePlugin
 
     class Watch(BasePlugin):  # type: ignore[misc]
-        """Comes last among the app's plugins and changes nothing but the retries."""
+        """The last of the app's plugins. It changes nothing except the retries."""
 
         @staticmethod
         def _key(context: Any) -> tuple[Any, ...]:
@@ -693,7 +694,7 @@ def _make_plugin(models: ModelWatch) -> Any:
     return Watch(name="agent_eval_host")
 
 
-# --- Watching and repeating model calls --------------------------------------------------------------------------
+# --- Observing and retrying model calls --------------------------------------------------------------------------
 
 _TRANSPORT = (
     "ConnectionError",
@@ -707,8 +708,8 @@ _TRANSPORT = (
     "APITimeoutError",
     "Timeout",
 )
-"""Names in the ancestry of errors that mean "no answer came": Python's own, httpx's, aiohttp's, google-auth's, those of
-the SDKs of OpenAI and Anthropic, LiteLLM's."""
+"""Names of exception classes, including base classes, that mean "no response": of Python, httpx, aiohttp, google-auth,
+LiteLLM, and the SDKs of OpenAI and Anthropic."""
 _ERRNO = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
@@ -718,36 +719,36 @@ _ERRNO = {
     errno.EHOSTUNREACH: "no route to the host",
 }
 _PATIENCE = 10.0
-"""Seconds that an attempt may send nothing, at least; before a model has answered once there is no limit."""
+"""Minimum seconds to wait for a silent attempt. There is no limit before the model's first response."""
 _PATIENCE_FACTOR = 3.0
-"""That many times the slowest answer so far; twice as long with each attempt that was given up."""
+"""Multiple of the slowest response so far; doubled with each cancelled attempt."""
 _SHORTEST_ATTEMPT = 0.5
-"""Seconds of the turn that must be left for another attempt."""
+"""Remaining seconds of the turn that another attempt needs."""
 _SILENCE_STEP = 1.0
-"""Seconds between two reports of a call that still waits."""
+"""Seconds between two reports of a silent call."""
 _MODEL_PATH = re.compile(r"models/([^/:?]+)")
 
 
 class UnreadableAnswer(ConnectionError):
-    """A model call was answered with something else than JSON: a cut body, or the page of a proxy."""
+    """The response to a model call is not JSON: it is truncated, or the page of a proxy."""
 
 
 class SilentAttempt(TimeoutError):
-    """An attempt was sent nothing for so long that another one is more promising."""
+    """An attempt got no data for so long that a new attempt is more promising."""
 
 
 class ModelCall:
-    """A call of a model, with all its attempts."""
+    """A model call with all its attempts."""
 
     def __init__(self, number: int, turn: Turn, model: str, *, remote: bool, seen: bool) -> None:
         self.number = number
         self.turn = turn
         self.model = model
         self.address = ""
-        self.remote = remote  # whether code that isn't the agent's own asks it over the network
-        self.seen = seen  # whether each attempt is seen, which is so in google-genai only
+        self.remote = remote  # whether a library calls the model over the network, not the agent's own code
+        self.seen = seen  # whether each attempt is observed: in google-genai only
         self.ended = False
-        self.streaming = False  # whether the headers of a streamed answer have come, and not yet its end
+        self.streaming = False  # whether a streamed response has begun but not ended
         self.began = time.monotonic()
         self.attempt_began: float | None = None if seen else self.began
         self.silent_attempts = 0
@@ -755,7 +756,7 @@ class ModelCall:
         self.go_on = asyncio.Event()
 
     def facts(self) -> dict[str, Any]:
-        """What the gate needs to know of it once it, or the turn's time, has come to nothing."""
+        """The data for the gate if the call fails or the turn times out."""
         now = time.monotonic()
         return {
             "model": self.model,
@@ -785,7 +786,7 @@ def _is_transport(error: BaseException) -> bool:
 
 
 def _cause(error: BaseException) -> str:
-    """Why an attempt came to nothing, in a few words that are the same each time."""
+    """Why an attempt failed, as a short, constant description."""
     status = _status(error)
     if status is not None:
         return f"HTTP {status}"
@@ -807,13 +808,13 @@ def _cause(error: BaseException) -> str:
 
 
 def _retry_after(error: BaseException) -> float:
-    """Seconds that the provider asks to wait, in a header or as Gemini does; 0 if it doesn't."""
+    """Seconds that the provider asks to wait, in a header or in Gemini's error details; otherwise 0."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     body = getattr(error, "details", None)
     inner = body.get("error", body) if isinstance(body, dict) else {}
     details = inner.get("details") if isinstance(inner, dict) else None
     asked = [headers.get("Retry-After") or headers.get("retry-after")]
-    asked += [one.get("retryDelay") for one in details or () if isinstance(one, dict)]
+    asked += [detail.get("retryDelay") for detail in details or () if isinstance(detail, dict)]
     for value in asked:
         with contextlib.suppress(ValueError, TypeError):
             return max(0.0, float(str(value).rstrip("s")))
@@ -821,10 +822,9 @@ def _retry_after(error: BaseException) -> float:
 
 
 class ModelWatch:
-    """Sees the attempts of all model calls, repeats those that failed within the turn's time, and reports to the gate.
+    """Observes the attempts of all model calls, retries failed ones within the turn's time, and reports to the gate.
 
-    A pause before another attempt ends when the gate says so: it decides how many ask at once, and whether it is worth
-    it at all.
+    The gate ends the pause before a retry: it limits how many calls run at once.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -835,18 +835,18 @@ class ModelWatch:
         self._calls: dict[int, ModelCall] = {}
         self._slowest: float | None = None
         self._reported = 0.0
-        self._random = random.Random()  # noqa: S311 - not the agent's, whose numbers may be seeded
+        self._random = random.Random()  # noqa: S311 - separate from the agent's generator, which may be seeded
 
-    # -- what happens to a call
+    # -- calls
 
     def begin(self, turn: Turn, name: str, model: Any) -> ModelCall:
-        """A call of an agent's own model begins, as ADK says."""
+        """ADK reports that a call of an agent's model begins."""
         gemini = _is_gemini(model)
         file = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
         call = self._make(turn, name, remote=gemini or not _is_own(file), seen=gemini and self._sees_gemini)
         _call.set(call)
         if call.remote and not call.seen:
-            self._tell(call, "asked")
+            self._report(call, "asked")
         return call
 
     def _make(self, turn: Turn, name: str, *, remote: bool, seen: bool) -> ModelCall:
@@ -855,7 +855,7 @@ class ModelWatch:
         return call
 
     def end(self, call: ModelCall, error: BaseException | None = None) -> None:
-        """A call has ended, as ADK says; of a stream it says so at the first part."""
+        """ADK reports that a call has ended; for a stream, at its first part."""
         if call.streaming and error is None:
             return
         if error is not None:
@@ -870,28 +870,28 @@ class ModelWatch:
         self._calls.pop(call.number, None)
 
     def forget(self, turn: Turn) -> None:
-        """A turn has ended, and with it whatever it was waiting for."""
+        """Closes all calls of a turn that has ended."""
         for call in [call for call in self._calls.values() if call.turn is turn]:
             self._close(call)
 
     def _attempt_ended(self, call: ModelCall, error: BaseException | None) -> None:
         call.attempt_began = None
         if error is None:
-            self._tell(call, "answered")
+            self._report(call, "answered")
             return
         status = _status(error)
         if status is None and not _is_transport(error):
-            self._tell(call, "answered")  # by somebody who doesn't like the question, or not over the network
+            self._report(call, "answered")  # the request was refused, or did not use the network
             return
         call.failures.append({"status": status, "cause": _cause(error)})
-        self._tell(call, "failed", **call.failures[-1])
+        self._report(call, "failed", **call.failures[-1])
 
-    def _tell(self, call: ModelCall, what: str, **facts: Any) -> None:
-        named = {"turn": call.turn.number, "call": call.number, "model": call.model, "address": call.address}
-        self._channel.notify("model", {**named, "what": what, **facts})
+    def _report(self, call: ModelCall, what: str, **facts: Any) -> None:
+        identity = {"turn": call.turn.number, "call": call.number, "model": call.model, "address": call.address}
+        self._channel.notify("model", {**identity, "what": what, **facts})
 
     def report_silence(self, stalled: float) -> None:
-        """Says which attempts still wait; called by the loop, so a loop that stands still blames no model."""
+        """Reports silent attempts. Called by the loop, so that a blocked loop is not attributed to a model."""
         now = time.monotonic()
         if now - self._reported < _SILENCE_STEP:
             return
@@ -900,17 +900,17 @@ class ModelWatch:
             if call.remote and call.attempt_began is not None:
                 silent = now - call.attempt_began - (stalled - call.turn.stalled)
                 if silent >= _SILENCE_STEP:
-                    self._tell(call, "silent", seconds=silent)
+                    self._report(call, "silent", seconds=silent)
 
     # -- google-genai
 
     def install(self) -> None:
-        """Wraps the two methods of google-genai (1.x to 3.x) through which every request goes."""
+        """Wraps the two methods of google-genai (1.x to 3.x) that send every request."""
         try:
             client = importlib.import_module("google.genai._api_client").BaseApiClient
             once, request = client._async_request_once, client._async_request
         except (ImportError, AttributeError) as error:
-            sys.stderr.write(f"agent-eval: attempts of this google-genai are not seen, it repeats by itself: {error}\n")
+            sys.stderr.write(f"agent-eval: this google-genai can't be observed; it retries by itself: {error}\n")
             return
 
         async def observed(inner: Any, http_request: Any, stream: bool = False, **more: Any) -> Any:
@@ -932,17 +932,17 @@ class ModelWatch:
         return options is not None and bool(self.retry) and options == type(options)(**self.retry)
 
     async def _observed(self, attempt: Any, http_request: Any, stream: bool) -> Any:
-        """One attempt of google-genai, whoever asked for it."""
+        """One attempt of google-genai, from the agent's model or from a tool."""
         url = str(getattr(http_request, "url", ""))
         call = _call.get()
-        alone = call is None or call.ended  # a tool asks by itself
+        alone = call is None or call.ended  # a tool's own call
         if call is None or alone:
             name = _MODEL_PATH.search(url)
             call = self._make(_current(), name[1] if name else "", remote=True, seen=True)
         split = urlsplit(url)
         call.address = f"{split.scheme}://{split.netloc.rpartition('@')[2]}"
         call.attempt_began = began = time.monotonic()
-        self._tell(call, "asked")
+        self._report(call, "asked")
         try:
             response = await attempt
             _check_body(response, stream)
@@ -952,7 +952,7 @@ class ModelWatch:
         else:
             self._slowest = max(self._slowest or 0.0, time.monotonic() - began)
             if stream and hasattr(response, "async_segments"):
-                # Only the headers have come. Whoever reads the rest asks the response for it.
+                # Only the headers have arrived; the reader pulls the segments.
                 call.streaming = True
                 response.async_segments = lambda: self._segments(call, type(response).async_segments(response))
             else:
@@ -964,7 +964,7 @@ class ModelWatch:
                 self._close(call)
 
     async def _segments(self, call: ModelCall, segments: Any) -> Any:
-        """A streamed answer's parts. The model is waited for only while its reader asks for the next one."""
+        """The segments of a streamed response. Time counts as waiting only while the reader awaits a segment."""
         try:
             while True:
                 call.attempt_began = time.monotonic()
@@ -975,7 +975,7 @@ class ModelWatch:
                 call.attempt_began = None
                 yield segment
             self._attempt_ended(call, None)
-        except GeneratorExit:  # the reader has enough
+        except GeneratorExit:  # the reader stopped early
             self._attempt_ended(call, None)
             raise
         except Exception as error:
@@ -992,57 +992,57 @@ class ModelWatch:
             call.turn.failed_call = call
 
     def in_flight(self, turn: Turn) -> ModelCall | None:
-        """The latest call of a turn, its model's or a tool's, whose provider is being waited for."""
+        """The latest call of a turn, by a model or a tool, that waits for its provider."""
         asking = [call for call in self._calls.values() if call.turn is turn and call.attempt_began is not None]
         return max(asking, key=lambda call: call.attempt_began or 0.0, default=None)
 
     async def _repeated(self, call: ModelCall, request: Callable[[], Any]) -> Any:
-        """A request, again and again while another attempt fits into the turn's time."""
+        """Sends a request and retries it while another attempt fits into the turn's time."""
         for number in itertools.count():
             try:
                 return await self._patiently(call, request())
             except Exception as error:
                 if isinstance(error, SilentAttempt):
-                    self._given_up(call, error)
+                    self._attempt_cancelled(call, error)
                 wait = self._pause(number, error)
                 in_time = wait + _SHORTEST_ATTEMPT < call.turn.ends_at - time.monotonic()
                 if not in_time or not self._is_worth_repeating(error) or number + 1 >= self.retry.get("attempts", 1):
                     raise
-            await self._sit_out(call, wait)
-        raise AssertionError("ends with an answer or an error")
+            await self._wait_for_resume(call, wait)
+        raise AssertionError("unreachable: the loop returns or raises")
 
     async def _patiently(self, call: ModelCall, request: Any) -> Any:
-        """Waits for an attempt; breaks it off once it is silent for much longer than this model takes otherwise."""
+        """Waits for an attempt; cancels it if it is silent for much longer than the model usually takes."""
         attempt, began = asyncio.ensure_future(request), time.monotonic()
         try:
             while not attempt.done():
-                limit = self._patience(call, began)  # again and again: others may be answered meanwhile
-                left = began + limit - time.monotonic()
-                if left <= 0:
+                limit = self._patience(call, began)  # recomputed, because other calls may get responses
+                remaining = began + limit - time.monotonic()
+                if remaining <= 0:
                     raise SilentAttempt(f"no answer within {limit:.0f} s")
-                await asyncio.wait({attempt}, timeout=min(left, 1.0))
+                await asyncio.wait({attempt}, timeout=min(remaining, 1.0))
             return attempt.result()
         finally:
             if not attempt.done():
                 attempt.cancel()
                 await asyncio.gather(attempt, return_exceptions=True)
 
-    def _given_up(self, call: ModelCall, error: SilentAttempt) -> None:
-        """Notes an attempt that was broken off because it sent nothing."""
+    def _attempt_cancelled(self, call: ModelCall, error: SilentAttempt) -> None:
+        """Records an attempt that was cancelled because it got no data."""
         call.silent_attempts += 1
         call.failures.append({"status": None, "cause": str(error)})
         call.turn.model_errors.append(error)
         call.turn.failed_call = call
-        self._tell(call, "failed", **call.failures[-1])
+        self._report(call, "failed", **call.failures[-1])
 
     def _is_worth_repeating(self, error: BaseException) -> bool:
         status = _status(error)
         return _is_transport(error) if status is None else status in self.retry.get("http_status_codes", ())
 
     def _patience(self, call: ModelCall, began: float) -> float:
-        """Seconds that an attempt may send nothing before it is repeated; infinity: until the turn's time is up.
+        """Seconds that an attempt may be silent before it is retried; infinity: until the turn times out.
 
-        Another attempt is worth more than waiting on only where this model is known to be faster, and there is time.
+        A retry is only better than waiting if the model is known to be faster and enough time remains.
         """
         if self._slowest is None:
             return float("inf")
@@ -1050,19 +1050,19 @@ class ModelWatch:
         return limit if limit < (call.turn.ends_at - began) / 2 else float("inf")
 
     def _pause(self, number: int, error: BaseException) -> float:
-        """Seconds to wait: doubling, with half of it left to chance; or a little more than the provider asks for."""
+        """Seconds to wait: exponential backoff with jitter, or slightly longer than the provider asks for."""
         wait = float(self.retry.get("initial_delay", 1.0)) * float(self.retry.get("exp_base", 2.0)) ** min(number, 30)
         wait = min(wait, float(self.retry.get("max_delay", 60.0))) * self._random.uniform(0.5, 1.0)
         asked = _retry_after(error)
         return asked * self._random.uniform(1.0, 1.1) + min(0.5, wait / 2) if asked else wait
 
-    async def _sit_out(self, call: ModelCall, seconds: float) -> None:
+    async def _wait_for_resume(self, call: ModelCall, seconds: float) -> None:
         call.go_on.clear()
         self._channel.notify("pause", {"turn": call.turn.number, "call": call.number, "seconds": seconds})
         await call.go_on.wait()
 
     def resume(self, number: int, params: dict[str, Any]) -> None:
-        """The gate's word that a pause is over."""
+        """Handles the gate's `resume`: a pause is over."""
         call = self._calls.get(int(params["call"]))
         if call is not None:
             call.go_on.set()
@@ -1075,7 +1075,7 @@ def _check_body(response: Any, stream: bool) -> None:
     try:
         json.loads(body[0])
     except ValueError as error:
-        what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is no JSON, or was cut off"
+        what = "a page of HTML" if body[0].lstrip().startswith("<") else "a body that is not JSON, or was cut off"
         raise UnreadableAnswer(f"the answer was {what}") from error
 
 
@@ -1093,19 +1093,19 @@ _SHOWN_RESULT = 300
 
 
 class CustomMetrics:
-    """The functions of `custom_metrics`, and the objects of the installed ADK that they are called with."""
+    """The functions of `custom_metrics` and their arguments as objects of the installed ADK."""
 
     def __init__(self, agent: str, root: str) -> None:
         if importlib.util.find_spec(_HAS_CUSTOM_METRICS) is None:
-            found = importlib.import_module("google.adk.version").__version__
-            raise _Environment(f"google-adk {found} has no custom metrics; 1.24 and newer have")
+            version = importlib.import_module("google.adk.version").__version__
+            raise _Environment(f"google-adk {version} has no custom metrics; 1.24 and newer have")
         self._types = {name: getattr(importlib.import_module(module), name) for name, module in _METRIC_MODULES.items()}
         self._agent = _make_importable(agent, root)
         self._functions: dict[str, Callable[..., Any]] = {}
         self._broken: dict[str, BaseException] = {}
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The function of a dotted name. One that couldn't be imported isn't tried again."""
+        """The function of a dotted name. A failed import is not repeated."""
         if name in self._broken:
             raise self._broken[name]
         if name not in self._functions:
@@ -1122,20 +1122,20 @@ class CustomMetrics:
             raise LookupError(f"`{name}` names no module; write `package.module.function`")
         first = module_name.partition(".")[0]
         directory = self._agent
-        # As for the agent itself: its package is known by its own name and as `agent`.
+        # As for the agent itself: its package can be imported by its own name and as `agent`.
         own = directory is not None and first in ("agent", directory.name) and first not in sys.modules
         if own and directory is not None and _is_package(directory):
             _import_package(directory)
         module = importlib.import_module(module_name)
-        found = getattr(module, attribute, None)
-        if found is None:
+        function = getattr(module, attribute, None)
+        if function is None:
             raise LookupError(f"the module {module_name} has no `{attribute}`")
-        if not callable(found):
-            raise TypeError(f"`{name}` is of type {type(found).__name__}, not a function")
-        return found  # type: ignore[no-any-return]
+        if not callable(function):
+            raise TypeError(f"`{name}` is of type {type(function).__name__}, not a function")
+        return function  # type: ignore[no-any-return]
 
     def arguments(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What ADK calls a custom metric with: the metric without its threshold, the turns, the scenario."""
+        """ADK's arguments of a custom metric: the metric without its threshold, the turns, the scenario."""
         criterion = self._types["BaseCriterion"].model_validate(params["criterion"])
         metric = self._types["EvalMetric"](
             metric_name=params["metric"], criterion=criterion, custom_function_path=params["function"]
@@ -1149,19 +1149,19 @@ class CustomMetrics:
         )
 
     def _read(self, name: str, value: Any) -> Any:
-        """A value as an object of ADK's. What an older ADK doesn't know, and refuses, is left out."""
+        """Converts a value to an object of ADK. Fields that an older ADK refuses are dropped."""
         for _ in range(10):
             try:
                 return self._types[name].model_validate_json(json.dumps(value))
             except ValueError as error:
-                found: list[Any] = getattr(error, "errors", list)()
-                dropped = [_drop(value, one["loc"]) for one in found if one["type"] == "extra_forbidden"]
+                errors: list[Any] = getattr(error, "errors", list)()
+                dropped = [_drop(value, detail["loc"]) for detail in errors if detail["type"] == "extra_forbidden"]
                 if not any(dropped):
                     raise
         return self._types[name].model_validate_json(json.dumps(value))
 
-    def told(self, result: Any) -> dict[str, Any]:
-        """A result as the gate gets it; whether it is one that counts is decided there."""
+    def result(self, result: Any) -> dict[str, Any]:
+        """Converts a result for the gate, which validates it."""
         if not isinstance(result, self._types["EvaluationResult"]):
             return {"type": type(result).__name__, "shown": _cut(_shown(result), _SHOWN_RESULT)}
         return {
@@ -1178,29 +1178,33 @@ def _score_of(score: Any, status: Any, rubrics: Any) -> dict[str, Any]:
         "score": _plain(score),
         "status": _shown(getattr(status, "name", status)),
         "rubrics": [
-            {"rubric_id": _shown(one.rubric_id), "score": _plain(one.score), "rationale": _shown(one.rationale or "")}
-            for one in rubrics or ()
+            {
+                "rubric_id": _shown(rubric.rubric_id),
+                "score": _plain(rubric.score),
+                "rationale": _shown(rubric.rationale or ""),
+            }
+            for rubric in rubrics or ()
         ],
     }
 
 
-def _drop(value: Any, place: tuple[Any, ...]) -> bool:
-    """Deletes what stands at a place that pydantic names; names of a union's members in it lead nowhere."""
-    for step in place[:-1]:
-        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-        if step in known:
+def _drop(value: Any, location: tuple[Any, ...]) -> bool:
+    """Deletes the value at a location of a pydantic error, ignoring the names of union members in it."""
+    for step in location[:-1]:
+        keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if step in keys:
             value = value[step]
-    return isinstance(value, dict) and value.pop(place[-1], _drop) is not _drop
+    return isinstance(value, dict) and value.pop(location[-1], _drop) is not _drop
 
 
 # --- Serving -----------------------------------------------------------------------------------------------------
 
 _BEAT = 0.25
-"""Seconds between two looks at the clock; a loop that is late by more than this stood still."""
+"""Seconds between two clock checks. A loop that is late by more than this was blocked."""
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Makes a task as asyncio does, and notes the turn that it belongs to."""
+    """Creates a task like asyncio, and records its turn."""
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
     turn = _turn.get()
     if turn is not None:
@@ -1209,7 +1213,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 
 class Host:
-    """Answers the gate's requests."""
+    """Handles the gate's requests."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -1226,7 +1230,7 @@ class Host:
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
         self._main = threading.get_ident()
         self._beat_at = time.monotonic()
-        self._stalled = 0.0  # seconds that the loop has stood still in all, because something blocked it
+        self._stalled = 0.0  # seconds that the loop has been blocked in total
 
     def run(self) -> None:
         threading.Thread(target=self._read, daemon=True, name="agent-eval").start()
@@ -1241,7 +1245,7 @@ class Host:
                 "pid": os.getpid(),
             },
         )
-        while not self._loaded:  # the agent is imported while the loop stands still, as by `adk eval`
+        while not self._loaded:  # the loop does not run while the agent is imported, as in `adk eval`
             self._serve(self._inbox.get())
         self._loop.call_soon(self._drain)
         self._loop.set_task_factory(_make_task)
@@ -1250,11 +1254,11 @@ class Host:
         while True:
             try:
                 self._loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):  # a task of the agent called sys.exit(); its turn knows
+            except (SystemExit, KeyboardInterrupt):  # a task of the agent called sys.exit(); its turn reports it
                 continue
 
     def _read(self) -> None:
-        """Reads in a thread of its own: a host whose loop is blocked still answers `stack`, and ends with the gate."""
+        """Runs in a separate thread: even if the loop is blocked, the host answers `stack` and ends with the gate."""
         with contextlib.suppress(ValueError):
             for message in self._channel.messages():
                 if message.get("method") == "stack":
@@ -1270,7 +1274,7 @@ class Host:
         return {} if frame is None else _hang(list(traceback.extract_stack(frame)))
 
     def _beat(self) -> None:
-        """Notes how long the loop stood still, and which models are silent meanwhile."""
+        """Measures how long the loop was blocked, and reports silent model calls."""
         self._stalled = self._stalled_until_now()
         self._beat_at = time.monotonic()
         self._models.report_silence(self._stalled)
@@ -1287,7 +1291,7 @@ class Host:
     def _serve(self, message: dict[str, Any]) -> None:
         if message.get("type") == "response":
             error = message.get("error")
-            if error:  # the gate speaks no version that we speak
+            if error:  # no common protocol version
                 sys.stderr.write(f"agent-eval: {error.get('message')}\n")
                 os._exit(70)
             self._role = (message.get("result") or {}).get("role", "agent")
@@ -1313,7 +1317,7 @@ class Host:
     def _load(self, number: int, params: dict[str, Any]) -> None:
         started = time.monotonic()
         app: Any = None
-        # What is imported stays: looking through it for garbage again and again takes a tenth of the time.
+        # Imported modules stay: collecting garbage meanwhile would take a tenth of the time.
         gc.disable()
         try:
             self._models.retry = params.get("retry") or {}
@@ -1324,10 +1328,10 @@ class Host:
             else:
                 app = load_agent(params["agent"], params["root"], self._loop)
         except _Environment as error:
-            data = _told(error.__cause__) if error.__cause__ is not None else {}
+            data = _error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
         except BaseException as error:
-            self._channel.refuse(number, "agent-import", _cut(_shown(error), _LONGEST_MESSAGE), _told(error))
+            self._channel.refuse(number, "agent-import", _cut(_shown(error), _LONGEST_MESSAGE), _error_data(error))
         else:
             agent = getattr(app, "root_agent", app)
             self._app = app
@@ -1356,9 +1360,9 @@ class Host:
         except ImportError as error:
             if (error.name or "") in ("google", "google.adk"):
                 raise _Environment(f"google-adk is not installed for {sys.executable}") from None
-            found = sys.modules.get("google.adk.version")
-            known = "" if found is None else f" {found.__version__}"
-            raise _Environment(f"google-adk{known} can't be used: {error}") from error
+            module = sys.modules.get("google.adk.version")
+            version = "" if module is None else f" {module.__version__}"
+            raise _Environment(f"google-adk{version} can't be used: {error}") from error
         return {"adk": adk, "google-genai": genai}
 
     def _send(self, number: int, params: dict[str, Any]) -> None:
@@ -1385,10 +1389,10 @@ class Host:
             self._channel.answer(turn.number, {**result, "requests": turn.requests()})
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the turn was cancelled")
-        except BaseException as error:  # SystemExit too: it ends the turn, not the other sessions
+        except BaseException as error:  # also SystemExit, which ends only this turn
             code = "agent-crash" if isinstance(error, SystemExit) else "agent-exception"
-            told = _told(error, turn)
-            self._channel.refuse(turn.number, code, told["message"], told)
+            data = _error_data(error, turn)
+            self._channel.refuse(turn.number, code, data["message"], data)
         finally:
             self._models.forget(turn)
 
@@ -1399,11 +1403,11 @@ class Host:
         task.add_done_callback(lambda _: self._turns.pop(number, None))
 
     async def _call_metric(self, turn: Turn, params: dict[str, Any]) -> None:
-        """Calls a custom metric; without turns to score it only sees that the function can be imported."""
+        """Calls a custom metric. Without turns it only imports the function."""
         assert self._metrics is not None
         code = "metric-import"
         try:
-            # Not before this function has its turn: another one's that blocks the loop must not use up its time.
+            # Only now: another function that blocks the loop must not use up this call's time.
             self._channel.notify("started", {"turn": turn.number})
             function = self._metrics.function(params["function"])
             if params.get("actual") is None:
@@ -1415,18 +1419,18 @@ class Host:
             result = function(*arguments)
             if inspect.isawaitable(result):
                 result = await result
-            self._channel.answer(turn.number, self._metrics.told(result))
+            self._channel.answer(turn.number, self._metrics.result(result))
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the call was cancelled")
-        except BaseException as error:  # SystemExit too: it ends the call, not the other ones
-            told = _told(error)
-            self._channel.refuse(turn.number, code, told["message"], told)
+        except BaseException as error:  # also SystemExit, which ends only this call
+            data = _error_data(error)
+            self._channel.refuse(turn.number, code, data["message"], data)
 
     async def _session(self, params: dict[str, Any]) -> tuple[Any, str, str]:
         """The session of a turn; the first turn opens it.
 
-        Every session has services of its own, so that neither `user:` and `app:` state nor a pinned session id can
-        carry over from one case to another.
+        Every session has its own services, so that neither `user:` and `app:` state nor a pinned session id carries
+        over from one case to another.
         """
         key = params["session"]
         if key in self._runners:
@@ -1440,7 +1444,7 @@ class Host:
         name, user_id, plugin = params["app_name"], params["user_id"], _make_plugin(self._models)
         if isinstance(self._app, App):
             app = self._app.model_copy(update={"name": name, "plugins": [*self._app.plugins, plugin]})
-        else:  # not validated, as in ADK: an eval case may name the app as it likes
+        else:  # not validated, as in ADK: the app name of an eval case is arbitrary
             app = App.model_construct(name=name, root_agent=self._app, plugins=[plugin])
         sessions = InMemorySessionService()
         session = await sessions.create_session(
@@ -1460,7 +1464,7 @@ class Host:
         return self._runners[key]
 
     def _cancel(self, number: int, params: dict[str, Any]) -> None:
-        """Tells at once what the turn is waiting for, and answers when it has really ended."""
+        """Reports at once what the turn is waiting for, and responds when the turn has ended."""
         task, turn = self._turns.get(int(params["turn"]), (None, None))
         if task is None or turn is None:
             self._channel.answer(number, {})
@@ -1473,7 +1477,7 @@ class Host:
         task.cancel()
 
     def _close_session(self, number: int, params: dict[str, Any]) -> None:
-        # The runner itself is not closed: that would close the tools that all sessions share.
+        # The runner itself stays open: closing it would close the tools that all sessions share.
         self._runners.pop(params.get("session", ""), None)
 
     def _shutdown(self, number: int, params: dict[str, Any]) -> None:
@@ -1489,13 +1493,13 @@ class Host:
 
 
 def main() -> None:
-    """Serves until the gate is gone."""
+    """Serves until the gate closes the connection."""
     import faulthandler
 
-    # The directory of this file is no place to import from: it belongs to the gate.
+    # The directory of this file belongs to the gate: do not import from it.
     here = Path(__file__)
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry) not in (here.parent, here.resolve().parent)]
-    if str(here.parent) == "/dev/fd":  # started through an open file, which nobody needs any more
+    if str(here.parent) == "/dev/fd":  # started through an open file, which is not needed any more
         os.close(int(here.name))
     descriptor = int(sys.argv.pop())
     faulthandler.enable()
