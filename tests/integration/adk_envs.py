@@ -22,9 +22,9 @@ def _cache() -> Path:
 
 
 def _uv() -> str:
-    found = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
-    assert found, "uv is a dependency of the project"
-    return found
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert uv, "uv is a dependency of the project"
+    return uv
 
 
 def adk_python(version: str = REFERENCE, *, extra: str = "") -> Path:

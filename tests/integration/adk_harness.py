@@ -69,8 +69,8 @@ async def say(agent: AdkAgent, text: str, *more: str, timeout: float = 60, **fac
     """The last invocation of a session of its own in which these texts were sent."""
     session = await agent.open(request(**facts))
     try:
-        for said in (text, *more):
-            invocation = await session.send(user_message(said), timeout=timeout)
+        for message in (text, *more):
+            invocation = await session.send(user_message(message), timeout=timeout)
         return invocation
     finally:
         await session.close()

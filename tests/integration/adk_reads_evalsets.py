@@ -18,8 +18,8 @@ def answer(request: dict[str, Any]) -> Any:
     if kind == "agents_dir":
         from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
-        found = LocalEvalSetsManager(agents_dir=value).get_eval_set("app", request["id"])
-        return [case.eval_id for case in found.eval_cases]
+        eval_set = LocalEvalSetsManager(agents_dir=value).get_eval_set("app", request["id"])
+        return [case.eval_id for case in eval_set.eval_cases]
     if kind == "scenario_ids":
         import hashlib
 

@@ -72,13 +72,13 @@ def test_invocations_are_those_of_adk(tmp_path: Path) -> None:
     )
     answers = json.loads(answers_path.read_text(encoding="utf-8"))
     assert len(answers) == len(SAID) + len(events)
-    for said, answer in zip([*SAID, *events], answers, strict=True):
-        text = said if isinstance(said, str) else "hi"
+    for message, answer in zip([*SAID, *events], answers, strict=True):
+        text = message if isinstance(message, str) else "hi"
         ours = to_invocation(answer["raw"], user_message(text), TurnFacts())
         theirs = answer["invocation"]
         compared = ours.model_dump(mode="json", exclude_none=True)
         if any(event.get("author", "").lower() == "user" for event in answer["raw"]):
             theirs["user_content"] = compared["user_content"]  # a later event of the user's replaces what was sent
         for field in ("invocation_id", "user_content", "intermediate_data"):
-            assert compared[field] == theirs[field], said
-        assert compared.get("final_response") == theirs.get("final_response"), said
+            assert compared[field] == theirs[field], message
+        assert compared.get("final_response") == theirs.get("final_response"), message

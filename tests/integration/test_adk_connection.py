@@ -66,7 +66,7 @@ async def connected(**options: Any) -> AsyncIterator[tuple[Connection, Other, as
 
 async def test_answers_find_their_questions_in_any_order() -> None:
     async with connected() as (connection, other, _, _notes):
-        first, one = connection.ask("a", {"x": 1})
+        first, number = connection.ask("a", {"x": 1})
         second, two = connection.ask("b", {})
         assert await other.hears() == {"v": 1, "id": first, "type": "request", "method": "a", "params": {"x": 1}}
         await other.hears()
@@ -74,7 +74,7 @@ async def test_answers_find_their_questions_in_any_order() -> None:
         await other.says(id=first, type="response", error={"code": "no", "message": "it can't", "data": {"why": 1}})
         assert await two == {"two": 2}
         with pytest.raises(RemoteError, match="it can't") as caught:
-            await one
+            await number
         assert (caught.value.code, caught.value.data) == ("no", {"why": 1})
 
 
@@ -164,8 +164,8 @@ def test_an_escaped_secret_is_masked() -> None:
 
 @pytest.mark.parametrize("raw", [b'"\\ud83d"', b'"\xed\xa0\xbd"'])
 def test_lone_surrogates_become_carriable(raw: bytes) -> None:
-    told = decode(b'{"v": 1, "type": "notify", "params": {"t": ' + raw + b"}}", Masker())
-    told["params"]["t"].encode("utf-8")
+    message = decode(b'{"v": 1, "type": "notify", "params": {"t": ' + raw + b"}}", Masker())
+    message["params"]["t"].encode("utf-8")
 
 
 def test_what_is_no_number_becomes_its_name() -> None:

@@ -58,13 +58,13 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("said", SHAPES)
-async def test_shape(shapes: AdkAgent, said: str) -> None:
-    text, events = SHAPES[said]
-    invocation = await say(shapes, said)
+@pytest.mark.parametrize("message", SHAPES)
+async def test_shape(shapes: AdkAgent, message: str) -> None:
+    text, events = SHAPES[message]
+    invocation = await say(shapes, message)
     assert text_of(invocation.final_response) == text
     assert shape(invocation)[: len(events)] == events
-    assert len(shape(invocation)) == len(events) or said == "transfer"
+    assert len(shape(invocation)) == len(events) or message == "transfer"
 
 
 async def test_transfer_shows_both_agents(shapes: AdkAgent) -> None:
@@ -79,9 +79,9 @@ async def test_parallel_agents(shapes: AdkAgent) -> None:
     assert text_of(invocation.final_response) in ("L", "R")
 
 
-@pytest.mark.parametrize("said", ["error", "empty"])
-async def test_a_turn_without_content(shapes: AdkAgent, said: str) -> None:
-    invocation = await say(shapes, said)
+@pytest.mark.parametrize("message", ["error", "empty"])
+async def test_a_turn_without_content(shapes: AdkAgent, message: str) -> None:
+    invocation = await say(shapes, message)
     assert invocation.final_response is None
     assert shape(invocation) == []
 
@@ -131,6 +131,6 @@ async def test_app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> Non
     assert tools.agent_details["tools"].instructions.startswith("Add numbers.")
 
 
-@pytest.mark.parametrize("said", ["nothing", "silent"])
-async def test_no_event_is_no_answer(shapes: AdkAgent, said: str) -> None:
-    assert (await failure(shapes, said)).kind is FailureKind.NO_ANSWER
+@pytest.mark.parametrize("message", ["nothing", "silent"])
+async def test_no_event_is_no_answer(shapes: AdkAgent, message: str) -> None:
+    assert (await failure(shapes, message)).kind is FailureKind.NO_ANSWER

@@ -38,14 +38,14 @@ def serving(*faults: Fault) -> FakeGemini:
     """A model that fails these times, and whenever somebody says the name of a fault."""
 
     def answer(request: GenerateRequest) -> Answer | Fault:
-        said = request.user_texts[-1]
-        if said == "reset":
+        message = request.user_texts[-1]
+        if message == "reset":
             return Fault(kind="reset")
-        if said.startswith("connect:"):
+        if message.startswith("connect:"):
             if request.tool_responses:
                 return Answer.text("connected")
-            return Answer.calls(("connect", {"port": int(said.partition(":")[2])}))
-        return Fault(kind=int(said)) if said.isdecimal() else Answer.text(f"to {said}")
+            return Answer.calls(("connect", {"port": int(message.partition(":")[2])}))
+        return Fault(kind=int(message)) if message.isdecimal() else Answer.text(f"to {message}")
 
     return FakeGemini(answer, faults=faults)
 
@@ -54,12 +54,12 @@ def serving(*faults: Fault) -> FakeGemini:
 async def test_a_throttled_call_is_repeated_and_told__and_if_it_stays_so_that_is_not_the_agents_failure(
     tmp_path: Path, version: str
 ) -> None:
-    told: list[str] = []
-    options: dict[str, Any] = {"python": adk_python(version), "on_throttle": lambda: told.append("throttled")}
+    calls: list[str] = []
+    options: dict[str, Any] = {"python": adk_python(version), "on_throttle": lambda: calls.append("throttled")}
     with serving(Fault(kind=429), Fault(kind=503)) as server:
         async with gemini_agent(tmp_path / "logs", server, **options) as agent:
             invocation = await say(agent, "hello")
-            assert (server.stats.requests, len(told)) == (3, 2)
+            assert (server.stats.requests, len(calls)) == (3, 2)
             error = await failure(agent, "429")
         assert server.stats.requests == 6
     assert text_of(invocation.final_response) == "to hello"
@@ -104,7 +104,7 @@ async def test_nobody_listens(tmp_path: Path) -> None:
 
 TRANSPORT: dict[Literal["garbage", "cut", "cut-json", "reset"], str] = {
     "garbage": "the answer was a page of HTML",
-    "cut-json": "the answer was a body that is no JSON, or was cut off",
+    "cut-json": "the answer was a body that is not JSON, or was cut off",
     "cut": "the answer was cut off",
     "reset": "connection",
 }

@@ -46,10 +46,10 @@ def reaped() -> Iterator[None]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    made.chmod(0o755)
-    yield made
-    remove(made)
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    remove(folder)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_chain_that_nobody_ends__does_read_it(folder: Path, uid: int) -> None:
 def test_a_uid_is_taken_once__and_not_while_a_process_has_it(uid: int) -> None:
     with locked_uid(uid) as ours:
         assert not ours
-    free = next(one for one in list(free_uids())[300:] if not processes_of(one))
+    free = next(uid for uid in list(free_uids())[300:] if not processes_of(uid))
     started(free, python(free), "-c", "print('started', flush=True); import time; time.sleep(60)")
     with contextlib.ExitStack() as stack:
         assert claim(stack, [uid, free, *list(free_uids())[400:]]) not in {uid, free}

@@ -123,16 +123,16 @@ def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 async def test_plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
-    made = await bench.ensure()
-    assert made.origin == "plain google-adk (no declared dependencies)"
-    assert made.versions["google-adk"] == "9.9.9"
-    assert made.reused is False
+    interpreter = await bench.ensure()
+    assert interpreter.origin == "plain google-adk (no declared dependencies)"
+    assert interpreter.versions["google-adk"] == "9.9.9"
+    assert interpreter.reused is False
     assert [line.split(" (")[0] for line in bench.said][:1] == ["Making the agent's environment from plain google-adk"]
     bench.said.clear()
     again = await bench.ensure()
-    assert (again.python, again.reused, bench.said) == (made.python, True, [])
+    assert (again.python, again.reused, bench.said) == (interpreter.python, True, [])
     assert again.seconds < 0.05
-    compiled = bench.python(made, "import google.adk, os; print(os.path.exists(google.adk.__cached__))")
+    compiled = bench.python(interpreter, "import google.adk, os; print(os.path.exists(google.adk.__cached__))")
     assert compiled == "True"
 
 
@@ -140,26 +140,28 @@ async def test_requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Be
     (bench.root / "pyproject.toml").write_text(PROJECT)
     (bench.bot / "requirements.txt").write_text("-r more.txt\n")
     (bench.bot / "more.txt").write_text("demo-dep==1.0\n")
-    made = await bench.ensure()
-    assert made.origin == "bot/requirements.txt and google-adk"
-    assert bench.python(made, "import demo_dep, google.adk; print(demo_dep.VALUE, google.adk.VERSION)") == "1 9.9.9"
-    assert made.environment["VIRTUAL_ENV"] in made.python[0]
-    assert made.environment["PATH"].startswith(str(Path(made.python[0]).parent))
+    interpreter = await bench.ensure()
+    assert interpreter.origin == "bot/requirements.txt and google-adk"
+    assert (
+        bench.python(interpreter, "import demo_dep, google.adk; print(demo_dep.VALUE, google.adk.VERSION)") == "1 9.9.9"
+    )
+    assert interpreter.environment["VIRTUAL_ENV"] in interpreter.python[0]
+    assert interpreter.environment["PATH"].startswith(str(Path(interpreter.python[0]).parent))
 
 
 async def test_a_project_is_importable_where_it_lies(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT + '[project.entry-points."demo"]\nx = "my_bot:x"\n')
     (bench.root / "src" / "my_bot").mkdir(parents=True)
     (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 1\n")
-    made = await bench.ensure()
+    interpreter = await bench.ensure()
     code = (
         "import my_bot, demo_dep, importlib.metadata as m;"
         "print(my_bot.VALUE, m.version('my-bot'), [e.value for e in m.entry_points(group='demo')])"
     )
-    assert bench.python(made, code) == "1 1.2 ['my_bot:x']"
+    assert bench.python(interpreter, code) == "1 1.2 ['my_bot:x']"
     (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 22\n")
     assert (await bench.ensure()).reused
-    assert bench.python(made, code).startswith("22")
+    assert bench.python(interpreter, code).startswith("22")
 
 
 async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None:
@@ -170,13 +172,13 @@ async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None
         '[tool.poetry.group.dev.dependencies]\nno-such-package = "*"\n[tool.poetry.plugins.demo]\nx = "my_bot:x"\n'
         '[build-system]\nrequires = ["poetry-core"]\nbuild-backend = "poetry.core.masonery.api"\n'
     )
-    made = await bench.ensure()
-    assert made.origin == "pyproject.toml [tool.poetry] and google-adk"
+    interpreter = await bench.ensure()
+    assert interpreter.origin == "pyproject.toml [tool.poetry] and google-adk"
     code = (
         "import demo_dep, google.adk, importlib.metadata as m;"
         "print(m.version('my-bot'), [e.value for e in m.entry_points(group='demo')])"
     )
-    assert bench.python(made, code) == "1.2 ['my_bot:x']"
+    assert bench.python(interpreter, code) == "1.2 ['my_bot:x']"
     assert (await bench.ensure()).reused
 
 
@@ -204,9 +206,9 @@ async def test_a_locked_project(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
     lock(bench)
     before = sorted(os.listdir(bench.root))
-    made = await bench.ensure()
-    assert made.origin == "uv.lock"
-    assert bench.python(made, "import demo_dep, google.adk; print('both')") == "both"
+    interpreter = await bench.ensure()
+    assert interpreter.origin == "uv.lock"
+    assert bench.python(interpreter, "import demo_dep, google.adk; print('both')") == "both"
     assert sorted(os.listdir(bench.root)) == before
 
 
@@ -221,8 +223,8 @@ async def test_a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
 async def test_named_requirements_come_before_the_nearest(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("no-such-package\n")
     (bench.root / "ci.txt").write_text("google-adk\ndemo-dep\n")
-    made = await bench.ensure(requirements=Path("ci.txt"))
-    assert made.origin == "ci.txt"
+    interpreter = await bench.ensure(requirements=Path("ci.txt"))
+    assert interpreter.origin == "ci.txt"
     failed = await bench.failure(requirements=Path("missing.txt"))
     assert "missing.txt does not exist" in failed.message
 
@@ -271,28 +273,28 @@ async def test_two_at_once_build_one_environment(bench: Bench) -> None:
 
 
 async def test_what_was_left_half_made_or_lost_its_interpreter_is_made_again(bench: Bench) -> None:
-    made = await bench.ensure()
+    interpreter = await bench.ensure()
     [marker] = (bench.cache / "envs").glob("*.json")
     marker.unlink()
     assert (await bench.ensure()).reused is False
-    python = Path(made.python[0])
+    python = Path(interpreter.python[0])
     python.unlink()
     assert (await bench.ensure()).reused is False
     assert python.exists()
 
 
 async def test_a_given_interpreter(bench: Bench) -> None:
-    made = await bench.ensure()
-    (bench.root / "link").symlink_to(Path(made.environment["VIRTUAL_ENV"]))
-    for given in (made.python[0], "link/bin/python", f"env {made.python[0]}"):
-        found = await bench.ensure(python=given)
-        assert found.versions["google-adk"] == "9.9.9"
-        assert found.origin == f"agent-python {given}"
-        assert found.environment["PATH"].split(":")[0].endswith("/bin")
+    interpreter = await bench.ensure()
+    (bench.root / "link").symlink_to(Path(interpreter.environment["VIRTUAL_ENV"]))
+    for command in (interpreter.python[0], "link/bin/python", f"env {interpreter.python[0]}"):
+        named = await bench.ensure(python=command)
+        assert named.versions["google-adk"] == "9.9.9"
+        assert named.origin == f"agent-python {command}"
+        assert named.environment["PATH"].split(":")[0].endswith("/bin")
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("command", "words"),
     [
         ("no-such-python", "can't be started"),
         (sys.executable, "google-adk is not installed"),
@@ -300,13 +302,13 @@ async def test_a_given_interpreter(bench: Bench) -> None:
         ("", "empty"),
     ],
 )
-async def test_a_given_interpreter_that_does_not_do(bench: Bench, given: str, words: str) -> None:
-    failed = await bench.failure(python=given)
+async def test_a_given_interpreter_that_does_not_do(bench: Bench, command: str, words: str) -> None:
+    failed = await bench.failure(python=command)
     assert words in failed.message
 
 
 async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     async def setup(command: str, timeout: float = 20) -> None:
         await run_setup(
@@ -314,7 +316,7 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
             sandbox=Sandbox(environment={"PATH": "/usr/bin:/bin", "KEY": "x"}),
             root=bench.root,
             masker=Masker(["s3cret-value", "s3cret-value-of-the-index-0123456789"]),
-            log=said.append,
+            log=lines.append,
             timeout=timeout,
         )
 
@@ -324,7 +326,7 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
         await setup("echo broken with s3cret-value; exit 3")
     assert "exit code 3" in caught.value.message
     assert caught.value.log_tail == "broken with ***\n"
-    assert said[-1] == "Running agent-setup: echo broken with ***; exit 3"
+    assert lines[-1] == "Running agent-setup: echo broken with ***; exit 3"
     for digits in ("1", "22", "333"):  # What is left of much output begins somewhere in a secret.
         with pytest.raises(AgentFailure) as caught:
             await setup(f"yes {digits}s3cret-value-of-the-index-0123456789 | head -n 5000 | tr -d '\\n'; exit 3")
@@ -362,9 +364,9 @@ async def test_made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None
         "        z.writestr('local-1.dist-info/RECORD', '')\n"
         "    return name\n"
     )
-    made = await other.ensure()
+    interpreter = await other.ensure()
     uid = other.account.uid
-    assert other.python(made, "import local_who; print(local_who.WHO)") == str((uid, uid, uid))
+    assert other.python(interpreter, "import local_who; print(local_who.WHO)") == str((uid, uid, uid))
     writable = [
         path
         for path in (other.cache / "envs").rglob("*")
@@ -373,7 +375,7 @@ async def test_made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None
     assert writable == []
     assert stat.S_IMODE((other.cache / "uv").stat().st_mode) == 0o700
     code = "import local_who\ntry: open(local_who.__file__, 'a')\nexcept PermissionError: print('refused')"
-    assert other.python(made, code) == "refused"
+    assert other.python(interpreter, code) == "refused"
     assert (await other.ensure()).reused
     # The source of a local package counts: another content is another environment.
     (local / "extra.py").write_text("")
@@ -386,9 +388,10 @@ async def test_nothing_is_written_into_a_checkout_that_the_user_cannot_write_to(
     (other.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
     if kind == "lock":
         lock(other)
-    made = await other.ensure()
+    interpreter = await other.ensure()
     assert (
-        other.python(made, "import demo_dep, google.adk, importlib.metadata as m; print(m.version('my-bot'))") == "1.2"
+        other.python(interpreter, "import demo_dep, google.adk, importlib.metadata as m; print(m.version('my-bot'))")
+        == "1.2"
     )
 
 
@@ -442,8 +445,8 @@ def test_which_file_names_the_dependencies(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text("[tool.ruff]\n")
     assert dependencies(bench).kind is SourceKind.REQUIREMENTS
     (bench.root / "pyproject.toml").write_text(PROJECT)
-    found = dependencies(bench)
-    assert (found.kind, found.python, found.locked) == (SourceKind.PROJECT, ">=3.10", False)
+    interpreter = dependencies(bench)
+    assert (interpreter.kind, interpreter.python, interpreter.locked) == (SourceKind.PROJECT, ">=3.10", False)
     (bench.root / "uv.lock").write_text("")
     assert dependencies(bench).kind is SourceKind.LOCK
     (bench.root / ".python-version").write_text("# pinned\n3.12\n")
@@ -467,8 +470,8 @@ async def test_the_real_adk_from_the_index() -> None:
     keep = ("PATH", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy")
     sandbox = Sandbox(environment={name: os.environ[name] for name in keep if name in os.environ})
     request = EnvironmentRequest(start=root, root=root)
-    made = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
-    assert made.versions["google-adk"] == "2.13.0"
+    interpreter = await ensure_environment(request, sandbox=sandbox, masker=Masker(), cache_dir=cache, log=print)
+    assert interpreter.versions["google-adk"] == "2.13.0"
 
 
 @pytest.mark.parametrize(
@@ -484,8 +487,8 @@ async def test_a_marker_that_holds_something_else__the_environment_is_made_again
 
 
 async def test_an_environment_that_lost_a_file__is_made_again_and_named(bench: Bench) -> None:
-    made = await bench.ensure()
-    assert not await discard_damaged(made, bench.said.append), "it was only just made"
+    interpreter = await bench.ensure()
+    assert not await discard_damaged(interpreter, bench.said.append), "it was only just made"
     reused = await bench.ensure()
     assert not await discard_damaged(reused, bench.said.append)
     [module] = (bench.cache / "envs").glob("*/venv/lib/python*/site-packages/google/adk/__init__.py")

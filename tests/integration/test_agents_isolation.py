@@ -124,11 +124,11 @@ def test_every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
 @as_root
 def test_two_runs_at_once_have_two_users(job: Job) -> None:
     options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
-    with isolated(job.environ, **options) as one, isolated(job.environ, **options) as two:  # type: ignore[arg-type]
-        assert one.sandbox.user is not None and two.sandbox.user is not None
-        assert one.sandbox.user.uid != two.sandbox.user.uid
-        assert one.secrets == ("key-of-the-model",)
-        planted = one.sandbox.user.home / ".netrc"
+    with isolated(job.environ, **options) as first, isolated(job.environ, **options) as two:  # type: ignore[arg-type]
+        assert first.sandbox.user is not None and two.sandbox.user is not None
+        assert first.sandbox.user.uid != two.sandbox.user.uid
+        assert first.secrets == ("key-of-the-model",)
+        planted = first.sandbox.user.home / ".netrc"
         planted.write_text("left by an agent")
     with isolated(job.environ, **options) as later:  # type: ignore[arg-type]
         assert later.sandbox.user is not None
@@ -141,11 +141,11 @@ def test_two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> 
     other = tmp_path / "other state"
     options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None)}
     with (
-        isolated(job.environ, **options, state_dir=job.state_dir) as one,  # type: ignore[arg-type]
+        isolated(job.environ, **options, state_dir=job.state_dir) as first,  # type: ignore[arg-type]
         isolated(job.environ, **options, state_dir=other) as two,  # type: ignore[arg-type]
     ):
-        assert one.sandbox.user is not None and two.sandbox.user is not None
-        assert one.sandbox.user.uid != two.sandbox.user.uid
+        assert first.sandbox.user is not None and two.sandbox.user is not None
+        assert first.sandbox.user.uid != two.sandbox.user.uid
 
 
 @as_root
@@ -261,11 +261,11 @@ def test_seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
 
 
 @as_root
-@pytest.mark.parametrize(("mode", "found"), [(0o666, True), (0o660, False), (0o662, True)])
+@pytest.mark.parametrize(("mode", "reported"), [(0o666, True), (0o660, False), (0o662, True)])
 @pytest.mark.usefixtures("engine")
-def test_an_open_engine_socket_is_told(job: Job, mode: int, found: bool) -> None:
+def test_an_open_engine_socket_is_told(job: Job, mode: int, reported: bool) -> None:
     job.socket.chmod(mode)
     problems = open_sockets(NOBODY, [str(job.socket), str(job.base / "missing.sock")])
-    assert [problem.code for problem in problems] == (["container-socket-open"] if found else [])
+    assert [problem.code for problem in problems] == (["container-socket-open"] if reported else [])
     job.base.chmod(0o700)
     assert open_sockets(NOBODY, [str(job.socket)]) == []

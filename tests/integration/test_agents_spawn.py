@@ -50,10 +50,10 @@ def account() -> Iterator[Account]:
     state = Path(tempfile.mkdtemp(dir="/var/tmp"))
     state.chmod(0o755)
     with contextlib.ExitStack() as stack:
-        made = agent_account("agent-eval-test", state_dir=state, uid=claim(stack, list(free_uids())[40:]))
-        assert made is not None
-        yield made
-        end_processes(made.uid)
+        account = agent_account("agent-eval-test", state_dir=state, uid=claim(stack, list(free_uids())[40:]))
+        assert account is not None
+        yield account
+        end_processes(account.uid)
     remove(state)
 
 

@@ -58,11 +58,11 @@ async def hosts(
             role="metrics",
         )
 
-    made = MetricHosts(spec, name="metrics", timeout=timeout)
+    runner = MetricHosts(spec, name="metrics", timeout=timeout)
     try:
-        yield made
+        yield runner
     finally:
-        await made.close()
+        await runner.close()
 
 
 def call(function: str, *, turns: int = 1, **criterion: Any) -> MetricCall:
@@ -76,66 +76,68 @@ def call(function: str, *, turns: int = 1, **criterion: Any) -> MetricCall:
     )
 
 
-async def failure(made: MetricHosts, function: str) -> MetricFailure:
+async def failure(runner: MetricHosts, function: str) -> MetricFailure:
     with pytest.raises(MetricFailure) as caught:
-        await made.evaluate(call(function))
+        await runner.evaluate(call(function))
     return caught.value
 
 
 @pytest.mark.parametrize("version", MATRIX[1:])
 async def test_a_function_is_called_with_objects_of_its_own_adk(version: str, tmp_path: Path) -> None:
-    async with hosts(tmp_path, version=version) as made:
-        told = await made.evaluate(call("polite", turns=2))
-        also = await made.evaluate(MetricCall(**{**vars(call("brief")), "function": "agent.metrics.brief"}))
+    async with hosts(tmp_path, version=version) as runner:
+        result = await runner.evaluate(call("polite", turns=2))
+        also = await runner.evaluate(MetricCall(**{**vars(call("brief")), "function": "agent.metrics.brief"}))
 
-    assert (told.type, told.score, told.status) == ("EvaluationResult", 1.0, "PASSED")
-    assert [(turn.score, turn.status) for turn in told.turns] == [(1.0, "PASSED")] * 2
+    assert (result.type, result.score, result.status) == ("EvaluationResult", 1.0, "PASSED")
+    assert [(turn.score, turn.status) for turn in result.turns] == [(1.0, "PASSED")] * 2
     assert (also.score, also.status) == (10.0, "FAILED")
     assert "polite is called for mine" in (tmp_path / "metrics-1.log").read_text(encoding="utf-8")
 
 
 async def test_an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
-    async with hosts(tmp_path, version=MATRIX[0]) as made:
-        found = await failure(made, "polite")
-        again = await failure(made, "brief")
+    async with hosts(tmp_path, version=MATRIX[0]) as runner:
+        error = await failure(runner, "polite")
+        again = await failure(runner, "brief")
 
-    assert (found.kind, found.owner) == (MetricFailureKind.ENVIRONMENT, Owner.AGENT)
-    assert "google-adk 1.18.0 has no custom metrics" in found.message
-    assert again.message == found.message
+    assert (error.kind, error.owner) == (MetricFailureKind.ENVIRONMENT, Owner.AGENT)
+    assert "google-adk 1.18.0 has no custom metrics" in error.message
+    assert again.message == error.message
     assert not (tmp_path / "metrics-2.log").exists()
 
 
 async def test_what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(tmp_path: Path) -> None:
-    async with hosts(tmp_path) as made:
-        raised = await failure(made, "raises")
-        absent = await failure(made, "no_such")
-        value = await failure(made, "not_callable")
-        module = await failure(made, "no.such")
-        exits = await failure(made, "exits")
-        told = await made.evaluate(call("a_dict"))
-        fine = await made.evaluate(call("polite"))
+    async with hosts(tmp_path) as runner:
+        raised = await failure(runner, "raises")
+        absent = await failure(runner, "no_such")
+        value = await failure(runner, "not_callable")
+        module = await failure(runner, "no.such")
+        exits = await failure(runner, "exits")
+        result = await runner.evaluate(call("a_dict"))
+        fine = await runner.evaluate(call("polite"))
 
     assert raised.kind is MetricFailureKind.EXCEPTION
     assert "ValueError: the metric is broken" in raised.message
     assert "metrics.py" in (raised.traceback or "")
-    assert {one.kind for one in (absent, value, module)} == {MetricFailureKind.IMPORT}
+    assert {raised_error.kind for raised_error in (absent, value, module)} == {MetricFailureKind.IMPORT}
     assert "has no `no_such`" in absent.message
     assert "is of type int, not a function" in value.message
     assert "sys.exit(0)" in exits.message
-    assert (told.type, told.shown) == ("dict", "{'score': 1.0}")
+    assert (result.type, result.shown) == ("dict", "{'score': 1.0}")
     assert fine.score == 1.0
 
 
 async def test_functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Path) -> None:
-    async with hosts(tmp_path, timeout=1.5) as made:
+    async with hosts(tmp_path, timeout=1.5) as runner:
         begun = time.monotonic()
         names = ("waits", "hangs", "leaves", "polite", "brief", "polite")
-        results = await asyncio.gather(*(made.evaluate(call(name)) for name in names), return_exceptions=True)
+        results = await asyncio.gather(*(runner.evaluate(call(name)) for name in names), return_exceptions=True)
         seconds = time.monotonic() - begun
-        second = await failure(made, "leaves")
-        third = await failure(made, "leaves")
+        second = await failure(runner, "leaves")
+        third = await failure(runner, "leaves")
 
-    kinds = [one.kind if isinstance(one, MetricFailure) else getattr(one, "score", one) for one in results]
+    kinds = [
+        result.kind if isinstance(result, MetricFailure) else getattr(result, "score", result) for result in results
+    ]
     deadline, crash = MetricFailureKind.DEADLINE, MetricFailureKind.CRASH
     assert kinds == [deadline, deadline, crash, 1.0, 10.0, 1.0]
     hung = results[1]
@@ -147,16 +149,16 @@ async def test_functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Pa
 
 
 async def test_what_a_metric_says_is_masked(tmp_path: Path) -> None:
-    async with hosts(tmp_path, secret="the metric is broken") as made:
-        found = await failure(made, "raises")
+    async with hosts(tmp_path, secret="the metric is broken") as runner:
+        error = await failure(runner, "raises")
 
-    assert "the metric is broken" not in f"{found.message}{found.traceback}{found.log_tail}"
+    assert "the metric is broken" not in f"{error.message}{error.traceback}{error.log_tail}"
 
 
 async def test_a_scenario_reaches_the_function(tmp_path: Path) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="buy", user_persona="EXPERT")
-    async with hosts(tmp_path) as made:
+    async with hosts(tmp_path) as runner:
         with pytest.raises(MetricFailure) as caught:
-            await made.evaluate(MetricCall(**{**vars(call("polite")), "expected": None, "scenario": scenario}))
+            await runner.evaluate(MetricCall(**{**vars(call("polite")), "expected": None, "scenario": scenario}))
 
     assert "assert scenario is None" in (caught.value.traceback or "")

@@ -32,14 +32,14 @@ from agent_eval.runner.plan import Plan, PlannedCase
 RESPONSE = build(CriterionConfig(metric="response_match_score", threshold=0.9))
 
 
-def turn(said: str, expected: str | None = None) -> Invocation:
+def turn(message: str, expected: str | None = None) -> Invocation:
     """A turn of an eval case; by default it expects what the agent will answer."""
-    return Invocation(user_content=user_message(said), final_response=model_message(expected or said))
+    return Invocation(user_content=user_message(message), final_response=model_message(expected or message))
 
 
-def planned(eval_id: str, *said: str, agent: str = "agent", wrong: bool = False, **facts: Any) -> PlannedCase:
+def planned(eval_id: str, *messages: str, agent: str = "agent", wrong: bool = False, **facts: Any) -> PlannedCase:
     """A case whose turns say this; `wrong` if its answers don't match."""
-    turns = [turn(one, "something else entirely" if wrong else None) for one in said or ("hello",)]
+    turns = [turn(message, "something else entirely" if wrong else None) for message in messages or ("hello",)]
     case = EvalCase(eval_id=eval_id, conversation=turns, session_input=facts.pop("session_input", None))
     return PlannedCase(
         case_id=f"a.test.json:{eval_id}",
@@ -105,9 +105,9 @@ class EchoSession:
     request: SessionRequest
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
-        said = text_of(content)
-        self.agent.sent.append(said)
-        word, _, value = said.partition(":")
+        message = text_of(content)
+        self.agent.sent.append(message)
+        word, _, value = message.partition(":")
         match word:
             case "sleep":
                 await self._within(timeout, float(value))
@@ -134,7 +134,7 @@ class EchoSession:
                 raise RuntimeError("a bug of the driver")
             case _:
                 pass
-        return Invocation(user_content=content, final_response=model_message(said))
+        return Invocation(user_content=content, final_response=model_message(message))
 
     def _crash(self) -> None:
         self.agent.crashed.set()
@@ -199,12 +199,12 @@ def execution(
 
 async def run(folder: Path, cases: Sequence[PlannedCase], **options: Any) -> list[CaseReport]:
     """Runs a plan to its end."""
-    made = execution(folder, cases, **options)
+    run = execution(folder, cases, **options)
     try:
         async with asyncio.timeout(20):
-            return await made.run()
+            return await run.run()
     finally:
-        made.journal.close()
+        run.journal.close()
 
 
 def statuses(reports: Sequence[CaseReport]) -> dict[str, str]:

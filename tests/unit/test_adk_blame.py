@@ -63,8 +63,8 @@ def test_import_hints_name_what_is_missing() -> None:
     failure = failed_load(error, "the log")
     assert (failure.kind, failure.log_tail) == (FailureKind.IMPORT, "the log")
     assert "`yfinance`" in (failure.hint or "")
-    told = "`root_agent` of bot.agent is of type int, not an ADK agent"
-    failure = failed_load(RemoteError("agent-import", told, {"type": "TypeError"}), None)
+    message = "`root_agent` of bot.agent is of type int, not an ADK agent"
+    failure = failed_load(RemoteError("agent-import", message, {"type": "TypeError"}), None)
     assert failure.hint == "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
 
 
@@ -133,8 +133,8 @@ def test_temporary_statuses() -> None:
     ],
 )
 def test_too_late__whose_it_is(facts: dict[str, Any], owner: Owner, words: str) -> None:
-    known = {"turn": 1, "model": "m", "name": "m", "address": "http://h", "seconds": 170.0, **facts}
-    failure = too_late(180, Waiting.model_validate(known), stopped=True)
+    fields = {"turn": 1, "model": "m", "name": "m", "address": "http://h", "seconds": 170.0, **facts}
+    failure = too_late(180, Waiting.model_validate(fields), stopped=True)
     assert failure.owner is owner
     assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.DEADLINE)
     assert words in failure.message

@@ -45,11 +45,11 @@ def test_a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], before: int
 def test_the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
     lines = [f"line {number:06}\n".encode() for number in range(100_000)]
     log = fed(tmp_path / "log", lines, limit=10_000)
-    kept = log.path.read_bytes()
-    head, note, rest = kept.partition(b"\n[... ")
+    content = log.path.read_bytes()
+    head, note, rest = content.partition(b"\n[... ")
     assert note
-    assert kept.startswith(b"line 000000\n")
-    assert kept.endswith(b"line 099999\n")
+    assert content.startswith(b"line 000000\n")
+    assert content.endswith(b"line 099999\n")
     assert len(head) == 5_000
     missing = int(rest.split(b" bytes")[0].replace(b",", b""))
     assert len(head) + missing + len(rest.partition(b"]\n")[2]) == 100_000 * 12

@@ -136,7 +136,7 @@ def test_the_installer_gets_private_indexes_and_pips_under_uvs_names() -> None:
 
 
 def test_secrets_are_known_by_their_names_and_inside_urls() -> None:
-    found = secrets_in(
+    secrets = secrets_in(
         {
             "GOOGLE_API_KEY": "key-of-the-model",
             "AZURE_AD_TOKEN": "token-of-azure",
@@ -148,7 +148,7 @@ def test_secrets_are_known_by_their_names_and_inside_urls() -> None:
             "SSL_CERT_FILE": "/etc/ssl/key.pem",
         }
     )
-    assert found == ["key-of-the-model", "token-of-azure", "pa%24%24word", "pa$$word", "bare-token"]
+    assert secrets == ["key-of-the-model", "token-of-azure", "pa%24%24word", "pa$$word", "bare-token"]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_secrets_of_a_credentials_file(tmp_path: Path) -> None:
             }
         )
     )
-    found = secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
-    assert found == ["MIIEvQ\nIBADAN", "MIIEvQIBADAN", "oidc-request-token"]
+    secrets = secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
+    assert secrets == ["MIIEvQ\nIBADAN", "MIIEvQIBADAN", "oidc-request-token"]
     assert secrets_in({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "missing")}) == []
 
 

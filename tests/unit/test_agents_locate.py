@@ -148,21 +148,21 @@ def test_choose_agents__suggested_mapping_works_for_any_name(tmp_path: Path, nam
 def test_choose_agents__last_pattern_has_precedence(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py", "two/agent.py")
     files = [loaded("evals/a.test.json"), loaded("evals/deep/b.test.json")]
-    found = choose_agents(tmp_path, files, mapping={"evals/**": "one", "evals/deep/": "two", "*.md": "one"})
-    assert {path: choice.path for path, choice in found.by_file.items()} == {
+    choices = choose_agents(tmp_path, files, mapping={"evals/**": "one", "evals/deep/": "two", "*.md": "one"})
+    assert {path: choice.path for path, choice in choices.by_file.items()} == {
         "evals/a.test.json": "one",
         "evals/deep/b.test.json": "two",
     }
-    assert [(p.severity, p.code) for p in found.problems] == [(Severity.WARNING, "agent-mapping-unused")]
+    assert [(p.severity, p.code) for p in choices.problems] == [(Severity.WARNING, "agent-mapping-unused")]
 
 
 def test_choose_agents__pattern_for_files_that_were_not_selected_is_in_use(tmp_path: Path) -> None:
     make(tmp_path, "one/agent.py")
     mapping = {"evals/**": "one", "other/**": "none", "typo/**": "one"}
-    found = choose_agents(
+    choices = choose_agents(
         tmp_path, [loaded("evals/a.test.json")], mapping=mapping, everything=lambda: ["other/b.test.json"]
     )
-    assert [(problem.code, "typo/**" in problem.message) for problem in found.problems] == [
+    assert [(problem.code, "typo/**" in problem.message) for problem in choices.problems] == [
         ("agent-mapping-unused", True)
     ]
 

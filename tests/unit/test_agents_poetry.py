@@ -51,9 +51,9 @@ def test_versions__that_have_no_equal_are_refused(text: str) -> None:
 
 
 def table(text: str) -> dict[str, Any]:
-    found = poetry_table(tomllib.loads(f"[tool.poetry.dependencies]\n{text}"))
-    assert found is not None
-    return found
+    poetry = poetry_table(tomllib.loads(f"[tool.poetry.dependencies]\n{text}"))
+    assert poetry is not None
+    return poetry
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_requirements__of_every_form(line: str, requirement: str) -> None:
 
 def test_requirements__without_optional_ones_and_with_all_of_a_list() -> None:
     several = '[{version = "1", python = "<3.11"}, {version = "2", python = ">=3.11"}]'
-    found = requirements(table(f'a = {{version = "1", optional = true}}\nb = {several}'), Path("/repo"))
-    assert found == ("b==1 ; python_version < '3.11'", "b==2 ; python_version >= '3.11'")
+    lines = requirements(table(f'a = {{version = "1", optional = true}}\nb = {several}'), Path("/repo"))
+    assert lines == ("b==1 ; python_version < '3.11'", "b==2 ; python_version >= '3.11'")
 
 
 @pytest.mark.parametrize(
-    ("python", "found"), [("^3.11", ">=3.11,<4"), ("3.12", "3.12"), ("*", None), ("^3.9 || ^4.0", None)]
+    ("python", "versions_for_uv"), [("^3.11", ">=3.11,<4"), ("3.12", "3.12"), ("*", None), ("^3.9 || ^4.0", None)]
 )
-def test_python_versions__as_uv_understands_them(python: str, found: str | None) -> None:
-    assert python_versions(table(f'python = "{python}"')) == found
+def test_python_versions__as_uv_understands_them(python: str, versions_for_uv: str | None) -> None:
+    assert python_versions(table(f'python = "{python}"')) == versions_for_uv
 
 
 def test_poetry_table__gives_way_to_a_project_that_names_dependencies() -> None:

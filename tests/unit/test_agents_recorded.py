@@ -58,22 +58,22 @@ def request(eval_id: str, run: int = 0, eval_set: str = "s") -> SessionRequest:
     return SessionRequest(eval_set_id=eval_set, eval_id=eval_id, run=run, app_name="app", user_id="user")
 
 
-async def answers(source: Path, wanted: SessionRequest, *messages: str) -> list[str]:
+async def answers(source: Path, session_request: SessionRequest, *messages: str) -> list[str]:
     agent = RecordedAgent(source)
     await agent.start()
     try:
-        session = await agent.open(wanted)
-        found = [text_of((await session.send(user_message(text), timeout=1)).final_response) for text in messages]
+        session = await agent.open(session_request)
+        texts = [text_of((await session.send(user_message(text), timeout=1)).final_response) for text in messages]
         await session.close()
         await session.close()
-        return found
+        return texts
     finally:
         await agent.close()
 
 
-async def failure(source: Path, wanted: SessionRequest, *messages: str) -> AgentFailure:
+async def failure(source: Path, session_request: SessionRequest, *messages: str) -> AgentFailure:
     with pytest.raises(AgentFailure) as caught:
-        await answers(source, wanted, *messages)
+        await answers(source, session_request, *messages)
     return caught.value
 
 
@@ -91,8 +91,8 @@ async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
         line("y", 0, turn("hi", "moved"), case_id="old.test.json:y"),
     )
     for name in "ab":
-        wanted = dataclasses.replace(request("x"), case_id=f"{name}.test.json:x")
-        assert await answers(source, wanted, "hi") == [f"of {name}"]
+        session_request = dataclasses.replace(request("x"), case_id=f"{name}.test.json:x")
+        assert await answers(source, session_request, "hi") == [f"of {name}"]
     assert await answers(source, dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi") == ["moved"]
 
 

@@ -15,10 +15,10 @@ OWNER = 4242
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "checkout"
-    made.mkdir()
-    os.chown(made, OWNER, OWNER)
-    return made
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    os.chown(checkout, OWNER, OWNER)
+    return checkout
 
 
 def reply_in(folder: Path) -> Path:

@@ -32,12 +32,12 @@ def part(run: int, outcome: Scores | RunError, *, case: str = "a.json:one") -> C
             continue
         score = outcome[name]
         if threshold is None:
-            found = RunScore(run=run, score=score, status="informational")
+            run_score = RunScore(run=run, score=score, status="informational")
         elif score is None:
-            found = RunScore(run=run, status="not_evaluated", reason=MISSING)
+            run_score = RunScore(run=run, status="not_evaluated", reason=MISSING)
         else:
-            found = RunScore(run=run, score=score, status="passed" if score >= threshold else "failed")
-        scores.append(MetricReport(name=name, threshold=threshold, status=found.status, runs=[found]))
+            run_score = RunScore(run=run, score=score, status="passed" if score >= threshold else "failed")
+        scores.append(MetricReport(name=name, threshold=threshold, status=run_score.status, runs=[run_score]))
     result = RunResult(run_id=f"{case}#{run + 1}", run=run, status="passed", error=error)
     if error is not None and error.owner == "gate":
         result.status = "not_run"
@@ -197,21 +197,21 @@ def test_status_of_one_run(outcome: Scores | RunError, status: str) -> None:
 
 def test_merge_does_not_change_what_it_is_given() -> None:
     parts: Sequence[CaseReport] = [part(0, GOOD), part(1, BAD)]
-    before = [one.model_dump() for one in parts]
+    before = [report.model_dump() for report in parts]
     merge(parts, min_pass_rate=1.0)
-    assert [one.model_dump() for one in parts] == before
+    assert [report.model_dump() for report in parts] == before
 
 
 def test_what_was_left_out_for_want_of_a_key__decides_nothing() -> None:
     left_out = Reason(code=WITHOUT_KEY, message="There is no key")
     runs = []
     for run, trajectory in enumerate((1.0, 0.0)):
-        found = part(run, {"trajectory": trajectory, "response": None})
-        found.metrics[1].runs[0].reason = left_out
-        found.runs[0].status = status_of_run(found.runs[0], [metric.runs[0] for metric in found.metrics])
-        runs.append(found)
+        report = part(run, {"trajectory": trajectory, "response": None})
+        report.metrics[1].runs[0].reason = left_out
+        report.runs[0].status = status_of_run(report.runs[0], [metric.runs[0] for metric in report.metrics])
+        runs.append(report)
 
-    assert [one.runs[0].status for one in runs] == ["passed", "failed"]
+    assert [report.runs[0].status for report in runs] == ["passed", "failed"]
     assert merge(runs[:1], min_pass_rate=1.0)[0].status == "passed"
     assert merge(runs[:1], min_pass_rate=1.0)[0].metrics[1].status == "not_evaluated"
     assert merge(runs[1:], min_pass_rate=1.0)[0].status == "failed"

@@ -19,7 +19,7 @@ def case(
 ) -> list[CaseReport]:
     parts = []
     for number, (score, status) in enumerate(runs):
-        told = RunScore(
+        run_score = RunScore(
             run=number,
             score=score,
             status=status,
@@ -27,8 +27,8 @@ def case(
             error=error if score is None else None,
         )
         run = RunResult(run_id=f"c#{number}", run=number, status="passed")
-        run.status = status_of_run(run, [told])
-        metric = MetricReport(name="mine", threshold=threshold, status=status, runs=[told])
+        run.status = status_of_run(run, [run_score])
+        metric = MetricReport(name="mine", threshold=threshold, status=status, runs=[run_score])
         parts.append(
             CaseReport(
                 case_id="c", file="f", eval_set_id="s", eval_id="c", status=run.status, metrics=[metric], runs=[run]

@@ -30,18 +30,18 @@ def called(name: str, response: dict[str, Any] | None = None, *, id: str | None 
     return parts
 
 
-def actual(said: str, answer: str | None, *parts: Part, author: str = "home") -> Invocation:
+def actual(message: str, answer: str | None, *parts: Part, author: str = "home") -> Invocation:
     events = [InvocationEvent(author=author, content=Content(role="model", parts=[part])) for part in parts]
     return Invocation(
-        user_content=user_message(said),
+        user_content=user_message(message),
         final_response=None if answer is None else model_message(answer),
         intermediate_data=InvocationEvents(invocation_events=events),
     )
 
 
-def expected(said: str, answer: str, *calls: FunctionCall) -> Invocation:
+def expected(message: str, answer: str, *calls: FunctionCall) -> Invocation:
     return Invocation(
-        user_content=user_message(said),
+        user_content=user_message(message),
         final_response=model_message(answer),
         intermediate_data=IntermediateData(tool_uses=list(calls)) if calls else None,
     )
@@ -72,12 +72,12 @@ FIND = FunctionCall(name="find_devices", args={"room": "bedroom"})
 
 
 def test_conversation_of__calls_have_their_responses_and_what_differs_its_expectation() -> None:
-    made = conversation_of(
+    conversation = conversation_of(
         recording(actual("Lamp off.", "No such lamp.", *called("find_devices", NO_DEVICES, room="bedroom"))),
         eval_case(expected("Lamp off.", "The lamp is off.", FIND, LAMP)),
     )
 
-    assert made.model_dump() == {
+    assert conversation.model_dump() == {
         "run": 0,
         "turns": [
             {
@@ -93,12 +93,12 @@ def test_conversation_of__calls_have_their_responses_and_what_differs_its_expect
 
 
 def test_conversation_of__what_is_as_expected_is_not_repeated() -> None:
-    made = conversation_of(
+    conversation = conversation_of(
         recording(actual("Lamp off.", "Done.", *called("find_devices", NO_DEVICES, room="bedroom"))),
         eval_case(expected("Lamp off.", "Done.", FIND)),
     )
 
-    [turn] = made.turns
+    [turn] = conversation.turns
     assert turn.expected_calls is None
     assert turn.expected_answer is None
 
@@ -146,57 +146,57 @@ def test_conversation_of__sub_agents_and_words_on_the_way() -> None:
 
 def test_conversation_of__the_turn_that_broke_says_what_was_asked() -> None:
     error = RunError(kind="agent-exception", owner="agent", message="boom", turn=1)
-    made = conversation_of(
+    conversation = conversation_of(
         recording(actual("One.", "Done."), error=error), eval_case(expected("One.", "Done."), expected("Two.", "Done."))
     )
 
-    assert [(turn.user, turn.answer) for turn in made.turns] == [("One.", "Done."), ("Two.", None)]
+    assert [(turn.user, turn.answer) for turn in conversation.turns] == [("One.", "Done."), ("Two.", None)]
 
 
 def failing(eval_id: str, *, turn: int = 0, run: int = 0, runs: int = 1) -> CaseReport:
     evidence = {run: [TurnEvidence(turn=turn, score=0.0, user="", expected="", actual="", why=["bad"])]}
     scores = [0.0 if number == run else 1.0 for number in range(runs)]
-    made = case(
+    eval_case = case(
         eval_id,
         "failed",
         metric(TRAJECTORY, *scores, threshold=1.0, evidence=evidence),
         file="tests/a.test.json",
         runs=runs,
     )
-    for result in made.runs:
+    for result in eval_case.runs:
         result.status = "failed" if result.run == run else "passed"
-    return made
+    return eval_case
 
 
 def attach(cases: Sequence[CaseReport], recordings: Sequence[Recording], blocking: Sequence[str] = ()) -> RunReport:
-    made = report("failed", list(cases))
-    made.blocking = list(blocking)
-    by_id = {one.run_id: one for one in recordings}
-    attach_conversations(made, {}, by_id.get)
-    return made
+    run_report = report("failed", list(cases))
+    run_report.blocking = list(blocking)
+    by_id = {each.run_id: each for each in recordings}
+    attach_conversations(run_report, {}, by_id.get)
+    return run_report
 
 
 def test_attach__the_run_that_failed_is_kept_and_passed_cases_have_none() -> None:
     good = case("fine", "passed", metric(RESPONSE, 1.0, threshold=0.8), file="tests/a.test.json")
-    made = attach(
+    run_report = attach(
         [failing("lamp", run=1, runs=3), good],
         [recording(actual("Hi", f"answer {run}"), run=run) for run in range(3)] + [recording(eval_id="fine")],
     )
 
-    assert made.cases[0].conversation is not None
-    assert (made.cases[0].conversation.run, made.cases[0].conversation.turns[0].answer) == (1, "answer 1")
-    assert made.cases[1].conversation is None
+    assert run_report.cases[0].conversation is not None
+    assert (run_report.cases[0].conversation.run, run_report.cases[0].conversation.turns[0].answer) == (1, "answer 1")
+    assert run_report.cases[1].conversation is None
 
 
 def test_attach__the_turns_that_say_why_come_before_the_others() -> None:
     long = "word " * 2_000
-    made = attach([failing("lamp", turn=37)], [recording(*(actual(f"{n} {long}", long) for n in range(40)))])
+    run_report = attach([failing("lamp", turn=37)], [recording(*(actual(f"{n} {long}", long) for n in range(40)))])
 
-    kept = made.cases[0].conversation
-    assert kept is not None
-    assert 37 in [turn.turn for turn in kept.turns]
-    assert kept.turns_left_out == 40 - len(kept.turns) > 0
-    assert len(kept.model_dump_json()) < 2 * MOST_OF_A_CASE
+    conversation = run_report.cases[0].conversation
+    assert conversation is not None
+    assert 37 in [turn.turn for turn in conversation.turns]
+    assert conversation.turns_left_out == 40 - len(conversation.turns) > 0
+    assert len(conversation.model_dump_json()) < 2 * MOST_OF_A_CASE
 
 
 def huge() -> Invocation:
@@ -206,28 +206,28 @@ def huge() -> Invocation:
 
 @pytest.mark.parametrize("number", [10, 1_000])
 def test_attach__many_failing_cases_stay_within_the_bound(number: int) -> None:
-    made = report("failed", [failing(f"case-{n}") for n in range(number)])
-    made.blocking = [made.cases[-1].case_id]
+    run_report = report("failed", [failing(f"case-{n}") for n in range(number)])
+    run_report.blocking = [run_report.cases[-1].case_id]
     shared = recording(huge())
 
-    attach_conversations(made, {}, lambda run_id: shared, most=100_000)
+    attach_conversations(run_report, {}, lambda run_id: shared, most=100_000)
 
-    kept = [case.conversation for case in made.cases if case.conversation is not None]
-    assert len(kept) == min(number, 100_000 // 1_200)
-    assert made.cases[-1].conversation is not None  # What blocks comes first.
-    assert 20_000 < sum(map(_characters, kept)) <= 100_000
-    assert len(results_json(made)) < 200_000 + 2_500 * number
+    conversations = [case.conversation for case in run_report.cases if case.conversation is not None]
+    assert len(conversations) == min(number, 100_000 // 1_200)
+    assert run_report.cases[-1].conversation is not None  # What blocks comes first.
+    assert 20_000 < sum(map(_characters, conversations)) <= 100_000
+    assert len(results_json(run_report)) < 200_000 + 2_500 * number
 
 
 def test_attach__a_huge_conversation_costs_no_more_than_what_is_kept_of_it() -> None:
     text = "word " * 100_000
     parts = [part for n in range(300) for part in called(f"tool_{n}", {"text": text}, text=text)]
-    made = attach([failing("lamp")], [recording(actual(text, text, *parts))])
+    run_report = attach([failing("lamp")], [recording(actual(text, text, *parts))])
 
-    kept = made.cases[0].conversation
-    assert kept is not None
-    assert kept.turns[0].steps_left_out > 250
-    assert _characters(kept) <= MOST_OF_A_CASE
+    conversation = run_report.cases[0].conversation
+    assert conversation is not None
+    assert conversation.turns[0].steps_left_out > 250
+    assert _characters(conversation) <= MOST_OF_A_CASE
 
 
 def _characters(conversation: ConversationReport) -> int:
@@ -266,8 +266,8 @@ def test_attach__runs_that_were_taken_from_an_earlier_journal_count(tmp_path: Pa
     with closing(Journal(path, resume=True)) as journal:
         assert journal.recording("tests/a.test.json:lamp#1") is None, "nobody has asked for it yet"
         assert journal.reuse("tests/a.test.json:lamp#1", "f") is not None
-        made = report("failed", [failing("lamp")])
-        attach_conversations(made, {}, journal.recording)
+        run_report = report("failed", [failing("lamp")])
+        attach_conversations(run_report, {}, journal.recording)
 
-    assert made.cases[0].conversation is not None
-    assert made.cases[0].conversation.turns[0].answer == "answer"
+    assert run_report.cases[0].conversation is not None
+    assert run_report.cases[0].conversation.turns[0].answer == "answer"

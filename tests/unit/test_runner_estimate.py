@@ -42,13 +42,13 @@ def file(cases: Sequence[EvalCase], *criteria: CriterionConfig, user: dict[str, 
         path="a.test.json",
         eval_set=EvalSet(eval_set_id="a", eval_cases=list(cases)),
         config=config,
-        cases=tuple(SelectedCase(case=one, line=1) for one in cases),
+        cases=tuple(SelectedCase(case=eval_case, line=1) for eval_case in cases),
     )
 
 
 def only(*files: LoadedFile, runs: int = 1, prices: dict[str, Price] | None = None) -> FileEstimate:
-    [found] = estimate(files, num_runs=runs, default_model="openai/judge", prices=prices).files
-    return found
+    [file_estimate] = estimate(files, num_runs=runs, default_model="openai/judge", prices=prices).files
+    return file_estimate
 
 
 def span(least: int, most: int | None) -> Range:
@@ -63,10 +63,10 @@ def test_ranges_add_up() -> None:
 
 
 def test_fixed_turns_are_counted_for_every_run() -> None:
-    found = only(file([case(), case(turn(), eval_id="d")], metric("final_response_match_v2")), runs=4)
+    file_estimate = only(file([case(), case(turn(), eval_id="d")], metric("final_response_match_v2")), runs=4)
 
-    assert (found.cases, found.runs, found.turns) == (2, 4, span(12, 12))
-    [row] = found.criteria
+    assert (file_estimate.cases, file_estimate.runs, file_estimate.turns) == (2, 4, span(12, 12))
+    [row] = file_estimate.criteria
     assert (row.model, row.samples, row.cases) == ("openai/judge", 5, 2)
     assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
 
@@ -79,11 +79,11 @@ def test_what_is_computed_asks_nobody() -> None:
 
 def test_who_judges() -> None:
     own = metric("safety_v1", judge_model_options={"judge_model": "gemini-2.5-pro"})
-    found = estimate([file([case()], own, metric("final_response_match_v2"))], num_runs=1, default_model="openai/judge")
+    whole = estimate([file([case()], own, metric("final_response_match_v2"))], num_runs=1, default_model="openai/judge")
 
-    assert [row.model for row in found.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
-    assert found.models == ["gemini-2.5-pro", "openai/judge"]
-    assert [row.tokens for row in found.with_model()] == [None, None], "nothing was weighed without prices"
+    assert [row.model for row in whole.files[0].criteria] == ["gemini-2.5-pro", "openai/judge"]
+    assert whole.models == ["gemini-2.5-pro", "openai/judge"]
+    assert [row.tokens for row in whole.with_model()] == [None, None], "nothing was weighed without prices"
 
 
 def test_sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
@@ -103,10 +103,10 @@ def test_how_much_is_said_on_the_way_nobody_knows() -> None:
 )
 def test_a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple[int, int | None]) -> None:
     led = file([scenario(), case(turn())], metric("safety_v1"), user={"max_allowed_invocations": limit})
-    found = only(led, runs=2)
+    file_estimate = only(led, runs=2)
 
-    assert found.turns == (span(*turns) + span(1, 1)).times(2)
-    row = found.criteria[-1]
+    assert file_estimate.turns == (span(*turns) + span(1, 1)).times(2)
+    row = file_estimate.criteria[-1]
     assert (row.metric, row.cases, row.model) == ("user-simulator", 1, "gemini-2.5-flash")
     assert row.calls == span(*user).times(2)
 
@@ -124,8 +124,8 @@ def test_a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
 
 def test_tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
     def tokens(text: str) -> Range:
-        one = case(turn(answer=text))
-        [row] = only(file([one], metric("final_response_match_v2", samples=1)), prices=PRICES).criteria
+        eval_case = case(turn(answer=text))
+        [row] = only(file([eval_case], metric("final_response_match_v2", samples=1)), prices=PRICES).criteria
         assert row.calls == span(1, 1)
         assert row.tokens is not None
         return row.tokens
@@ -149,9 +149,11 @@ def test_many_cases_are_sampled_and_counted_in_full() -> None:
 
 def test_rubrics_are_weighed_too() -> None:
     name = "rubric_based_final_response_quality_v1"
-    one = [rubric("a").model_dump()]
-    more = [*one, rubric("b" * 400).model_dump()]
-    [few], [many] = (only(file([case()], metric(name, rubrics=some)), prices=PRICES).criteria for some in (one, more))
+    rubrics = [rubric("a").model_dump()]
+    more = [*rubrics, rubric("b" * 400).model_dump()]
+    [few], [many] = (
+        only(file([case()], metric(name, rubrics=some)), prices=PRICES).criteria for some in (rubrics, more)
+    )
 
     assert few.calls == many.calls == span(2 * 3, 2 * 5 * 2)
     assert few.tokens is not None
@@ -213,9 +215,9 @@ def test_of_scenarios_nobody_knows_the_tokens() -> None:
 
 def test_the_whole_run_is_the_sum_of_its_files() -> None:
     judged = file([case()], metric("safety_v1", samples=1), metric("response_match_score"))
-    found = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
+    whole = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
 
-    assert (found.cases, found.turns, found.calls) == (2, span(4, 4), span(4, 4))
-    assert [row.metric for row in found.with_model()] == ["safety_v1", "safety_v1"]
-    assert found.tokens == found.files[0].criteria[0].tokens + found.files[1].criteria[0].tokens  # type: ignore[operator]
+    assert (whole.cases, whole.turns, whole.calls) == (2, span(4, 4), span(4, 4))
+    assert [row.metric for row in whole.with_model()] == ["safety_v1", "safety_v1"]
+    assert whole.tokens == whole.files[0].criteria[0].tokens + whole.files[1].criteria[0].tokens  # type: ignore[operator]
     assert estimate([], num_runs=1, default_model="m") == Estimate(files=[])

@@ -19,8 +19,8 @@ async def test_every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: 
     cases = [planned("slow", "sleep:0.1"), planned("quick"), planned("two turns", "one", "two")]
     reports = await run(tmp_path, cases, num_runs=3, agents={"agent": agent})
     assert list(statuses(reports).items()) == [("slow", "passed"), ("quick", "passed"), ("two turns", "passed")]
-    assert [[one.run for one in report.runs] for report in reports] == [[0, 1, 2]] * 3
-    assert sorted((one.eval_id, one.run) for one in agent.opened) == sorted(
+    assert [[run.run for run in report.runs] for report in reports] == [[0, 1, 2]] * 3
+    assert sorted((request.eval_id, request.run) for request in agent.opened) == sorted(
         (name, number) for name in ("slow", "quick", "two turns") for number in range(3)
     )
     assert agent.closed == 9
@@ -49,9 +49,9 @@ async def test_never_more_at_once_than_allowed(tmp_path: Path, concurrency: int)
 
 async def test_a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
     agent = EchoAgent()
-    given = session_input(state={"room": "kitchen"}, session_id="mine")
-    await run(tmp_path, [planned("given", session_input=given), planned("plain")], agents={"agent": agent})
-    asked = {one.eval_id: one for one in agent.opened}
+    session = session_input(state={"room": "kitchen"}, session_id="mine")
+    await run(tmp_path, [planned("given", session_input=session), planned("plain")], agents={"agent": agent})
+    asked = {request.eval_id: request for request in agent.opened}
     assert (asked["given"].app_name, asked["given"].user_id, asked["given"].session_id) == ("app", "somebody", "mine")
     assert asked["given"].state == {"room": "kitchen"}
     assert (asked["plain"].app_name, asked["plain"].user_id) == ("EvaluationGenerator", "test_user_id")
@@ -163,9 +163,9 @@ async def test_only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> 
     cases = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
     reports = await run(tmp_path, cases, agents={"agent": agent})
     assert statuses(reports) == {"innocent": "passed", "guilty": "failed", "bystander": "passed"}
-    tries = [(one.eval_id, one.isolated) for one in agent.opened]
+    tries = [(request.eval_id, request.isolated) for request in agent.opened]
     for name in ("innocent", "guilty", "bystander"):
-        assert sorted(one for one in tries if one[0] == name) == [(name, False), (name, True)]
+        assert sorted(attempt for attempt in tries if attempt[0] == name) == [(name, False), (name, True)]
     assert [report.runs[0].attempts for report in reports] == [2, 2, 2]
     assert reports[2].runs[0].turns == 2, "the second attempt begins anew"
     assert agent.closed == 6
@@ -177,9 +177,9 @@ async def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     begun = time.monotonic()
     reports = await run(tmp_path, cases, agents={"agent": agent}, fail_fast=True, concurrency=2)
     assert time.monotonic() - begun < 10
-    found = statuses(reports)
-    assert found.pop("bad") == "failed"
-    assert set(found.values()) == {"not_run"}
+    by_case = statuses(reports)
+    assert by_case.pop("bad") == "failed"
+    assert set(by_case.values()) == {"not_run"}
     assert len(agent.opened) == 2, "not one more is begun"
     reason = reports[5].reason
     assert reason is not None
@@ -219,25 +219,25 @@ async def test_fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path:
 
 async def test_stopping_keeps_what_is_done(tmp_path: Path) -> None:
     cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
-    made = execution(tmp_path, cases, concurrency=1)
-    asyncio.get_running_loop().call_later(0.1, made.stop.set)
+    run = execution(tmp_path, cases, concurrency=1)
+    asyncio.get_running_loop().call_later(0.1, run.stop.set)
     async with asyncio.timeout(3):
-        reports = await made.run()
+        reports = await run.run()
     assert statuses(reports) == {"quick": "passed", "hangs": "not_run", "never": "not_run"}
     assert [report.reason.code for report in reports if report.reason] == ["stopped", "stopped"]
-    assert list(made.journal.lines(["a.test.json:quick#1", "a.test.json:hangs#1"])) == [
+    assert list(run.journal.lines(["a.test.json:quick#1", "a.test.json:hangs#1"])) == [
         (tmp_path / "journal.jsonl").read_bytes()
     ]
-    made.journal.close()
+    run.journal.close()
 
 
 async def test_stopped_before_it_began(tmp_path: Path) -> None:
     agent = EchoAgent(start_seconds=30)
-    made = execution(tmp_path, [planned("one")], agents={"agent": agent})
-    made.stop.set()
+    run = execution(tmp_path, [planned("one")], agents={"agent": agent})
+    run.stop.set()
     async with asyncio.timeout(2):
-        assert statuses(await made.run()) == {"one": "not_run"}
-    made.journal.close()
+        assert statuses(await run.run()) == {"one": "not_run"}
+    run.journal.close()
 
 
 async def test_a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
@@ -246,14 +246,14 @@ async def test_a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
 
 
 async def test_progress_counts_every_run(tmp_path: Path) -> None:
-    told: list[Progress] = []
-    made = execution(tmp_path, [planned("good"), planned("bad", "raise")], num_runs=2)
-    made.on_progress = told.append
-    await made.run()
-    made.journal.close()
-    assert [state.done for state in told] == [1, 2, 3, 4]
-    assert {state.total for state in told} == {4}
-    assert told[-1].counts == {"passed": 2, "failed": 2}
+    reports_of_progress: list[Progress] = []
+    run = execution(tmp_path, [planned("good"), planned("bad", "raise")], num_runs=2)
+    run.on_progress = reports_of_progress.append
+    await run.run()
+    run.journal.close()
+    assert [state.done for state in reports_of_progress] == [1, 2, 3, 4]
+    assert {state.total for state in reports_of_progress} == {4}
+    assert reports_of_progress[-1].counts == {"passed": 2, "failed": 2}
 
 
 async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
     again = execution(tmp_path, cases, agents={"agent": agent}, resume=True, turn_timeout=0.4)
     later = await again.run()
     again.journal.close()
-    assert sorted(one.eval_id for one in agent.opened) == ["hangs", "world"]
+    assert sorted(request.eval_id for request in agent.opened) == ["hangs", "world"]
     assert again.reused == 2
     assert statuses(later) == {"good": "passed", "bad": "failed", "world": "errored", "hangs": "failed"}
 
@@ -277,7 +277,7 @@ async def test_resuming_runs_again_what_depends_on_other_things(tmp_path: Path) 
     agent = EchoAgent()
     cases = [planned("one", fingerprint="other"), planned("two")]
     await run(tmp_path, cases, agents={"agent": agent}, resume=True)
-    assert [one.eval_id for one in agent.opened] == ["one"]
+    assert [request.eval_id for request in agent.opened] == ["one"]
 
 
 async def test_resuming_what_is_complete_starts_no_agent(tmp_path: Path) -> None:
@@ -298,14 +298,14 @@ async def test_resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Pa
 
 async def test_ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
     most = 0
-    made = execution(tmp_path, [planned(str(number)) for number in range(300)], num_runs=5, concurrency=4)
+    run = execution(tmp_path, [planned(str(number)) for number in range(300)], num_runs=5, concurrency=4)
 
     def look(_: Progress) -> None:
         nonlocal most
         most = max(most, len(asyncio.all_tasks()))
 
-    made.on_progress = look
-    reports = await made.run()
-    made.journal.close()
+    run.on_progress = look
+    reports = await run.run()
+    run.journal.close()
     assert {report.status for report in reports} == {"passed"}
     assert most < 4 * 5 + 10

@@ -40,15 +40,15 @@ def test_a_case_is_known_by_what_it_asks_and_expects() -> None:
         case(rubrics=[rubric("polite")]),
         case(session_input={"app_name": "a", "user_id": "u", "state": {"room": 1}}),
     ]
-    assert len({same, *(case_fingerprint(one, None) for one in others)}) == len(others) + 1
+    assert len({same, *(case_fingerprint(other, None) for other in others)}) == len(others) + 1
 
 
 def test_how_the_user_is_simulated_counts_for_scenarios_only() -> None:
-    told = {"model": "gemini-2.5-pro"}
+    options = {"model": "gemini-2.5-pro"}
     scenario = EvalCase(eval_id="s", conversation_scenario=SCENARIO)
 
-    assert case_fingerprint(scenario, told) != case_fingerprint(scenario, None)
-    assert case_fingerprint(case(), told) == case_fingerprint(case(), None)
+    assert case_fingerprint(scenario, options) != case_fingerprint(scenario, None)
+    assert case_fingerprint(case(), options) == case_fingerprint(case(), None)
 
 
 def test_a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
@@ -77,10 +77,10 @@ def test_another_judge_makes_other_scores() -> None:
 
 def test_no_option_of_any_metric_lacks_a_fingerprint() -> None:
     for metric in CRITERION_MODELS:
-        given: dict[str, Any] = {"tool_name": "f"} if metric == "trajectory_single_tool_use" else {}
+        options: dict[str, Any] = {"tool_name": "f"} if metric == "trajectory_single_tool_use" else {}
         if metric.startswith("rubric"):
-            given = {"rubrics": [rubric("a").model_dump()], "rubric_weights": {"a": 2.0}}
-        assert len(identity(metric, **given).fingerprint) == 16
+            options = {"rubrics": [rubric("a").model_dump()], "rubric_weights": {"a": 2.0}}
+        assert len(identity(metric, **options).fingerprint) == 16
 
 
 ASKED = {
@@ -95,10 +95,10 @@ def test_the_version_of_the_questions_rises_with_every_change_of_them() -> None:
     for metric in sorted(JUDGED_METRICS):
         model = ScriptedModel(script=lambda _: failure("malformed"))
         options: dict[str, Any] = {"rubrics": [rubric("kind").model_dump()]} if metric.startswith("rubric") else {}
-        told = conversation([turn("hello", "We close at six.")], [turn("hello", "Until six.")])
+        spoken = conversation([turn("hello", "We close at six.")], [turn("hello", "Until six.")])
         if metric == "per_turn_user_simulator_quality_v1":
-            told = conversation([turn("hello", "We close at six."), turn("ok")], conversation_scenario=SCENARIO)
-        score(judged(metric, model, samples=1, **options), told)
+            spoken = conversation([turn("hello", "We close at six."), turn("ok")], conversation_scenario=SCENARIO)
+        score(judged(metric, model, samples=1, **options), spoken)
         assert model.requests, metric
         first = model.requests[0]
         asked.update(json.dumps([metric, first.system, first.prompt, first.schema], sort_keys=True).encode())

@@ -35,8 +35,8 @@ def recording(name: str, *, answer: str = "hi", fingerprint: str = "f", error: R
 
 def written(path: Path, *recordings: Recording) -> Path:
     journal = Journal(path, resume=False)
-    for one in recordings:
-        journal.add(one)
+    for each in recordings:
+        journal.add(each)
     journal.close()
     return path
 
@@ -54,9 +54,9 @@ def test_what_is_added_is_on_disk_at_once(path: Path) -> None:
 
 
 def test_it_gives_back_what_it_was_given(path: Path) -> None:
-    kept = [recording("one"), recording("two", answer="关灯 💡"), recording("three", error=CRASH)]
-    journal = Journal(written(path, *kept), resume=True)
-    assert [journal.reuse(one.run_id, "f") for one in kept] == kept
+    added = [recording("one"), recording("two", answer="关灯 💡"), recording("three", error=CRASH)]
+    journal = Journal(written(path, *added), resume=True)
+    assert [journal.reuse(each.run_id, "f") for each in added] == added
     journal.close()
 
 

@@ -31,8 +31,8 @@ def loaded(
     )
 
 
-def case(eval_id: str = "one", said: str = "hello", **facts: Any) -> EvalCase:
-    return EvalCase(eval_id=eval_id, conversation=[turn(said)], **facts)
+def case(eval_id: str = "one", message: str = "hello", **facts: Any) -> EvalCase:
+    return EvalCase(eval_id=eval_id, conversation=[turn(message)], **facts)
 
 
 def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
@@ -40,19 +40,19 @@ def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
 
 
 def test_every_selected_case_in_order() -> None:
-    made = plan(loaded("b.test.json", case("x"), case("y")), loaded("a.test.json", case("x")), num_runs=2)
-    assert [one.case_id for one in made.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
-    assert [planned.run_id(run) for planned, run in made.runs()][:3] == [
+    result = plan(loaded("b.test.json", case("x"), case("y")), loaded("a.test.json", case("x")), num_runs=2)
+    assert [planned.case_id for planned in result.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
+    assert [planned.run_id(run) for planned, run in result.runs()][:3] == [
         "b.test.json:x#1",
         "b.test.json:x#2",
         "b.test.json:y#1",
     ]
-    assert made.cases[1].line == 4
-    assert [criterion.name for criterion in made.cases[0].criteria] == [
+    assert result.cases[1].line == 4
+    assert [criterion.name for criterion in result.cases[0].criteria] == [
         "response_match_score",
         *(criterion.name for criterion in INFORMATIONAL),
     ]
-    assert made.problems == ()
+    assert result.problems == ()
 
 
 def test_make_plan__a_rubric_metric_judges_only_the_cases_that_have_rubrics() -> None:
@@ -60,14 +60,14 @@ def test_make_plan__a_rubric_metric_judges_only_the_cases_that_have_rubrics() ->
     own = {"rubric_id": "r", "rubric_content": {"text_property": "It asks."}, "type": "TOOL_USE_QUALITY"}
     judged = EvalCase.model_validate({**case("judged").model_dump(), "rubrics": [own]})
     file = loaded("a.test.json", judged, case("bare"), criteria=(RESPONSE, rubrics))
-    made = make_plan(
+    result = make_plan(
         [file],
         {file.path: "agent"},
         {"agent": "s"},
         1,
         judge=Judge(model=ScriptedModel(script=lambda _: failure("malformed"))),
     )
-    names = [{criterion.name for criterion in planned.criteria} for planned in made.cases]
+    names = [{criterion.name for criterion in planned.criteria} for planned in result.cases]
     assert ["rubric_based_tool_use_quality_v1" in each for each in names] == [True, False]
     assert all("response_match_score" in each for each in names)
 
@@ -77,17 +77,21 @@ def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:
         eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan="buy")
     )
     judge = CriterionConfig(metric="safety_v1", threshold=0.8)
-    made = plan(
+    result = plan(
         loaded("a.test.json", case(), criteria=(RESPONSE, judge)),
         loaded("b.test.json", case("fine"), scenario, user_simulator_config={"type": "llm_audio"}),
         loaded("c.test.json", case(), live_model_config={}),
     )
-    assert [(one.code, one.file, one.line) for one in made.problems if one.severity is Severity.ERROR] == [
+    assert [
+        (problem.code, problem.file, problem.line) for problem in result.problems if problem.severity is Severity.ERROR
+    ] == [
         ("metric-unsupported", "test_config.json", None),
         ("scenario-unsupported", "b.test.json", 4),
     ]
-    assert [one.code for one in made.problems if one.severity is Severity.WARNING] == ["live-mode-ignored"]
-    assert all(one.hint for one in made.problems)
+    assert [problem.code for problem in result.problems if problem.severity is Severity.WARNING] == [
+        "live-mode-ignored"
+    ]
+    assert all(problem.hint for problem in result.problems)
 
 
 def test_a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
@@ -115,7 +119,7 @@ def fingerprint(of: EvalCase, source: str = "s") -> str:
 @pytest.mark.parametrize(
     "other",
     [
-        case(said="hello again"),
+        case(message="hello again"),
         case(session_input=session_input()),
         case(session_input=session_input(state={"room": "kitchen"})),
         EvalCase(eval_id="one", conversation=[turn("hello"), turn("hello")]),

@@ -24,24 +24,26 @@ def planned(
 
 
 def test_a_custom_metric_is_scored_by_its_function() -> None:
-    [one] = planned().cases
+    [case] = planned().cases
 
-    assert one.criteria[0] == CustomMetric(
+    assert case.criteria[0] == CustomMetric(
         name="polite", threshold=0.5, function="agent.metrics.polite", options={"words": ["please"]}
     )
 
 
 def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
-    made = planned(without_code={"agent"})
+    plan = planned(without_code={"agent"})
 
-    assert made.cases == ()
-    assert [(one.code, one.file) for one in made.problems] == [("custom-metric-without-agent", "test_config.json")]
+    assert plan.cases == ()
+    assert [(problem.code, problem.file) for problem in plan.problems] == [
+        ("custom-metric-without-agent", "test_config.json")
+    ]
 
 
 def test_a_metric_that_nobody_brings_is_refused() -> None:
-    made = planned(code=None)
+    plan = planned(code=None)
 
-    assert [(one.code, one.message) for one in made.problems] == [
+    assert [(problem.code, problem.message) for problem in plan.problems] == [
         ("criterion-package-broken", "No installed package has the metric `polite`.")
     ]
 

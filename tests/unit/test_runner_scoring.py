@@ -82,9 +82,9 @@ async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
 )
 async def test_statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
     report = await scored(Fixed(result=result, threshold=threshold))
-    found = report.metrics[0].runs[0]
-    assert (found.status, found.score) == (status, score)
-    assert (found.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
+    run_score = report.metrics[0].runs[0]
+    assert (run_score.status, run_score.score) == (status, score)
+    assert (run_score.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
 
 
 async def test_evidence_is_small_whatever_was_said() -> None:
@@ -94,7 +94,7 @@ async def test_evidence_is_small_whatever_was_said() -> None:
     )
     report = await scored(Fixed(result=Scored(score=0.2, findings=findings)), turns=50)
     evidence = report.metrics[0].runs[0].evidence
-    assert [one.turn for one in evidence] == list(range(10)), "the ten worst turns, in their order"
+    assert [turn_evidence.turn for turn_evidence in evidence] == list(range(10)), "the ten worst turns, in their order"
     assert len(evidence[0].user) == 300
     assert evidence[0].user.startswith("question 0 ")
     assert len(evidence[0].expected) == len(evidence[0].actual) == 1_500
@@ -113,7 +113,7 @@ async def test_many_long_reasons_are_cut() -> None:
 async def test_a_turn_without_a_score_weighs_most() -> None:
     findings = tuple(TurnFinding(turn=n, score=None if n == 20 else 0.0, expected="", actual="") for n in range(21))
     report = await scored(Fixed(result=Scored(score=0.0, findings=findings)), turns=21)
-    assert [one.turn for one in report.metrics[0].runs[0].evidence][-1] == 20
+    assert [turn_evidence.turn for turn_evidence in report.metrics[0].runs[0].evidence][-1] == 20
 
 
 async def test_no_evidence_of_what_passed() -> None:
