@@ -94,7 +94,7 @@ def _hint(error: OSError) -> str:
         from agent_eval.results import why_unwritable
 
         reason = why_unwritable(Path(os.path.abspath(os.fsdecode(error.filename))))  # noqa: PTH100
-        return f". {reason} Set another --output-dir or --cache-dir, or grant that user write permission."
+        return f". {reason} Name another --output-dir or --cache-dir, or give that user the permission."
     return _ERROR_HINTS.get(error.errno or 0, "")
 
 
