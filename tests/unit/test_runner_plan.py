@@ -146,9 +146,9 @@ def agent(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", ["agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"])
 def test_a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
-    before = source_fingerprint(agent)
+    before = source_fingerprint(agent, agent)
     (agent / path).write_text("something else", encoding="utf-8")
-    assert source_fingerprint(agent) != before
+    assert source_fingerprint(agent, agent) != before
 
 
 @pytest.mark.parametrize(
@@ -165,22 +165,35 @@ def test_a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> Non
     ],
 )
 def test_what_is_no_source_does_not(agent: Path, path: str) -> None:
-    before = source_fingerprint(agent, skip=[agent / "out"])
+    before = source_fingerprint(agent, agent, skip=[agent / "out"])
     (agent / path).parent.mkdir(parents=True, exist_ok=True)
     (agent / path).write_text("{}", encoding="utf-8")
-    assert source_fingerprint(agent, skip=[agent / "out"]) == before
+    assert source_fingerprint(agent, agent, skip=[agent / "out"]) == before
 
 
 def test_a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
-    before = source_fingerprint(agent)
+    before = source_fingerprint(agent, agent)
     (agent / "env" / "lib").mkdir(parents=True)
     (agent / "env" / "pyvenv.cfg").touch()
     (agent / "env" / "lib" / "adk.py").touch()
-    assert source_fingerprint(agent) == before
+    assert source_fingerprint(agent, agent) == before
 
 
 def test_what_cannot_be_read_is_passed_over(agent: Path) -> None:
     os.symlink(agent / "gone.py", agent / "dangling.py")
     os.mkfifo(agent / "pipe.py")
-    assert source_fingerprint(agent) == source_fingerprint(agent)
-    assert source_fingerprint(agent / "nowhere") == source_fingerprint(None)
+    assert source_fingerprint(agent, agent) == source_fingerprint(agent, agent)
+    assert source_fingerprint(agent / "nowhere", agent / "nowhere") == source_fingerprint(agent, None)
+
+
+def test_source_fingerprint__covers_modules_beside_the_agent(tmp_path: Path) -> None:
+    """An agent may import any module of its repository."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot" / "agent.py").write_text("from shared import answers")
+    (tmp_path / "shared" / "answers.py").write_text("RIGHT = True")
+    before = source_fingerprint(tmp_path, tmp_path / "bot")
+
+    (tmp_path / "shared" / "answers.py").write_text("RIGHT = False")
+
+    assert source_fingerprint(tmp_path, tmp_path / "bot") != before

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from agent_eval.pipeline.output import remove_results, write
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
     from agent_eval.gate.evaluation import Compared
@@ -175,8 +178,13 @@ def _plan(
 
     agents = {path: choice.path for path, choice in choices.by_file.items()}
     directories = {choice.path: choice.directory(settings.root) for choice in choices.by_file.values()}
+    skip = [settings.output, settings.root / settings.judge_cache]
+    skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
+    root = settings.root
+    in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
     fingerprints = {
-        path: source_fingerprint(directory, skip=[settings.output]) for path, directory in directories.items()
+        path: in_checkout() if _is_inside(directory, root) else source_fingerprint(root, directory, skip=skip)
+        for path, directory in directories.items()
     }
     judge = Judge(model=models, default_model=settings.judge_model or DEFAULT_JUDGE) if models is not None else None
     return make_plan(
@@ -189,6 +197,10 @@ def _plan(
         without_code={choice.path for choice in choices.by_file.values() if not choice.runs_here},
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
     )
+
+
+def _is_inside(directory: Path | None, root: Path) -> bool:
+    return directory is not None and directory.resolve().is_relative_to(root.resolve())
 
 
 async def _run(

@@ -297,18 +297,36 @@ _NOT_SOURCES = (".test.json", ".evalset.json", "test_config.json", "eval_config.
 _NOT_SEARCHED = {"__pycache__", "node_modules"}
 
 
-def source_fingerprint(directory: Path | None, *, skip: Collection[Path] = ()) -> str:
-    """A hash of an agent's source files, so that a resumed run doesn't reuse answers of a different agent.
+_MOST_READ = 5_000
+"""Files that are hashed by content; of further ones only size and time of change count."""
+
+
+def source_fingerprint(root: Path, directory: Path | None, *, skip: Collection[Path] = ()) -> str:
+    """A hash of the files an agent may import or read, so that a resumed run doesn't reuse answers of other code.
+
+    An agent may import any module of its repository, so this covers the whole checkout.
 
     Args:
+        root: The checkout.
         directory: The agent's directory; None if it has no source here.
         skip: Directories to leave out, e.g. the output directory.
     """
     digest = hashlib.sha256()
-    for path in _sources(directory, {path.resolve() for path in skip}) if directory is not None else ():
-        with contextlib.suppress(OSError):  # A dangling link, or a file that the agent can't read either.
-            content = path.read_bytes()
-            digest.update(path.relative_to(directory or path).as_posix().encode() + b"\0" + content + b"\0")
+    if directory is None:
+        return digest.hexdigest()[:16]
+    inside = directory.resolve().is_relative_to(root.resolve())
+    skipped = {path.resolve() for path in skip}
+    count = 0
+    for top in (root,) if inside else (root, directory):
+        for path in _sources(top, skipped):
+            count += 1
+            with contextlib.suppress(OSError):  # A dangling link, or a file that the agent can't read either.
+                if count <= _MOST_READ:
+                    content = path.read_bytes()
+                else:
+                    facts = path.stat()
+                    content = f"{facts.st_size} {facts.st_mtime_ns}".encode()
+                digest.update(path.relative_to(top).as_posix().encode() + b"\0" + content + b"\0")
     return digest.hexdigest()[:16]
 
 
