@@ -1,7 +1,10 @@
 """For all tests."""
 
+import os
+
 import hypothesis
 
-# A machine that is busy is no bug of ours; pytest's own limits catch what never ends.
-hypothesis.settings.register_profile("ours", deadline=None)
-hypothesis.settings.load_profile("ours")
+# A busy machine is not a bug of ours; pytest's own limits catch what never ends.
+hypothesis.settings.register_profile("full", deadline=None)
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=30)
+hypothesis.settings.load_profile("full" if os.environ.get("CI") else "fast")

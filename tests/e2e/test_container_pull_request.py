@@ -118,7 +118,7 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     mended = project.pull_request(7, {TOOLS: good + "\n# As it was.\n"})
 
     assert (mended.exit_code, mended.results()["verdict"]) == (0, "passed"), mended.log
-    assert ours(project)[0].splitlines()[1].startswith("## ✅ Nothing got worse")
+    assert ours(project)[0].splitlines()[1].startswith("## ✅ No regressions")
     assert len(project.github.state.comments_of(7)) == 251
     check_left(project, mended)
 

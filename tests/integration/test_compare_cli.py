@@ -15,6 +15,8 @@ from agent_eval.report.renderers.results_json import results_json
 from agent_eval.results.comparison import ComparisonReport
 from agent_eval.results.report import CaseReport, MetricReport, Origin, RunReport, RunScore
 
+HEADLINE = "Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone"
+
 
 def results(path: Path, *scores: tuple[str, float], commit: str = "b" * 40) -> Path:
     cases = [
@@ -76,14 +78,18 @@ def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) 
     )
     assert "✓ fixed: fan" in done.stdout
     assert "3 cases compared: 1 newly failing, 1 fixed, 1 passing as before; 1 removed" in done.stdout
-    assert done.stdout.endswith("Failed: 1 of 3 cases broke; 1 of the base branch's cases is gone\n")
+    assert done.stdout.endswith(
+        "Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone\n"
+    )
 
 
 def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     source = "https://gitlab.example/group/project/-/blob/main"
     assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("## ❌ Failed: 1 of 3 cases broke; 1 of the base branch's cases is gone\n")
+    assert told.startswith(
+        "## ❌ Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone\n"
+    )
     assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in told
     assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in told
 

@@ -261,6 +261,7 @@ def test_a_judge_model_that_does_not_exist__is_one_message_with_its_name_and_add
         url = server.url
 
     assert done.code == 3
+    assert "; fix `judge-model` or its key" in done.out, "starting the job again does not help"
     assert [reason.code for reason in done.report.reasons] == ["judge-invalid-request", "nothing-scored"]
     expected = f"`gemini-9-flush` at {url} can't be used: the provider does not know this model or URL (404"
     for text in ((done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())):

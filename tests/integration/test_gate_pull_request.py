@@ -51,7 +51,7 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
 
     assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
     [updated] = ours(lab)
-    assert "Nothing got worse: 5 of 5 cases pass, as on main" in updated and "door" not in updated
+    assert "No regressions: 5 of 5 cases pass, as on main" in updated and "door" not in updated
     assert len(lab.github.state.comments_of(7)) == 251
 
 

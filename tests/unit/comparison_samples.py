@@ -82,9 +82,9 @@ class Situation:
 
 def identified(cases: Sequence[CaseReport]) -> list[CaseReport]:
     """The cases, telling what they ask and how they are measured."""
-    for one in cases:
-        one.fingerprint = one.fingerprint or f"asks {one.eval_id}"
-        for each in one.metrics:
+    for item in cases:
+        item.fingerprint = item.fingerprint or f"asks {item.eval_id}"
+        for each in item.metrics:
             each.fingerprint = each.fingerprint or f"measures {each.name}"
     return list(cases)
 
@@ -100,16 +100,16 @@ def pull_request(
     problems: list[ProblemReport] | None = None,
     reasons: list[Reason] | None = None,
 ) -> RunReport:
-    made = report(verdict, identified(cases), problems=problems, reasons=reasons)
-    made.origin = Origin(repository="example/repo", commit="1" * 40, head_commit=HEAD, pull_request=7)
-    made.baseline, made.decision = baseline, decision
+    run_report = report(verdict, identified(cases), problems=problems, reasons=reasons)
+    run_report.origin = Origin(repository="example/repo", commit="1" * 40, head_commit=HEAD, pull_request=7)
+    run_report.baseline, run_report.decision = baseline, decision
     if base is not None:
         before = report("passed", identified(base))
         if cost is not None:
-            for one, spent in ((made, cost[0]), (before, cost[1])):
-                one.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=spent)]
-        made.comparison = compare(made, before)
-    return made
+            for sample, spent in ((run_report, cost[0]), (before, cost[1])):
+                sample.model_usage = [ModelUsageReport(model="gemini-2.5-flash", calls=12, cost=spent)]
+        run_report.comparison = compare(run_report, before)
+    return run_report
 
 
 def judged(eval_id: str, *, score: float = 0.33, line: int = 160) -> CaseReport:
@@ -126,16 +126,16 @@ def judged(eval_id: str, *, score: float = 0.33, line: int = 160) -> CaseReport:
             'brevity: no (2 of 3 votes): "It repeats the question and adds advice nobody asked for."',
         ],
     )
-    one = case(
+    sample_case = case(
         eval_id,
         "passed" if score >= 0.8 else "failed",
         metric(name, score, threshold=0.8, evidence={0: [turn]} if score < 0.8 else None),
         line=line,
     )
-    one.metrics[0].judge = "gemini-2.5-flash"
+    sample_case.metrics[0].judge = "gemini-2.5-flash"
     if score < 0.8:
-        one.metrics[0].runs[0].details["judge"] = "gemini-2.5-flash"
-    return one
+        sample_case.metrics[0].runs[0].details["judge"] = "gemini-2.5-flash"
+    return sample_case
 
 
 def fine_cases() -> list[CaseReport]:
@@ -153,8 +153,8 @@ def fine_cases() -> list[CaseReport]:
 
 def but(*others: CaseReport) -> list[CaseReport]:
     """The fine cases, with these in the place of their namesakes."""
-    instead = {one.eval_id: one for one in others}
-    fine = [instead.pop(one.eval_id, one) for one in fine_cases()]
+    instead = {item.eval_id: item for item in others}
+    fine = [instead.pop(item.eval_id, item) for item in fine_cases()]
     return [*fine, *instead.values()]
 
 
@@ -261,9 +261,9 @@ def flaky() -> Situation:
         ],
     )
     head = but(wrong_room(), case_that_failed("good_morning"))
-    made = pull_request("passed", head, fine_cases(), decision=decision)
-    made.gate = "regressions"
-    return Situation(report=made)
+    run_report = pull_request("passed", head, fine_cases(), decision=decision)
+    run_report.gate = "regressions"
+    return Situation(report=run_report)
 
 
 def fix() -> Situation:
@@ -306,14 +306,14 @@ def of_shop(report_: RunReport) -> RunReport:
 
 
 def word_of(
-    one: CaseReport, word: CaseWord, head: tuple[int, int], base: tuple[int, int], *, blocking: bool = False
+    sample_case: CaseReport, word: CaseWord, head: tuple[int, int], base: tuple[int, int], *, blocking: bool = False
 ) -> tuple[CaseDecisionReport, CaseRunsReport]:
     """What the statistics say of a case, and its passed and judged runs on both sides."""
     evidence = f"{head[0]} of {head[1]} now, {base[0]} of {base[1]} on base"
     return (
-        CaseDecisionReport(case_id=one.case_id, metric="pass", word=word, blocking=blocking, evidence=evidence),
+        CaseDecisionReport(case_id=sample_case.case_id, metric="pass", word=word, blocking=blocking, evidence=evidence),
         CaseRunsReport(
-            case_id=one.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
+            case_id=sample_case.case_id, head_passed=head[0], head_runs=head[1], base_passed=base[0], base_runs=base[1]
         ),
     )
 
@@ -322,38 +322,40 @@ def tool_broken() -> Situation:
     """A tool that always fails: four cases are named by the statistics, two before they had enough runs."""
     head = [price(name, n, broken=True) for n, name in enumerate(GOODS)]
     words = [
-        word_of(one, "broken", (0, 9), (10, 10), blocking=True) if n < 4 else word_of(one, "suspicious", (0, 6), (7, 7))
-        for n, one in enumerate(head)
+        word_of(item, "broken", (0, 9), (10, 10), blocking=True)
+        if n < 4
+        else word_of(item, "suspicious", (0, 6), (7, 7))
+        for n, item in enumerate(head)
     ]
     decision = DecisionReport(
         outcome="failed",
         alpha=0.05,
         extra_runs=47,
-        cases=[one for one, _ in words],
-        runs=[one for _, one in words],
+        cases=[item for item, _ in words],
+        runs=[item for _, item in words],
         reasons=[DecisionReasonReport(code="case-worse", message="4 cases are worse than on the base: a, b")],
     )
     base = [price(name, n) for n, name in enumerate(GOODS)]
-    made = pull_request("failed", [*head, *greetings()], [*base, *greetings()], decision=decision)
-    made.gate, made.blocking = "regressions", [one.case_id for one in head[:4]]
-    return Situation(report=of_shop(made))
+    run_report = pull_request("failed", [*head, *greetings()], [*base, *greetings()], decision=decision)
+    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head[:4]]
+    return Situation(report=of_shop(run_report))
 
 
 def most_broken() -> Situation:
     """40 of 46 cases, judged together after one run of each."""
     head = [price(f"good_{n:02}", n, broken=n < 40) for n in range(46)]
-    words = [word_of(one, "suspicious", (0, 1), (10, 10)) for one in head[:40]]
+    words = [word_of(item, "suspicious", (0, 1), (10, 10)) for item in head[:40]]
     decision = DecisionReport(
         outcome="failed",
         alpha=0.05,
-        cases=[one for one, _ in words],
-        runs=[one for _, one in words],
+        cases=[item for item, _ in words],
+        runs=[item for _, item in words],
         reasons=[DecisionReasonReport(code="suite-worse", message="The suite as a whole got worse: 87 points lower")],
         suites=[SuiteTestReport(metric="pass", cases=46, drop=0.87, p_value=3e-12, p_adjusted=3e-12, blocking=True)],
     )
-    made = pull_request("failed", head, [price(f"good_{n:02}", n) for n in range(46)], decision=decision)
-    made.gate = "regressions"
-    return Situation(report=of_shop(made))
+    run_report = pull_request("failed", head, [price(f"good_{n:02}", n) for n in range(46)], decision=decision)
+    run_report.gate = "regressions"
+    return Situation(report=of_shop(run_report))
 
 
 NOT_IMPORTED = RunError(
@@ -371,9 +373,9 @@ NOT_IMPORTED = RunError(
 def import_error(count: int = 22) -> Situation:
     head = [case(f"price_{n:02}", "failed", file=SHOP, line=4 + n, errors={0: NOT_IMPORTED}) for n in range(count)]
     base = [good(f"price_{n:02}", file=SHOP) for n in range(count)]
-    made = pull_request("failed", head, base)
-    made.gate, made.blocking = "regressions", [one.case_id for one in head]
-    return Situation(report=of_shop(made))
+    run_report = pull_request("failed", head, base)
+    run_report.gate, run_report.blocking = "regressions", [item.case_id for item in head]
+    return Situation(report=of_shop(run_report))
 
 
 def provider_down() -> Situation:
@@ -390,10 +392,12 @@ def provider_down() -> Situation:
     ]
     base = [price(name, n) for n, name in enumerate(GOODS)]
     decision = DecisionReport(outcome="passed", alpha=0.05)
-    made = pull_request("inconclusive", [*head, *greetings()], [*base, *greetings()], decision=decision)
-    made.gate = "regressions"
-    made.reasons = [Reason(code="provider-unavailable", message="6 cases could not be judged (provider-unavailable)")]
-    return Situation(report=of_shop(made))
+    run_report = pull_request("inconclusive", [*head, *greetings()], [*base, *greetings()], decision=decision)
+    run_report.gate = "regressions"
+    run_report.reasons = [
+        Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)")
+    ]
+    return Situation(report=of_shop(run_report))
 
 
 def unchanged() -> Situation:
@@ -403,7 +407,7 @@ def unchanged() -> Situation:
         alpha=0.05,
         suites=[SuiteTestReport(metric="pass", cases=8, drop=0.0, p_value=1.0, minimum_detectable_drop=0.2)],
     )
-    made = pull_request(
+    run_report = pull_request(
         "passed",
         fine_cases(),
         fine_cases(),
@@ -411,9 +415,9 @@ def unchanged() -> Situation:
         cost=(0.0421, 0.0398),
         problems=[ProblemReport(severity="notice", code="legacy-eval-set", message="an old form", file=SINGLE, line=1)],
     )
-    assert made.comparison is not None
-    made.gate, made.comparison.base_records = "regressions", 10
-    return Situation(report=made)
+    assert run_report.comparison is not None
+    run_report.gate, run_report.comparison.base_records = "regressions", 10
+    return Situation(report=run_report)
 
 
 def improved() -> Situation:
@@ -425,9 +429,9 @@ def improved() -> Situation:
         word_of(base[4], "unchanged", (1, 1), (5, 10))[1],
     ]
     decision = DecisionReport(outcome="passed", alpha=0.05, cases=[fixed], runs=runs, extra_runs=7)
-    made = pull_request("passed", fine_cases(), base, decision=decision)
-    made.gate = "regressions"
-    return Situation(report=made)
+    run_report = pull_request("passed", fine_cases(), base, decision=decision)
+    run_report.gate = "regressions"
+    return Situation(report=run_report)
 
 
 def too_few_runs() -> Situation:
@@ -435,7 +439,7 @@ def too_few_runs() -> Situation:
     word, runs = word_of(head[4], "suspicious", (4, 13), (8, 10))
     word.would_decide = "More runs may decide it. The limit on extra runs is reached: raise `max-extra-runs`"
     decision = DecisionReport(outcome="inconclusive", alpha=0.05, cases=[word], runs=[runs], extra_runs=100)
-    made = pull_request(
+    run_report = pull_request(
         "inconclusive",
         head,
         fine_cases(),
@@ -448,16 +452,16 @@ def too_few_runs() -> Situation:
             )
         ],
     )
-    made.gate = "regressions"
-    return Situation(report=made)
+    run_report.gate = "regressions"
+    return Situation(report=run_report)
 
 
 def loosened() -> Situation:
     """Rules that the pull request loosens, and that somebody has accepted."""
     cases = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
-    made = pull_request("passed", cases, cases, decision=DecisionReport(outcome="passed", alpha=0.05))
-    made.gate = "regressions"
-    made.rule_changes = RuleChangesReport(
+    run_report = pull_request("passed", cases, cases, decision=DecisionReport(outcome="passed", alpha=0.05))
+    run_report.gate = "regressions"
+    run_report.rule_changes = RuleChangesReport(
         base_ref="main",
         decides="head",
         accepted="octocat set the label `agent-eval: accept rules`",
@@ -472,20 +476,20 @@ def loosened() -> Situation:
                 fails=6,
             )
         ],
-        only_here=[one.case_id for one in cases[:6]],
+        only_here=[item.case_id for item in cases[:6]],
         base_cases=12,
     )
-    return Situation(report=of_shop(made))
+    return Situation(report=of_shop(run_report))
 
 
 def removed() -> Situation:
     """Half of the cases are deleted; the rest passes."""
     base = [*(price(name, n) for n, name in enumerate(GOODS)), *greetings()]
-    made = pull_request("passed", greetings(), base, decision=DecisionReport(outcome="passed", alpha=0.05))
-    made.gate = "regressions"
+    run_report = pull_request("passed", greetings(), base, decision=DecisionReport(outcome="passed", alpha=0.05))
+    run_report.gate = "regressions"
     gone = RemovedCases(file=SHOP, base=6, removed=6)
-    made.rule_changes = RuleChangesReport(base_ref="main", removed=[gone], base_cases=12)
-    return Situation(report=of_shop(made))
+    run_report.rule_changes = RuleChangesReport(base_ref="main", removed=[gone], base_cases=12)
+    return Situation(report=of_shop(run_report))
 
 
 def fork_without_key() -> Situation:
@@ -501,14 +505,14 @@ def fork_without_key() -> Situation:
     )
     head = [case(f"price_{name}", "errored", file=SHOP, line=4 + n, errors={0: error}) for n, name in enumerate(GOODS)]
     base = [price(name, n) for n, name in enumerate(GOODS)]
-    made = pull_request("inconclusive", head, base, decision=DecisionReport(outcome="passed", alpha=0.05))
-    made.gate = "regressions"
-    made.reasons = [
+    run_report = pull_request("inconclusive", head, base, decision=DecisionReport(outcome="passed", alpha=0.05))
+    run_report.gate = "regressions"
+    run_report.reasons = [
         Reason(code="no-secrets", message="No model key: pull requests from forks get no secrets"),
-        Reason(code="provider-unavailable", message="6 cases could not be judged (provider-unavailable)"),
+        Reason(code="provider-unavailable", message="6 cases could not be evaluated (provider-unavailable)"),
     ]
     return Situation(
-        report=of_shop(made),
+        report=of_shop(run_report),
         warnings=["These results were uploaded by the fork's own run. Only the required check decides."],
     )
 
@@ -521,7 +525,9 @@ def mixed() -> Situation:
     slow = good("thermostat_up", line=3, response=0.83)
     for run in slow.runs:
         run.duration, run.usage.output_tokens = 4.5, 640
-    head = [one for one in but(wrong_room(), crash(), judged("front_door"), changed, slow) if one.eval_id != "lamp_on"]
+    head = [
+        item for item in but(wrong_room(), crash(), judged("front_door"), changed, slow) if item.eval_id != "lamp_on"
+    ]
     base = but(judged("front_door", score=0.5), case_that_failed("good_morning"))
     moved = FOUND.model_copy(
         update={
@@ -611,8 +617,10 @@ def incompatible() -> Situation:
 def many() -> Situation:
     """A thousand cases of which every second fails."""
 
-    def named(one: CaseReport, n: int) -> CaseReport:
-        return one.model_copy(update={"eval_id": f"case_{n:03}", "case_id": f"{HOME}:case_{n:03}", "line": n * 40 + 3})
+    def named(sample_case: CaseReport, n: int) -> CaseReport:
+        return sample_case.model_copy(
+            update={"eval_id": f"case_{n:03}", "case_id": f"{HOME}:case_{n:03}", "line": n * 40 + 3}
+        )
 
     head = [named(wrong_room(), n) if n % 2 else good(f"case_{n:03}", line=n * 40 + 3) for n in range(1000)]
     base = [good(f"case_{n:03}") if n % 4 != 3 else named(wrong_room(), n) for n in range(1000)]
@@ -644,7 +652,7 @@ def scripts() -> Situation:
         file="tests/عربي/بيت.test.json",
         line=9,
     )
-    before = [good(one.eval_id, file=one.file) for one in [*cases, arabic]]
+    before = [good(item.eval_id, file=item.file) for item in [*cases, arabic]]
     return Situation(report=pull_request("failed", [*cases, arabic, good("✨ לילה טוב 🌙")], before))
 
 
@@ -677,13 +685,13 @@ def hostile() -> Situation:
         cases=[CaseDecisionReport(case_id=odd.case_id, metric=EVIL, word="broken", evidence=EVIL, would_decide=EVIL)],
         suites=[SuiteTestReport(metric=EVIL, cases=1)],
     )
-    made = pull_request("failed", [odd, new], [was, gone], baseline=baseline, decision=decision)
-    made.notices = [EVIL]
-    made.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
-    assert made.comparison is not None
-    made.comparison.notes.append(EVIL)
+    run_report = pull_request("failed", [odd, new], [was, gone], baseline=baseline, decision=decision)
+    run_report.notices = [EVIL]
+    run_report.origin = Origin(repository=EVIL, commit=EVIL, head_commit=EVIL, run_url="https://evil.example/")
+    assert run_report.comparison is not None
+    run_report.comparison.notes.append(EVIL)
     return Situation(
-        report=made,
+        report=run_report,
         links=Links(server_url=SERVER, repository="example/repo", run_url="https://evil.example/x", artifacts=(EVIL,)),
         warnings=[EVIL],
     )

@@ -409,7 +409,7 @@ EVIL = (
 def hostile() -> RunReport:
     turn = TurnEvidence(turn=0, score=0.0, user=EVIL, expected=EVIL, actual=EVIL[::-1], why=[EVIL, "missing: " + EVIL])
     step = StepReport(agent=EVIL, call=EVIL, responses=[EVIL], text=EVIL)
-    said = TurnReport(
+    actual = TurnReport(
         turn=0, user=EVIL, steps=[step], answer=EVIL, expected_calls=[EVIL], expected_answer=f"{EVIL} and more"
     )
     return report(
@@ -421,7 +421,7 @@ def hostile() -> RunReport:
                 metric(TRAJECTORY, 0.0, threshold=1.0, evidence={0: [turn]}, reason=Reason(code="x", message=EVIL)),
                 metric("custom|`metric`<b>", 0.5, threshold=0.8),
                 file="tests/a|b [x](y) `c`.test.json",
-                conversation=ConversationReport(run=0, turns=[said]),
+                conversation=ConversationReport(run=0, turns=[actual]),
             ),
             case(
                 "evil_crash",

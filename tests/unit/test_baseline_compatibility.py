@@ -145,5 +145,5 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
     }
     assert base.cases[0].status == "failed"
     told = {one.eval_id: (one.change, one.note) for one in compare(two(*base.cases), checked.report).cases}
-    assert told["bot1"] == ("unjudged", "could not be judged on the base")
+    assert told["bot1"] == ("unjudged", "could not be evaluated on the base")
     assert told["shop2"][0] == "still_failing"

@@ -104,7 +104,7 @@ def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> N
         if other != "quarantined":
             assert comparison.metrics[0].cases == 0
             assert comparison.metrics[0].score.delta is None
-            assert comparison.metrics[0].note == "the case could not be judged on one of the sides"
+            assert comparison.metrics[0].note == "the case could not be evaluated on one of the sides"
 
 
 def test_compare__an_outage_is_not_a_failure_and_a_crash_is() -> None:

@@ -188,7 +188,7 @@ def test_all_failed_as_on_the_base() -> None:
     red = dict.fromkeys(STEADY, "0" * 10)
     played = play(Story(base=red, head=dict.fromkeys(red, "0"), more=dict.fromkeys(red, "0")))
     assert codes(played) == ("passed", ["no-case-passes"], ["red-on-base"])
-    assert played.verdict.reasons[0].message == "Nothing got worse, but 0 of 9 cases pass"
+    assert played.verdict.reasons[0].message == "No regressions, but 0 of 9 cases pass"
     assert played.told["red-on-base"].endswith("; and 6 more)")
 
 

@@ -53,7 +53,7 @@ def test_reasons_name_failures_first_then_what_hit_most_cases() -> None:
     verdict = decide(cases)
     assert [(reason.code, reason.message) for reason in verdict.reasons] == [
         ("failed", "2 of 6 cases"),
-        ("provider-unavailable", "3 cases could not be judged (provider-unavailable)"),
+        ("provider-unavailable", "3 cases could not be evaluated (provider-unavailable)"),
         ("run-timeout", "1 case not run (run-timeout)"),
     ]
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import EVIL, HOME, SAMPLES, case, failed, metric, report
 
@@ -45,7 +45,7 @@ def read(lines: list[str]) -> list[Command]:
 
 def test_annotations__stand_at_the_failing_case() -> None:
     commands = read(annotation_commands(failed()))
-    assert [(one.name, one.properties["title"]) for one in commands] == [
+    assert [(item.name, item.properties["title"]) for item in commands] == [
         ("error", "thermostat_in_bedroom failed"),
         ("error", "two_devices failed"),
         ("error", "garage_door crashed"),
@@ -71,7 +71,7 @@ def test_annotations__errors_come_first_and_the_last_one_counts_the_rest() -> No
 
 def test_annotations__exactly_the_limit_needs_no_last_one() -> None:
     ten = report("failed", SAMPLES["many"]().cases[:28])
-    assert [one.properties["title"] for one in read(annotation_commands(ten))][-1] == "case_027 failed"
+    assert [item.properties["title"] for item in read(annotation_commands(ten))][-1] == "case_027 failed"
 
 
 def test_annotations__an_impossible_limit() -> None:
@@ -81,25 +81,24 @@ def test_annotations__an_impossible_limit() -> None:
 
 def test_annotations__cases_not_run_share_one() -> None:
     commands = read(annotation_commands(SAMPLES["inconclusive"]()))
-    assert [one.name for one in commands] == ["error", "error", "warning"]
+    assert [item.name for item in commands] == ["error", "error", "warning"]
     assert commands[-1].properties == {"title": "3 cases did not run"}
 
 
 def test_annotations__of_invalid_files() -> None:
     commands = read(annotation_commands(SAMPLES["invalid"]()))
-    assert [one.properties["title"] for one in commands] == ["unknown-metric", "no-agent", "unknown-part-key"]
+    assert [item.properties["title"] for item in commands] == ["unknown-metric", "no-agent", "unknown-part-key"]
     assert "file" not in commands[1].properties
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(st.text(), st.sampled_from([EVIL, EVIL * 40, "%0A::error::", "a,b:c%,;]", "x" * 9_000])))
 def test_annotations__carry_any_text_on_one_line(value: str) -> None:
-    one = report(
+    run_report = report(
         "failed",
         [case(value, "failed", metric(value, 0.0, threshold=1.0, reason=Reason(code="x", message=value)), file=value)],
         problems=[ProblemReport(severity="notice", code="x", message=value, hint=value, file=value, path=value)],
     )
-    commands = read(annotation_commands(one))
+    commands = read(annotation_commands(run_report))
     assert [command.name for command in commands] == ["error", "notice"]
     for command in commands:
         assert set(command.properties) <= {"file", "line", "col", "title"}

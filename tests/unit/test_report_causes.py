@@ -20,12 +20,12 @@ def broke(name: str, message: str, *, kind: str = "agent-exception", hint: str =
 
 
 def groups(*cases: CaseReport) -> list[list[str]]:
-    return [[one.eval_id for one in cause.cases] for cause in causes(report("failed", list(cases)), cases)]
+    return [[item.eval_id for item in cause.cases] for cause in causes(report("failed", list(cases)), cases)]
 
 
 def test_causes__the_same_error_in_many_cases_is_one() -> None:
-    made = SITUATIONS["import-error"]().report
-    [cause] = causes(made, made.cases)
+    run_report = SITUATIONS["import-error"]().report
+    [cause] = causes(run_report, run_report.cases)
     assert (cause.kind, cause.owner, len(cause.cases)) == ("agent-import", "agent", 22)
     assert (cause.file, cause.line) == ("shop/tools.py", 1), "the innermost line of the agent's own"
     assert cause.log.count("Traceback") == 1
@@ -51,9 +51,9 @@ def test_causes__another_kind_or_hint_or_line_is_another_cause() -> None:
 
 def test_causes__agents_are_kept_apart() -> None:
     files = [case(f"c{n}", "failed", file=f"evals/{n}.test.json", errors={0: NOT_IMPORTED}) for n in range(4)]
-    made = of_shop(report("failed", files))
-    made.files[0].agent = "bank"
-    assert [(cause.agent, len(cause.cases)) for cause in causes(made, made.cases)] == [("shop", 3), ("bank", 1)]
+    sample = of_shop(report("failed", files))
+    sample.files[0].agent = "bank"
+    assert [(cause.agent, len(cause.cases)) for cause in causes(sample, sample.cases)] == [("shop", 3), ("bank", 1)]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_causes__agents_are_kept_apart() -> None:
     ],
 )
 def test_causes__a_line_of_the_agent_is_named_where_the_path_shows_it(path: str, place: str | None) -> None:
-    made = report("failed", [broke("a", "x", traceback=f'  File "{path}", line 7, in f\n')])
-    made.files[0].agent = "agents/shop"
-    [cause] = causes(made, made.cases)
+    run_report = report("failed", [broke("a", "x", traceback=f'  File "{path}", line 7, in f\n')])
+    run_report.files[0].agent = "agents/shop"
+    [cause] = causes(run_report, run_report.cases)
     assert cause.file == place
 
 
@@ -81,14 +81,14 @@ def unjudged(name: str, code: str, why: str, *, metrics: int = 1) -> CaseReport:
 
 
 def test_causes__a_judges_trouble_is_one_for_all_its_criteria_and_agents() -> None:
-    found = groups(
+    actual = groups(
         unjudged("a", "judge-unavailable", "it is down (attempt 4)", metrics=2),
         unjudged("b", "judge-unavailable", "it is down (attempt 5)"),
         unjudged("c", "budget", "20 calls are used up"),
         unjudged("d", "no-verdict", "the reply is empty"),
         outage(),
     )
-    assert found == [["a", "b"], ["c"], ["d"], ["weather_question"]]
+    assert actual == [["a", "b"], ["c"], ["d"], ["weather_question"]]
 
 
 def test_has_cause__scores_that_are_too_low_are_no_error() -> None:
@@ -106,8 +106,8 @@ def test_causes__what_the_agent_did_before_the_error_is_shown_for_one_of_its_cas
     cases = [
         broke(name, "KeyError: 'garage'", traceback="Traceback (most recent call last):\nKeyError") for name in "abc"
     ]
-    for one in cases:
-        one.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open it.", steps=steps)])
+    for item in cases:
+        item.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Open it.", steps=steps)])
     for text in (comment_markdown(report("failed", cases)), summary_markdown(report("failed", cases))):
         assert text.count('{"doors": []}') == 1
         assert text.count("Traceback (most recent") == 1

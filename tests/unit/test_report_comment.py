@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from comparison_samples import FOUND, LINKS, SERVER, SITUATIONS, Situation, but, fine_cases, pull_request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_pages import Page, nothing_of_theirs, rendered
 from report_samples import EVIL, RESPONSE, SAMPLES, case, metric, report, wrong_room
@@ -32,10 +32,12 @@ from agent_eval.results.status import GateMode
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden_comment"
 TEXTS: Mapping[str, Callable[[Situation], str]] = {
-    "comment.md": lambda one: comment_markdown(one.report, links=one.links, warnings=one.warnings),
-    "summary.md": lambda one: summary_markdown(one.report, links=one.links, warnings=one.warnings, limit=150_000),
-    "annotations.txt": lambda one: "".join(f"{line}\n" for line in annotation_commands(one.report)),
-    "console.txt": lambda one: console(one.report, width=110),
+    "comment.md": lambda sample: comment_markdown(sample.report, links=sample.links, warnings=sample.warnings),
+    "summary.md": lambda sample: summary_markdown(
+        sample.report, links=sample.links, warnings=sample.warnings, limit=150_000
+    ),
+    "annotations.txt": lambda sample: "".join(f"{line}\n" for line in annotation_commands(sample.report)),
+    "console.txt": lambda sample: console(sample.report, width=110),
 }
 CHOSEN = [(name, text) for name in SITUATIONS for text in TEXTS]
 
@@ -46,8 +48,8 @@ def situation(name: str) -> Situation:
 
 
 def comment(name: str, limit: int = LIMIT) -> str:
-    one = situation(name)
-    return comment_markdown(one.report, links=one.links, warnings=one.warnings, limit=limit)
+    run_report = situation(name)
+    return comment_markdown(run_report.report, links=run_report.links, warnings=run_report.warnings, limit=limit)
 
 
 @pytest.mark.parametrize(("name", "text"), CHOSEN)
@@ -75,29 +77,31 @@ def test_markdown__renders_to_nothing_but_ours(name: str, text: str) -> None:
 def test_comment_markdown__first_line_is_the_decision_and_its_cause() -> None:
     assert {name: comment(name).splitlines()[0] for name in SITUATIONS} == {
         "first-run": "## ✅ Passed: all 8 cases pass",
-        "fine": "## ✅ Nothing got worse: 8 of 8 cases pass, as on main",
-        "regression": "## ❌ Blocks the merge: 1 of 9 cases broke, 1 more may have got worse",
-        "fix": "## ✅ 2 cases got better and nothing got worse: 8 of 8 cases pass",
-        "mixed": "## ❌ Blocks the merge: 2 of 10 cases broke, 1 new case fails, 1 more fails as on main; "
-        "1 of main's cases is gone",
-        "errors": "## ⚠️ Can't tell: 1 of 11 cases could not be judged, 3 did not run; start the job again",
+        "fine": "## ✅ No regressions: 8 of 8 cases pass, as on main",
+        "regression": "## ❌ Blocks the merge: 1 regression vs. main (thermostat_in_bedroom), 1 suspected regression "
+        "(front_door)",
+        "fix": "## ✅ 2 cases improved, no regressions: 8 of 8 cases pass",
+        "mixed": "## ❌ Blocks the merge: 2 regressions vs. main (thermostat_in_bedroom, garage_door), 1 new case "
+        "fails, 1 more fails as on main; 1 of main's cases is gone",
+        "errors": "## ⚠️ Can't tell: 1 of 11 cases could not be evaluated, 3 did not run; start the job again",
         "no-baseline": "## ❌ Blocks the merge: 1 of 8 cases fails",
         "incompatible": "## ❌ Blocks the merge: 2 of 8 cases fail (1 crashes)",
-        "many": "## ❌ Blocks the merge: 250 of 1,000 cases broke, 250 more fail as on main",
-        "scripts": "## ❌ Blocks the merge: 3 of 4 cases broke",
-        "hostile": "## ❌ Failed: 1 of 2 cases broke, 1 new case fails; 1 of the base branch's cases is gone",
-        "flaky": "## ✅ Nothing got worse: 6 of 8 cases pass; thermostat_in_bedroom fails now and then as on main; "
-        "good_morning failed at first and not again",
-        "tool-broken": "## ❌ Blocks the merge: 6 of 12 cases broke",
-        "most-broken": "## ❌ Blocks the merge: 40 of 46 cases broke",
+        "many": "## ❌ Blocks the merge: 250 regressions vs. main in 1,000 cases, 250 more fail as on main",
+        "scripts": "## ❌ Blocks the merge: 3 regressions vs. main in 4 cases",
+        "hostile": "## ❌ Failed: 1 regression vs. the base branch (&#60;/details&#62;&#60;/td&#62;&#124; ' ''' \\~ "
+        "\\[…326 more characters…\\] &#62; --&#62; &#38;amp;), 1 new case fails; 1 of the base branch's cases is gone",
+        "flaky": "## ✅ No regressions: 6 of 8 cases pass; thermostat_in_bedroom is as flaky as on main; "
+        "good_morning failed once and passed when run again",
+        "tool-broken": "## ❌ Blocks the merge: 6 regressions vs. main in 12 cases",
+        "most-broken": "## ❌ Blocks the merge: 40 regressions vs. main in 46 cases",
         "import-error": "## ❌ Blocks the merge: the agent can't be imported, so none of 22 cases ran",
-        "provider-down": "## ⚠️ Can't tell: 6 of 12 cases could not be judged; start the job again",
-        "unchanged": "## ✅ Nothing got worse: 8 of 8 cases pass, as on main",
-        "improved": "## ✅ 1 case got better and nothing got worse: 8 of 8 cases pass",
-        "too-few-runs": "## ⚠️ Can't tell: 1 of 8 cases may have got worse (good_morning); allow more extra runs",
+        "provider-down": "## ⚠️ Can't tell: 6 of 12 cases could not be evaluated; start the job again",
+        "unchanged": "## ✅ No regressions: 8 of 8 cases pass, as on main",
+        "improved": "## ✅ 1 case improved, no regressions: 8 of 8 cases pass",
+        "too-few-runs": "## ⚠️ Can't tell: 1 suspected regression (good_morning); allow more extra runs",
         "loosened": "## ⚠️ Passes only by rules that this pull request loosens: 6 of 12 cases would fail by those of "
         "main",
-        "removed": "## ⚠️ Nothing got worse: 6 of 6 cases pass, as on main; 6 of main's 12 cases are gone",
+        "removed": "## ⚠️ No regressions: 6 of 6 cases pass, as on main; 6 of main's 12 cases are gone",
         "fork-without-key": "## ⚠️ Can't tell: no model key: pull requests from forks get no secrets",
     }
 
@@ -105,51 +109,54 @@ def test_comment_markdown__first_line_is_the_decision_and_its_cause() -> None:
 def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main() -> None:
     cases = fine_cases()
     cases[0].fingerprint = cases[1].fingerprint = "asks something else"
-    made = pull_request("passed", cases, fine_cases())
+    run_report = pull_request("passed", cases, fine_cases())
 
     assert (
-        headline(made, grouping.base_comparison(made))
-        == "Nothing got worse: 8 of 8 cases pass; 2 cases were changed here"
+        headline(run_report, grouping.base_comparison(run_report))
+        == "No regressions: 8 of 8 cases pass; 2 cases were changed here"
     )
 
 
 def test_headline__a_custom_metric_that_breaks_is_no_crash_of_the_agent() -> None:
     broken = metric("euros", None, threshold=0.5)
     broken.runs[0].error = RunError(kind="custom-metric-invalid-result", owner="agent", message="returned None")
-    made = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
+    run_report = report("failed", [case("milk", "failed", broken), case("bread", "failed", broken)])
 
-    assert headline(made, grouping.base_comparison(made)) == "Failed: 2 of 2 cases fail by an error of a custom metric"
+    assert (
+        headline(run_report, grouping.base_comparison(run_report))
+        == "Failed: 2 of 2 cases fail by an error of a custom metric"
+    )
 
 
 def test_headline__a_reason_behind_a_colon_begins_small() -> None:
     reasons = [Reason(code="nothing-scored", message="Nothing was evaluated: none of 8 cases was scored")]
-    made = pull_request("inconclusive", fine_cases(), fine_cases())
-    made.reasons = reasons
+    run_report = pull_request("inconclusive", fine_cases(), fine_cases())
+    run_report.reasons = reasons
 
-    said = headline(made, grouping.base_comparison(made))
+    actual = headline(run_report, grouping.base_comparison(run_report))
 
-    assert said.startswith("Can't tell: nothing was evaluated: none of 8 cases was scored")
+    assert actual.startswith("Can't tell: nothing was evaluated: none of 8 cases was scored")
 
 
 def test_headline__is_the_same_in_every_text() -> None:
     for name in SITUATIONS:
-        said = headline(situation(name).report, grouping.base_comparison(situation(name).report))
+        actual = headline(situation(name).report, grouping.base_comparison(situation(name).report))
         lines = [TEXTS[text](situation(name)).splitlines()[0] for text in ("comment.md", "summary.md")]
         assert lines[0] == lines[1]
-        assert rendered(lines[0]).text.strip().endswith(one_line(said))
-        assert one_line(said) in " ".join(console(situation(name).report, width=500).split())
+        assert rendered(lines[0]).text.strip().endswith(one_line(actual))
+        assert one_line(actual) in " ".join(console(situation(name).report, width=500).split())
 
 
 def test_comment_markdown__says_which_of_several_it_is() -> None:
     first = comment_markdown(situation("fine").report, key="nightly `@x`").splitlines()[0]
-    assert rendered(first).text.strip() == "✅ Nothing got worse: 8 of 8 cases pass, as on main · nightly @x"
+    assert rendered(first).text.strip() == "✅ No regressions: 8 of 8 cases pass, as on main · nightly @x"
 
 
 def test_comment_markdown__a_reason_that_explains_everything_is_the_headline() -> None:
     """Whatever an artifact says: it may come from a fork."""
     reason = Reason(code="run-ended-otherwise", message="The results say passed, but the run ended with failure")
-    one = situation("fine").report.model_copy(update={"verdict": "failed", "reasons": [reason]})
-    assert comment_markdown(one).splitlines()[0] == (
+    run_report = situation("fine").report.model_copy(update={"verdict": "failed", "reasons": [reason]})
+    assert comment_markdown(run_report).splitlines()[0] == (
         "## ❌ Blocks the merge: the results say passed, but the run ended with failure"
     )
 
@@ -164,7 +171,7 @@ def test_comment_markdown__tells_what_failed_before_too() -> None:
 def test_comment_markdown__a_tool_that_never_works_again_is_no_chance() -> None:
     """The statistics stopped when four cases had decided: the other two failed every run, and never on main."""
     page = rendered(comment("tool-broken"))
-    assert "chance" not in page.text.replace("to tell change from chance", "")
+    assert "chance" not in page.text.replace("to separate changes from chance", "")
     assert "suspected" not in page.text
     assert page.text.count("always fails") == 6
     assert "0/6" in page.open
@@ -195,7 +202,7 @@ def test_import_error__is_explained_once(text: str) -> None:
 
 def test_comment_markdown__nothing_changed_is_the_headline_and_one_fold() -> None:
     page = rendered(comment("unchanged"))
-    headline_and_title = "✅ Nothing got worse: 8 of 8 cases pass, as on main Metrics, cost and time"
+    headline_and_title = "✅ No regressions: 8 of 8 cases pass, as on main Metrics, cost and time"
     assert " ".join(page.open.split()) == headline_and_title
     assert "legacy" not in page.text, "notices of old files are for the summary"
     assert "means over its last 10 runs" in page.folded
@@ -257,8 +264,8 @@ def test_comment_markdown__errors_stand_apart_from_failures() -> None:
     ],
 )
 def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus, sentence: str) -> None:
-    one = pull_request("passed", fine_cases(), baseline=BaselineReport(status=status, message="Because."))
-    assert sentence in rendered(comment_markdown(one)).open
+    run_report = pull_request("passed", fine_cases(), baseline=BaselineReport(status=status, message="Because."))
+    assert sentence in rendered(comment_markdown(run_report)).open
 
 
 def test_comment_markdown__says_where_the_baseline_is_from() -> None:
@@ -268,7 +275,7 @@ def test_comment_markdown__says_where_the_baseline_is_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("Those of b.json on main at 1111111, recorded for b45e0ff.", "recorded for b45e0ff (its run)."),
         ("The agent of main at b45e0ff was run again.", "main at b45e0ff was run again (its run)."),
@@ -277,11 +284,11 @@ def test_comment_markdown__says_where_the_baseline_is_from() -> None:
         ("", "(commit b45e0ff, its run)."),
     ],
 )
-def test_comment_markdown__names_the_commit_of_the_baseline_once(message: str, told: str) -> None:
+def test_comment_markdown__names_the_commit_of_the_baseline_once(message: str, expected: str) -> None:
     baseline = FOUND.model_copy(update={"message": message, "recorded_at": None})
-    one = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
-    page = nothing_of_theirs(comment_markdown(one, links=LINKS), f"{SERVER}/example/repo/")
-    assert told in page.folded.replace("\u200b", "")
+    run_report = pull_request("passed", fine_cases(), fine_cases(), baseline=baseline)
+    page = nothing_of_theirs(comment_markdown(run_report, links=LINKS), f"{SERVER}/example/repo/")
+    assert expected in page.folded.replace("\u200b", "")
     assert page.links.count(f"{SERVER}/example/repo/commit/{FOUND.commit}") == 1
 
 
@@ -291,8 +298,8 @@ def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
         "workflows/evals.yml/runs: GitHub answered 403 (Resource not accessible by integration). Add `actions: read` "
         "to the job's `permissions`."
     )
-    one = pull_request("passed", fine_cases(), baseline=BaselineReport(status="fetch-failed", message=message))
-    for text in (comment_markdown(one, warnings=[message]), summary_markdown(one, warnings=[message])):
+    run_report = pull_request("passed", fine_cases(), baseline=BaselineReport(status="fetch-failed", message=message))
+    for text in (comment_markdown(run_report, warnings=[message]), summary_markdown(run_report, warnings=[message])):
         assert rendered(text).open.replace("\u200b", "").count(message.replace("`", "")) == 2
 
 
@@ -313,18 +320,18 @@ def test_comment_markdown__a_message_is_not_cut_before_what_to_do() -> None:
 )
 def test_links__an_address_of_another_server_is_no_link(url: str) -> None:
     assert LINKS.own(url) is None
-    one = pull_request("passed", fine_cases(), fine_cases(), baseline=FOUND.model_copy(update={"run_url": url}))
-    page = rendered(comment_markdown(one, links=Links(server_url=SERVER, repository="o/r", run_url=url)))
-    assert page.links == [f"{SERVER}/o/r/commit/{FOUND.commit}", f"{SERVER}/o/r/commit/{one.origin.head_commit}"]  # type: ignore[union-attr]
+    run_report = pull_request("passed", fine_cases(), fine_cases(), baseline=FOUND.model_copy(update={"run_url": url}))
+    page = rendered(comment_markdown(run_report, links=Links(server_url=SERVER, repository="o/r", run_url=url)))
+    assert page.links == [f"{SERVER}/o/r/commit/{FOUND.commit}", f"{SERVER}/o/r/commit/{run_report.origin.head_commit}"]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 4_000, 10_000, 25_000, LIMIT])
+@pytest.mark.parametrize("limit", [SMALLEST_LIMIT, 10_000, LIMIT])
 @pytest.mark.parametrize("name", ["many", "hostile", "scripts"])
 def test_comment_markdown__keeps_to_its_limit_and_breaks_nothing(name: str, limit: int) -> None:
     text = comment(name, limit=limit)
     assert utf16_length(text) <= limit
     assert text.startswith("## ❌ ")
-    nothing_of_theirs(text, f"{SERVER}/example/repo/")
+    nothing_of_theirs(text, f"{SERVER}/example/repo/", second_parser=False)
 
 
 def test_comment_markdown__500_failing_cases_fit_and_the_newest_failures_come_first() -> None:
@@ -343,7 +350,7 @@ def test_comment_markdown__says_that_it_was_shortened() -> None:
 
 
 def test_details__each_step_tells_less() -> None:
-    sizes = [len(comment("many", limit=limit)) for limit in (LIMIT, 30_000, 15_000, 6_000, 3_000)]
+    sizes = [len(comment("many", limit=limit)) for limit in (LIMIT, 15_000, 3_000)]
     assert sizes == sorted(sizes, reverse=True)
     for richer, poorer in itertools.pairwise(DETAILS):
         for name in ("explained", "detailed", "listed", "side", "log", "turns", "name"):
@@ -365,7 +372,6 @@ def test_comment_markdown__holds_reports_that_know_nothing_of_a_base(name: str) 
     assert "base" not in page.text.replace("baseline", "") or name in {"hostile", "wide", "failed", "invalid"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.one_of(st.text(max_size=60), st.sampled_from([EVIL, "```", "|", "x\n\ny", "@a", "</details>", "{{ 7 * 7 }}"]))
 )
@@ -374,7 +380,7 @@ def test_comment_markdown__holds_any_text(value: str) -> None:
     failing = case(value, "failed", metric(value, 0.0, threshold=1.0, evidence={0: [turn]}), file=value or "x")
     errored = case("e" + value, "errored", reason=Reason(code=value, message=value))
     still = case("s" + value, "failed", metric(RESPONSE, 0.0, threshold=1.0))
-    one = pull_request(
+    run_report = pull_request(
         "failed",
         [failing, errored, still, case("n" + value, "passed")],
         [
@@ -384,7 +390,7 @@ def test_comment_markdown__holds_any_text(value: str) -> None:
         ],
         baseline=BaselineReport(status="found", message=value, commit=value, run_url=value),
     )
-    text = comment_markdown(one, links=LINKS, warnings=[value])
+    text = comment_markdown(run_report, links=LINKS, warnings=[value])
     nothing_of_theirs(text, f"{SERVER}/example/repo/")
 
 
@@ -402,8 +408,8 @@ def test_annotation_commands__newly_failing_cases_say_so_and_come_first() -> Non
 
 @pytest.mark.parametrize(("gate", "kind"), [("thresholds", "error"), ("both", "error"), ("regressions", "warning")])
 def test_annotation_commands__what_failed_before_is_as_loud_as_the_gate_takes_it(gate: GateMode, kind: str) -> None:
-    one = situation("mixed").report.model_copy(update={"gate": gate})
-    (line,) = [line for line in annotation_commands(one) if "front_door" in line]
+    run_report = situation("mixed").report.model_copy(update={"gate": gate})
+    (line,) = [line for line in annotation_commands(run_report) if "front_door" in line]
     assert line.startswith(f"::{kind} ")
 
 
@@ -413,7 +419,7 @@ def test_console__tells_deltas_and_what_was_fixed() -> None:
     assert "tool_trajectory_avg_score 0.50, needs 1.00, on main 1.00" in text
     assert "8 cases compared: 2 newly failing, 1 fixed, 1 still failing, 4 passing as before" in text
     assert "✓ fixed: good_morning" in text
-    assert text.rstrip().endswith("1 of main's cases is gone (12 s)")
+    assert " ".join(text.split()).endswith("1 of main's cases is gone (12 s)")
 
 
 def test_comment_markdown__invalid_tells_the_problems() -> None:

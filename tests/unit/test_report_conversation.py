@@ -29,9 +29,9 @@ def evidence(turn: int = 0, *, expected: str = "", why: tuple[str, ...] = ("bad"
 
 
 def failed(conversation: ConversationReport | None, *evidences: TurnEvidence, name: str = RESPONSE) -> CaseReport:
-    made = case("lamp", "failed", metric(name, 0.25, threshold=0.8, evidence={0: list(evidences)}))
-    made.conversation = conversation
-    return made
+    sample_case = case("lamp", "failed", metric(name, 0.25, threshold=0.8, evidence={0: list(evidences)}))
+    sample_case.conversation = conversation
+    return sample_case
 
 
 def shown(view: CaseView | None, **limits: int) -> list[list[tuple[str, str]]]:
@@ -41,12 +41,12 @@ def shown(view: CaseView | None, **limits: int) -> list[list[tuple[str, str]]]:
 
 def test_rows__what_happened_comes_before_what_the_criteria_say() -> None:
     turn = said(expected_calls=["find_devices()", "set_status()"], expected_answer="The lamp is off.")
-    made = failed(
+    failed_case = failed(
         ConversationReport(run=0, turns=[turn]),
         evidence(expected="The lamp is off.", why=("1 of 4 words", "missing words: off")),
     )
 
-    assert shown(case_view(made)) == [
+    assert shown(case_view(failed_case)) == [
         [
             ("user", "Lamp off."),
             ("call", 'find_devices(room="bedroom")'),
@@ -64,10 +64,10 @@ def test_rows__what_happened_comes_before_what_the_criteria_say() -> None:
 
 def test_case_view__calls_are_there_whichever_criterion_failed() -> None:
     """A trajectory that passes says nothing about what was called; the conversation does."""
-    made = failed(ConversationReport(run=0, turns=[said()]), evidence())
-    made.metrics.append(metric(TRAJECTORY, 1.0, threshold=0.2))
+    failed_case = failed(ConversationReport(run=0, turns=[said()]), evidence())
+    failed_case.metrics.append(metric(TRAJECTORY, 1.0, threshold=0.2))
 
-    [turn] = shown(case_view(made))
+    [turn] = shown(case_view(failed_case))
 
     assert ("call", 'find_devices(room="bedroom")') in turn
     assert ("response", '{"devices": []}') in turn
@@ -77,14 +77,14 @@ def test_case_view__the_findings_do_not_repeat_what_the_turns_say() -> None:
     view = case_view(failed(ConversationReport(run=0, turns=[said()]), evidence(why=("1 of 4 words",))))
 
     assert view is not None
-    assert [(one.summary, one.lines) for one in view.findings] == [("response_match_score 0.25, needs 0.80", ())]
+    assert [(item.summary, item.lines) for item in view.findings] == [("response_match_score 0.25, needs 0.80", ())]
 
 
 def test_case_view__a_rubric_says_what_it_demands() -> None:
     demand = "polite: The answer is polite."
-    made = failed(ConversationReport(run=0, turns=[said()]), evidence(expected=demand), name=RUBRIC)
+    failed_case = failed(ConversationReport(run=0, turns=[said()]), evidence(expected=demand), name=RUBRIC)
 
-    [turn] = shown(case_view(made))
+    [turn] = shown(case_view(failed_case))
 
     assert turn[-3:] == [("verdict", f"{RUBRIC} 0.25"), ("expected answer", demand), ("detail", "bad")]
 
@@ -100,11 +100,11 @@ def test_case_view__turns_that_say_why_come_before_the_others() -> None:
 
 
 def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> None:
-    made = case(
+    sample_case = case(
         "lamp", "failed", metric(RESPONSE, 1.0, 0.25, threshold=0.8, evidence={1: [evidence(why=("far off",))]}), runs=2
     )
-    made.conversation = ConversationReport(run=0, turns=[said()])
-    view = case_view(made)
+    sample_case.conversation = ConversationReport(run=0, turns=[said()])
+    view = case_view(sample_case)
 
     assert view is not None
     assert view.title(view.turns[0]) == "turn 1 of run 1"
@@ -114,9 +114,9 @@ def test_case_view__what_lowered_the_score_of_another_run_stays_a_finding() -> N
 
 def test_case_view__the_turn_that_broke_says_so() -> None:
     error = RunError(kind="agent-exception", owner="agent", message="KeyError: 'lamp'", turn=0, traceback="Trace")
-    made = case("lamp", "failed", errors={0: error})
-    made.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Lamp off.")])
-    view = case_view(made)
+    sample_case = case("lamp", "failed", errors={0: error})
+    sample_case.conversation = ConversationReport(run=0, turns=[TurnReport(turn=0, user="Lamp off.")])
+    view = case_view(sample_case)
 
     assert shown(view) == [[("user", "Lamp off."), ("verdict", "agent-exception")]]
     assert view is not None
@@ -124,9 +124,9 @@ def test_case_view__the_turn_that_broke_says_so() -> None:
 
 
 def test_case_view__results_of_an_older_version_show_what_the_criteria_kept() -> None:
-    made = failed(None, evidence(expected="The lamp is off.", why=("1 of 4 words",)))
+    failed_case = failed(None, evidence(expected="The lamp is off.", why=("1 of 4 words",)))
 
-    assert shown(case_view(made)) == [
+    assert shown(case_view(failed_case)) == [
         [
             ("verdict", "response_match_score 0.25"),
             ("expected answer", "The lamp is off."),
@@ -148,8 +148,8 @@ def test_rows__forged_results_are_cut_to_size() -> None:
     many = evidence(why=tuple("w" * 10_000 for _ in range(1_000)))
     view = case_view(failed(ConversationReport(run=0, turns=[turn]), many))
 
-    [found] = shown(view, text=500, code=200, steps=3, details=2)
+    [actual] = shown(view, text=500, code=200, steps=3, details=2)
 
-    assert len(found) == 1 + 3 * 2 + 1 + 3 + 1 + 1 + 3
-    assert ("said", "[… and 997 more steps]") in found
-    assert max(len(text) for _, text in found) <= 500
+    assert len(actual) == 1 + 3 * 2 + 1 + 3 + 1 + 1 + 3
+    assert ("said", "[… and 997 more steps]") in actual
+    assert max(len(text) for _, text in actual) <= 500

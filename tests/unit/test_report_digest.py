@@ -26,7 +26,7 @@ def test_metric_rows__gating_ones_first_with_all_thresholds() -> None:
 def test_not_run_groups__by_reason() -> None:
     cases = [case(str(n), "not_run", reason=Reason(code="x", message="late" if n % 2 else "early")) for n in range(4)]
     groups = not_run_groups(report("inconclusive", [*cases, case("5", "not_run")]))
-    assert [(reason, [one.eval_id for one in group]) for reason, group in groups] == [
+    assert [(reason, [item.eval_id for item in group]) for reason, group in groups] == [
         ("early", ["0", "2"]),
         ("late", ["1", "3"]),
         ("no reason was recorded", ["5"]),
@@ -49,10 +49,10 @@ def test_what_the_policy_changed_is_told() -> None:
     costly.direction, costly.status, costly.runs[0].status = "lower", "failed", "failed"
     quiet = metric(RESPONSE, 0.4, threshold=0.5)
     quiet.blocking = False
-    one = case("x", "failed", costly, quiet)
+    sample_case = case("x", "failed", costly, quiet)
 
-    assert [finding.summary for finding in findings(one)] == [
+    assert [finding.summary for finding in findings(sample_case)] == [
         "token_usage_v1 1200.00, needs at most 900.00",
         f"{RESPONSE} 0.40, needs 0.50 (it only informs)",
     ]
-    assert [row.threshold for row in metric_rows(report("failed", [one]))] == ["at most 900.00", "0.50"]
+    assert [row.threshold for row in metric_rows(report("failed", [sample_case]))] == ["at most 900.00", "0.50"]

@@ -30,20 +30,20 @@ def test_why__counts_findings_beyond_the_limit() -> None:
 @pytest.mark.parametrize("others", [2, 4])
 def test_why__among_many_findings_one_has_its_reason(others: int) -> None:
     names = [f"m{n}" for n in range(others)]
-    one = case("x", "failed", rubrics(), *[metric(name, 0.0, threshold=1.0) for name in names])
-    assert reason_lines(one) == [
+    result = case("x", "failed", rubrics(), *[metric(name, 0.0, threshold=1.0) for name in names])
+    assert reason_lines(result) == [
         "rubric_based_tool_use_quality_v1 0.00, needs 0.50",
         "turn 1: polite: no (3:0): rude",
         f"and {others} more findings: {', '.join(names)}",
     ]
-    assert len(reason_lines(one, 2)) == 2
-    [only] = reason_lines(one, 1)
+    assert len(reason_lines(result, 2)) == 2
+    [only] = reason_lines(result, 1)
     assert only == f"rubric_based_tool_use_quality_v1 0.00, needs 0.50; and {others} more findings"
 
 
 def test_findings__errors_of_several_runs_are_told_once() -> None:
-    one = case("x", "failed", runs=3, errors={0: error(), 2: error(), 1: error(message="other", turn=None)})
-    assert [(finding.summary, finding.lines) for finding in findings(one)] == [
+    sample_case = case("x", "failed", runs=3, errors={0: error(), 2: error(), 1: error(message="other", turn=None)})
+    assert [(finding.summary, finding.lines) for finding in findings(sample_case)] == [
         ("agent-exception in turn 1: boom", ("in runs 1, 3 of 3",)),
         ("agent-exception: other", ("in run 2 of 3",)),
     ]
@@ -53,7 +53,7 @@ def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> No
     turn = TurnEvidence(
         turn=0, score=0.0, expected="a", actual="b", why=["0 of 1 expected call matched", "missing: a()"]
     )
-    one = case(
+    sample_case = case(
         "x",
         "failed",
         metric(TRAJECTORY, 1.0, 0.0, 1.0, threshold=0.5, evidence={1: [turn]}),
@@ -61,7 +61,7 @@ def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> No
         runs=3,
         reason=Reason(code="pass-rate", message="2 of 3 runs passed"),
     )
-    first, second = findings(one)
+    first, second = findings(sample_case)
     assert first.summary == f"{TRAJECTORY} 0.67, needs 0.50, fell short in run 2 of 3"
     assert [turn.run for turn in first.turns] == [1]
     assert second.summary == "2 of 3 runs passed"
@@ -69,13 +69,13 @@ def test_findings__a_mean_that_passes_does_not_hide_the_run_that_did_not() -> No
 
 
 def test_findings__a_missing_measurement_is_not_hidden_by_the_others() -> None:
-    one = case(
+    sample_case = case(
         "x",
         "errored",
         metric(RESPONSE, 0.9, None, threshold=0.5, reason=Reason(code="needs-reference", message="no reference")),
         runs=2,
     )
-    assert findings(one)[0].summary == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
+    assert findings(sample_case)[0].summary == f"{RESPONSE} not evaluated in run 2 of 2: no reference"
 
 
 def test_why__the_first_rubric_of_a_judge_is_no_count_to_leave_out() -> None:
@@ -95,6 +95,6 @@ def test_findings__a_metric_without_a_result_says_so_once_and_is_not_called_wron
 
     [once] = findings(case("x", "failed", broken))
     assert (once.summary, once.lines) == ("rubrics not evaluated: 1 of 3 votes is missing", ("turn 1: 1 of 3 votes",))
-    assert [one.summary for one in findings(several)] == ["rubrics not evaluated: 1 of 3 votes is missing"]
+    assert [item.summary for item in findings(several)] == ["rubrics not evaluated: 1 of 3 votes is missing"]
     summary = summary_markdown(report("failed", [case("x", "failed", metric("m", 0.0, threshold=1.0), silent)]))
     assert "\u26a0\ufe0f rubrics" in summary and "\u274c rubrics" not in summary

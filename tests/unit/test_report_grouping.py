@@ -22,17 +22,17 @@ def passing(eval_id: str) -> CaseReport:
 
 def decided(head: list[CaseReport], base: list[CaseReport], **words: Word) -> RunReport:
     """A report with a word for each case that is named."""
-    said = {one.eval_id: one.case_id for one in head}
+    actual = {item.eval_id: item.case_id for item in head}
     cases = [
-        CaseDecisionReport(case_id=said[name], metric="pass", word=word, evidence="") for name, word in words.items()
+        CaseDecisionReport(case_id=actual[name], metric="pass", word=word, evidence="") for name, word in words.items()
     ]
     return pull_request("failed", head, base, decision=DecisionReport(outcome="failed", alpha=0.05, cases=cases))
 
 
 def told(report: RunReport) -> dict[str, list[str]]:
     """The names in each group that has any."""
-    found = grouping.groups(report, grouping.base_comparison(report))
-    return {name: [one.eval_id for one in group] for name, group in vars(found).items() if group}
+    actual = grouping.groups(report, grouping.base_comparison(report))
+    return {name: [item.eval_id for item in group] for name, group in vars(actual).items() if group}
 
 
 def test_by_the_comparison_alone() -> None:
@@ -65,9 +65,9 @@ def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | 
 
 @pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])
 def test_what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
-    one = failing("a").model_copy(update={"status": status})
-    report = decided([one], [passing("a")], a="worse")
-    report.blocking = [one.case_id]
+    sample_case = failing("a").model_copy(update={"status": status})
+    report = decided([sample_case], [passing("a")], a="worse")
+    report.blocking = [sample_case.case_id]
 
     assert told(report) == ({} if status == "not_run" else {status: ["a"]})
 
@@ -79,7 +79,7 @@ def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
     report.decision.cases[0].p_value, report.decision.cases[1].p_value = 0.0001, 0.00009
     words = grouping.base_comparison(report).significance
 
-    assert [words[one.case_id].details for one in report.cases] == [
+    assert [words[item.case_id].details for item in report.cases] == [
         ("chance alone does this to 0.01% of unchanged cases (p = 0.0001)",),
         ("chance alone does this to less than 0.01% of unchanged cases (p < 0.0001)",),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from comparison_samples import SITUATIONS, but, fine_cases, pull_request
-from report_samples import case, crash, good, outage, report, wrong_room
+from report_samples import case, crash, good, metric, outage, report, wrong_room
 
 from agent_eval.report.renderers import annotation_commands, console, summary_markdown
 from agent_eval.report.views import grouping
@@ -14,8 +14,8 @@ from agent_eval.results.recording import RunError
 from agent_eval.results.report import Origin, Reason, RunReport
 
 
-def said(one: RunReport) -> str:
-    return headline(one, grouping.base_comparison(one))
+def said(run_report: RunReport) -> str:
+    return headline(run_report, grouping.base_comparison(run_report))
 
 
 def test_headline__one_case() -> None:
@@ -24,7 +24,7 @@ def test_headline__one_case() -> None:
 
 def test_headline__inconclusive_by_errors_and_cases_that_did_not_run() -> None:
     assert said(report("inconclusive", [outage(), good("x")])) == (
-        "Inconclusive: 1 of 2 cases could not be judged; start the job again"
+        "Inconclusive: 1 of 2 cases could not be evaluated; start the job again"
     )
     stopped = report("inconclusive", [case("x", "not_run"), good("y")])
     assert said(stopped) == "Inconclusive: 1 of 2 cases did not run; start the job again"
@@ -39,9 +39,25 @@ def test_headline__says_what_to_do_about_it(code: str, remedy: str) -> None:
     assert said(report("inconclusive", [late, good("y")])) == f"Inconclusive: 1 of 2 cases did not run{remedy}"
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        ("judge-invalid-request", "fix `judge-model` or its key"),
+        ("simulator-invalid-request", "fix the model of the simulated user or its key"),
+        ("judge-replay-miss", "record the judge's replies again"),
+        ("judge-no-credentials", "give the job a model key"),
+        ("judge-unavailable", "start the job again"),
+    ],
+)
+def test_headline__starting_the_job_again_is_advised_only_if_it_helps(code: str, remedy: str) -> None:
+    unscored = metric("safety_v1", None, threshold=0.5, reason=Reason(code=code, message="The judge: 404"))
+    run_report = report("inconclusive", [case("x", "errored", unscored), good("y")])
+    assert said(run_report) == f"Inconclusive: 1 of 2 cases could not be evaluated; {remedy}"
+
+
 def test_headline__failed_with_everything() -> None:
-    one = report("failed", [wrong_room(), outage(), case("x", "not_run"), case("y", "quarantined"), good("z")])
-    assert said(one) == "Failed: 1 of 5 cases fails, 1 could not be judged, 1 did not run, 1 quarantined"
+    run_report = report("failed", [wrong_room(), outage(), case("x", "not_run"), case("y", "quarantined"), good("z")])
+    assert said(run_report) == "Failed: 1 of 5 cases fails, 1 could not be evaluated, 1 did not run, 1 quarantined"
 
 
 def test_headline__a_reason_stands_in_where_no_number_explains() -> None:
@@ -54,18 +70,18 @@ def test_headline__a_reason_stands_in_where_no_number_explains() -> None:
 
 @pytest.mark.parametrize(("number", "event"), [(7, "pull_request"), (None, "merge_group")])
 def test_headline__speaks_of_the_merge_where_there_is_one(number: int | None, event: str) -> None:
-    one = report("failed", [wrong_room(), good("x")])
-    one.origin = Origin(pull_request=number, event=event)
-    assert said(one) == "Blocks the merge: 1 of 2 cases fails"
-    one.origin = Origin(event="push")
-    assert said(one) == "Failed: 1 of 2 cases fails"
+    run_report = report("failed", [wrong_room(), good("x")])
+    run_report.origin = Origin(pull_request=number, event=event)
+    assert said(run_report) == "Blocks the merge: 1 of 2 cases fails"
+    run_report.origin = Origin(event="push")
+    assert said(run_report) == "Failed: 1 of 2 cases fails"
 
 
 def test_headline__an_agent_that_never_ran_is_the_cause() -> None:
-    one = SITUATIONS["import-error"]().report
-    assert said(one) == "Blocks the merge: the agent can't be imported, so none of 22 cases ran"
+    run_report = SITUATIONS["import-error"]().report
+    assert said(run_report) == "Blocks the merge: the agent can't be imported, so none of 22 cases ran"
     other = good("x", file="evals/other.test.json")
-    mixed = one.model_copy(update={"cases": [*one.cases, other]})
+    mixed = run_report.model_copy(update={"cases": [*run_report.cases, other]})
     assert said(mixed) == "Blocks the merge: the agent can't be imported, so 22 of 23 cases did not run"
 
 
@@ -74,23 +90,26 @@ def test_headline__cases_that_are_worse_only_together() -> None:
     word = {"case_id": head[3].case_id, "metric": "pass", "word": "suspicious", "evidence": ""}
     reason = DecisionReasonReport(code="cases-worse-together", message="x")
     decision = DecisionReport.model_validate({"outcome": "failed", "alpha": 0.05, "cases": [word], "reasons": [reason]})
-    one = pull_request("failed", head, fine_cases(), decision=decision)
-    assert said(one) == "Blocks the merge: 1 of 8 cases got worse, taken together"
+    run_report = pull_request("failed", head, fine_cases(), decision=decision)
+    assert said(run_report) == "Blocks the merge: 1 suspected regression (thermostat_in_bedroom), significant together"
 
 
 def test_headline__an_advisory_gate_says_what_it_would_have_done() -> None:
     reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because gate is advisory")
-    one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
-    one.gate = "advisory"
-    assert said(one) == "Would block the merge: 1 of 8 cases broke; exit 0 because `gate` is `advisory`"
-    assert headline_status(one) == "warning"
+    run_report = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
+    run_report.gate = "advisory"
+    assert (
+        said(run_report)
+        == "Would block the merge: 1 regression vs. main (thermostat_in_bedroom); exit 0 because `gate` is `advisory`"
+    )
+    assert headline_status(run_report) == "warning"
 
 
 def test_headline__green_by_a_setting_says_so() -> None:
-    one = report("inconclusive", [outage()])
-    one.exit_code = 0
-    assert said(one) == (
-        "Nothing was evaluated: the only case could not be judged; exit 0 because `on-inconclusive` is `pass`"
+    run_report = report("inconclusive", [outage()])
+    run_report.exit_code = 0
+    assert said(run_report) == (
+        "Nothing was evaluated: the only case ended with an error; exit 0 because `on-inconclusive` is `pass`"
     )
 
 
@@ -100,8 +119,8 @@ def test_other_reasons__are_those_that_neither_headline_nor_table_say() -> None:
         Reason(code="case-worse", message="1 case is worse: " + "a long list " * 40),
         Reason(code="x", message="min-pass-rate is 0.9"),
     ]
-    one = report("failed", [wrong_room(), crash()], reasons=reasons)
-    assert other_reasons(one, grouping.base_comparison(one)) == ["min-pass-rate is 0.9"]
+    run_report = report("failed", [wrong_room(), crash()], reasons=reasons)
+    assert other_reasons(run_report, grouping.base_comparison(run_report)) == ["min-pass-rate is 0.9"]
 
 
 def test_headline__a_recording_without_the_cases_has_no_answer_and_does_not_crash() -> None:
@@ -112,13 +131,13 @@ def test_headline__a_recording_without_the_cases_has_no_answer_and_does_not_cras
     assert said(alone) == "Failed: 2 of 2 cases have no answer"
     assert said(report("failed", [silent[0], crash()])) == "Failed: 1 of 2 cases has no answer, 1 more crashes"
     assert said(pull_request("failed", silent, [good("x"), good("y")])) == (
-        "Blocks the merge: 2 of 2 cases have no answer any more"
+        "Blocks the merge: 2 of 2 cases no longer answer"
     )
     assert "crash" not in console(alone) + summary_markdown(alone) + "".join(annotation_commands(alone))
 
 
 def test_other_reasons__do_not_repeat_what_an_advisory_gate_would_say() -> None:
     reason = Reason(code="advisory", message="Would fail: 1 of 8 cases; exit 0 because `gate` is `advisory`")
-    one = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
-    one.gate = "advisory"
-    assert other_reasons(one, grouping.base_comparison(one)) == []
+    run_report = pull_request("passed", but(wrong_room()), fine_cases(), reasons=[reason])
+    run_report.gate = "advisory"
+    assert other_reasons(run_report, grouping.base_comparison(run_report)) == []

@@ -32,9 +32,9 @@ def test_backends__are_told_for_the_metrics_that_have_two() -> None:
 
 def test_saved_votes__are_counted_by_model_and_told() -> None:
     def judged(name: str, judge: object) -> MetricReport:
-        one = metric(name, 1.0, threshold=0.5)
-        one.runs[0].details = {"judge": judge}
-        return one
+        result = metric(name, 1.0, threshold=0.5)
+        result.runs[0].details = {"judge": judge}
+        return result
 
     cases = [
         case("a", "passed", judged("safety_v1", {"model": "m", "saved": 2}), metric("match", 1.0, threshold=0.5)),
@@ -53,10 +53,10 @@ def test_saved_votes__are_counted_by_model_and_told() -> None:
 
 def test_a_rubric_without_a_verdict__is_told_where_the_score_stands() -> None:
     def judged(score: float | None, *verdicts: str | None) -> MetricReport:
-        one = metric("rubrics", 1.0, threshold=0.5)
-        one.runs[0].score = score
-        one.runs[0].details = {"judgements": [{"verdict": word} for word in verdicts]}
-        return one
+        result = metric("rubrics", 1.0, threshold=0.5)
+        result.runs[0].score = score
+        result.runs[0].details = {"judgements": [{"verdict": word} for word in verdicts]}
+        return result
 
     assert missing_verdict_notes([case("a", "passed", judged(1.0, "yes", "no"))]) == []
     assert missing_verdict_notes([case("a", "errored", judged(None, "yes", None))]) == [], "its reason says so"
@@ -86,10 +86,10 @@ def test_what_was_spent__by_case_and_criterion() -> None:
 
 def test_conversations_that_their_limit_ended__are_named() -> None:
     def led(name: str, *reasons: str | None) -> CaseReport:
-        one = case(name, "passed", runs=len(reasons))
-        for run, reason in zip(one.runs, reasons, strict=True):
+        sample_case = case(name, "passed", runs=len(reasons))
+        for run, reason in zip(sample_case.runs, reasons, strict=True):
             run.stop_reason = reason
-        return one
+        return sample_case
 
     assert truncation_notes([led("a", None), led("b", "stop-signal")]) == []
     cases = [led("a", "stop-signal", "turn-limit"), led("b", "turn-limit", "turn-limit"), led("fixed turns", None)]

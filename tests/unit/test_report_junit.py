@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from comparison_samples import mixed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from lxml import etree
@@ -68,14 +68,14 @@ def test_junit_xml__failure_for_quality_error_for_crashes() -> None:
     assert quality.get("type") == f"{TRAJECTORY}, {RESPONSE}"
     assert quality.get("message") == f"{TRAJECTORY} 0.50, needs 1.00; {RESPONSE} 0.7996, needs 0.80"
     assert f"{HOME}:48\n" in cast(str, quality.text)
-    said = [line.strip() for line in cast(str, quality.text).splitlines()]
-    start = said.index("turn 2")
-    assert said[start + 1 : start + 4] == [
+    actual = [line.strip() for line in cast(str, quality.text).splitlines()]
+    start = actual.index("turn 2")
+    assert actual[start + 1 : start + 4] == [
         "user     Make the bedroom 21 degrees, please.",
         'call     get_temperature(room="bedroom")',
         'returned {"error": "unknown room: bedroom"}',
     ]
-    assert "expected The bedroom is set to 21 °C." in said
+    assert "expected The bedroom is set to 21 °C." in actual
     crashed = find(root, ".//testcase[@name='garage_door']/error")
     assert crashed.get("type") == "agent-exception"
     assert "KeyError: 'garage'" in cast(str, crashed.text)
@@ -101,11 +101,11 @@ def test_junit_xml__not_run_is_skipped_with_the_reason() -> None:
 
 
 def on_a_pull_request(verdict: VerdictValue, *, blocking: tuple[str, ...] = ()) -> RunReport:
-    """Two failed cases and one that could not be judged; which of them block is the gate's word."""
-    made = report(verdict, [good("fine"), wrong_room(), crash(), outage()])
-    made.gate = "regressions"
-    made.blocking = [f"{HOME}:{eval_id}" for eval_id in blocking]
-    return made
+    """Two failed cases and one that could not be evaluated; which of them block is the gate's word."""
+    run_report = report(verdict, [good("fine"), wrong_room(), crash(), outage()])
+    run_report.gate = "regressions"
+    run_report.blocking = [f"{HOME}:{eval_id}" for eval_id in blocking]
+    return run_report
 
 
 def test_junit_xml__what_does_not_block_is_skipped_and_says_what_went_wrong() -> None:
@@ -138,9 +138,9 @@ def test_junit_xml__what_is_red_stays_red_where_nothing_was_decided_by_case(verd
 
 
 def test_junit_xml__the_case_that_is_red_on_the_base_branch_says_so() -> None:
-    made = mixed().report
-    made.verdict = "passed"
-    skipped = find(parsed(made), ".//testcase[@name='front_door']/skipped")
+    run_report = mixed().report
+    run_report.verdict = "passed"
+    skipped = find(parsed(run_report), ".//testcase[@name='front_door']/skipped")
     assert cast(str, skipped.get("message")).startswith("Not blocking (failed on ")
 
 
@@ -192,7 +192,6 @@ def test_junit_xml__a_megabyte_is_shortened() -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f]", document)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(), st.text(st.characters(), max_size=40))
 def test_junit_xml__any_text_is_carried(message: str, name: str) -> None:
     turn = TurnEvidence(turn=0, score=0.0, user=message, expected=message, actual=name, why=[message])

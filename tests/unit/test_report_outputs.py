@@ -46,7 +46,7 @@ def test_github_outputs__are_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("mixed", {"newly-failing": "2", "regressions": "2", "fixed": "1"}),
         ("regression", {"newly-failing": "2", "regressions": "1", "fixed": "0"}),  # The other one is suspicious only.
@@ -54,9 +54,9 @@ def test_github_outputs__are_read_back() -> None:
         ("fine", {"baseline": "found", "baseline-sha": BASE, "baseline-source": "artifact"}),
     ],
 )
-def test_output_values__tell_what_changed_since_the_base(name: str, told: dict[str, str]) -> None:
+def test_output_values__tell_what_changed_since_the_base(name: str, expected: dict[str, str]) -> None:
     values = output_values(SITUATIONS[name]().report, PATHS)
-    assert {key: values[key] for key in told} == told
+    assert {key: values[key] for key in expected} == expected
 
 
 def test_output_values__tell_scores_and_deltas() -> None:

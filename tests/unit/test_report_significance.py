@@ -17,8 +17,8 @@ def kind_of(
     decision = DecisionReport.model_validate(
         {"outcome": outcome, "alpha": 0.05, "cases": [case.model_dump()], "runs": [runs.model_dump()]}
     )
-    found = case_significance(decision, "main")["a"]
-    return found.kind, found.label
+    actual = case_significance(decision, "main")["a"]
+    return actual.kind, actual.label
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_suite_lines__are_sentences_for_people_without_statistics() -> None:
     decision = DecisionReport(outcome="failed", alpha=0.05, suites=[suite, lower, nothing], extra_runs=1)
     assert suite_lines(decision, "main") == [
         "All 9 cases: 11 points fewer passes than on main. A difference like that happens by chance in 6.1% of "
-        "unchanged pull requests (p = 0.061). What the cases that were run again did happens by chance in 0.04% of "
-        "unchanged pull requests (p = 0.0004). All of it together: 0.08%; the gate fails at 5% or less. Drops of the "
-        "whole suite below about 14 points can go unseen.",
+        "unchanged pull requests (p = 0.061). The result of the cases that were run again happens by chance in 0.04% "
+        "of unchanged pull requests (p = 0.0004). All of it together: 0.08%; the gate fails at 5% or less. Drops of "
+        "the whole suite below about 14 points can go unseen.",
         "token_usage_v1 over all 2 cases: 120.00 higher than on main. A difference like that happens by chance in 100% "
         "of unchanged pull requests (p = 1).",
         "x over all 0 cases: nothing to compare.",
-        "1 extra run was made to tell change from chance.",
+        "1 extra run was made to separate changes from chance.",
     ]

@@ -78,7 +78,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         return ""
     if not cases:
         passed = plural(report.totals.passed, "case")
-        return f"No case of {source} failed or could not be judged; {passed} passed. Name the cases to show.\n"
+        return f"No case of {source} failed or could not be evaluated; {passed} passed. Name the cases to show.\n"
     runs = {case.case_id: _run_of(case, report, run) for case in cases}
     recordings = read_recordings(
         _folder(request.results), {result.run_id for result in runs.values() if result is not None}

@@ -49,7 +49,7 @@ def caveat_of(
     if not by_scores and not any(_can_fail(metric) for case in gating for metric in case.metrics):
         return Reason(code=NOTHING_GATED, message="Nothing was gated: no threshold is above the lowest score")
     if not any(case.status == "passed" for case in gating):
-        return Reason(code=NO_CASE_PASSES, message=f"Nothing got worse, but 0 of {plural(len(gating), 'case')} pass")
+        return Reason(code=NO_CASE_PASSES, message=f"No regressions, but 0 of {plural(len(gating), 'case')} pass")
     return None
 
 

@@ -46,7 +46,7 @@ def decide(cases: Sequence[CaseReport]) -> Verdict:
         unjudged = [case for case in unjudged if case not in without_key]
     causes = Counter((case.status, code_of(case)) for case in unjudged)
     for (status, code), count in sorted(causes.items(), key=lambda item: (-item[1], item[0])):
-        what = "could not be judged" if status == "errored" else "not run"
+        what = "could not be evaluated" if status == "errored" else "not run"
         reasons.append(Reason(code=code, message=f"{plural(count, 'case')} {what} ({code})"))
     if counts["failed"]:
         return Verdict(value="failed", reasons=tuple(reasons))

@@ -35,7 +35,7 @@ def fate_words(fate: Fate, head: MetricReport | None = None, base: MetricReport 
             side = "" if head is not None and head.score is None else " on the base" if head else " on one of the sides"
             return f"it was not evaluated{side}"
         case "unjudged":
-            return "the case could not be judged on one of the sides"
+            return "the case could not be evaluated on one of the sides"
         case "new":
             return "it is no criterion on the base"
         case "gone":

@@ -122,7 +122,7 @@ def _alone(
 
 
 _NO_RESULT: Mapping[str, str] = {
-    "errored": "could not be judged",
+    "errored": "could not be evaluated",
     "not_run": "was not run",
     "quarantined": "is quarantined",
 }

@@ -1,23 +1,23 @@
-"""Makes text that nobody vouches for safe to show: what agents, models and pull requests wrote.
+"""Escapes untrusted text: what agents, models and pull requests wrote.
 
-Each function names the place that its result is for; a result put somewhere else is not safe there:
+Each function escapes for one place; its result is not safe anywhere else:
 
 * `visible.visible`: any plain text (terminal, XML, JSON, and the first step of all the others);
 * `text`: prose in Markdown, on one line, also in a table cell or a heading;
-* `prose`: the same, where what stands between backticks is shown as code;
+* `prose`: the same, with text between backticks as code;
 * `code`: one line of code in Markdown, also in a table cell or a heading;
 * `html_code`: one line of code inside an HTML block such as `<summary>`, where Markdown is not read;
 * `html_text`: prose inside an HTML block;
 * `fence`: a block of code in Markdown;
-* `link`: a link whose target is ours.
+* `link`: a link to an address of ours.
 
-The Markdown ones return `Markup`, so that the templates can tell what is already safe.
+The Markdown ones return `Markup`, so that the templates do not escape them again.
 
-GitHub makes links out of mentions, issue numbers, commit ids and bare addresses after Markdown is rendered, so a
-backslash doesn't stop it. A zero-width space inside the token does (the same means that Dependabot and Renovate use).
-It makes no links inside code, so a commit id, which people copy, is shown as code.
+GitHub makes links of mentions, issue numbers, commit ids and bare addresses after Markdown is rendered, so a backslash
+doesn't prevent them. A zero-width space inside the token does (Dependabot and Renovate use it too). There are no links
+inside code, so a commit id, which people copy, is shown as code.
 
-Text in a script that is written from right to left is isolated: numbers and punctuation beside it keep their place.
+Text in a right-to-left script is isolated, so that numbers and punctuation beside it keep their place.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from agent_eval.core.text import carriable
 from agent_eval.report.views import one_line, visible
 
 EMPTY = "(empty)"
-"""Stands for blank text where nothing at all would look like a mistake of ours."""
+"""Shown for blank text."""
 
 _BREAK = "&#8203;"
-"""A zero-width space, spelt so that it can be seen in the source."""
+"""A zero-width space, written visibly."""
 
 _SPECIAL = re.compile(
     r"(?P<scheme>:)(?=//)"
@@ -83,7 +83,7 @@ _BEGIN, _END = '<span dir="auto">', "</span>"
 
 
 def _isolated(escaped: str) -> str:
-    """Escaped text in which words from right to left don't move what stands beside them."""
+    """Escaped text in which words from right to left don't reorder the text beside them."""
     if not _RIGHT_TO_LEFT.search(escaped):
         return escaped
     words = re.split(r"(\s+)", escaped)
@@ -92,7 +92,7 @@ def _isolated(escaped: str) -> str:
         gap = words[at - 1] if at else ""
         if not _RIGHT_TO_LEFT.search(words[at]):
             shown += [gap, words[at]]
-        elif shown and shown[-1] == _END:  # Words in a row are read together, or they would stand in the wrong order.
+        elif shown and shown[-1] == _END:  # Consecutive words are isolated together, to keep their order.
             shown[-1:] = [gap, words[at], _END]
         else:
             shown += [gap, _BEGIN, words[at], _END]
@@ -100,7 +100,7 @@ def _isolated(escaped: str) -> str:
 
 
 def text(value: str) -> Markup:
-    """Prose for Markdown, on one line: reads as it was written, and is nothing but text."""
+    """Prose for Markdown, on one line: it reads as written, without any markup."""
     return Markup(_isolated(_SPECIAL.sub(_defused, one_line(value))))  # noqa: S704 - escaped for Markdown
 
 
@@ -108,7 +108,7 @@ _CODE = re.compile(r"(?<!`)`([^`]{1,500})`(?!`)")
 
 
 def prose(value: str) -> Markup:
-    """The same, with what stands between single backticks as code: our own messages quote settings that way."""
+    """The same, with text between single backticks as code, as our own messages quote settings."""
     parts = _CODE.split(one_line(value))
     return Markup("").join(
         code(part) if number % 2 else Markup(_isolated(_SPECIAL.sub(_defused, part)))  # noqa: S704 - escaped
@@ -125,7 +125,7 @@ _TOO_MANY = re.compile(f"`{{{_FENCE + 1},}}")
 
 
 def code(value: str) -> Markup:
-    """One line of code for Markdown. Blank text is told in words."""
+    """One line of code for Markdown. Blank text is shown as `(empty)`."""
     shown = one_line(value)
     if not shown:
         return Markup(f"*{EMPTY}*")  # noqa: S704 - a constant
@@ -148,7 +148,7 @@ def _defused_in_code(match: re.Match[str]) -> str:
 
 
 def html_code(value: str) -> Markup:
-    """One line of code inside an HTML block. Blank text is told in words."""
+    """One line of code inside an HTML block. Blank text is shown as `(empty)`."""
     shown = one_line(value)
     if not shown:
         return Markup(f"<em>{EMPTY}</em>")  # noqa: S704 - a constant
@@ -160,12 +160,12 @@ def _isolated_code(escaped: str) -> str:
 
 
 def html_text(value: str) -> Markup:
-    """Prose inside an HTML block, on one line: nothing but text, and no link to anybody."""
+    """Prose inside an HTML block, on one line: without any markup or link."""
     return Markup(_isolated(_SPECIAL.sub(_defused_in_html, one_line(value))))  # noqa: S704 - escaped for HTML
 
 
 def html_prose(value: str) -> Markup:
-    """The same, with what stands between single backticks as code."""
+    """The same, with text between single backticks as code."""
     parts = _CODE.split(one_line(value))
     return Markup("").join(
         html_code(part) if number % 2 else Markup(_isolated(_SPECIAL.sub(_defused_in_html, part)))  # noqa: S704

@@ -88,7 +88,7 @@ def commit(sha: str | None, links: Links) -> Markup:
 
 
 def _quoted(value: str, heading: str) -> Markup:
-    """Prose as a blockquote, whose lines GitHub wraps; those of a block of code it cuts off."""
+    """Prose as a blockquote: GitHub wraps its lines, unlike those of a block of code."""
     lines = Markup("<br>").join(_escaped(line) for line in value.strip().split("\n"))
     return Markup(f"> **{heading}:** {lines}")  # noqa: S704 - a heading of ours, and escaped lines
 

@@ -1,6 +1,6 @@
 """A case in full, for a terminal: its runs, its scores, one run turn by turn, and what the judges said.
 
-Nothing is left out and nothing is cut: it is what one reads after the short texts have not been enough.
+Nothing is omitted and nothing is cut, unlike in the reports.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class RunView:
 
     case: CaseReport
     runs: Sequence[RunResult]
-    """Every run, also those that were added to tell a change from noise."""
+    """Every run, also those that were added to distinguish a change from noise."""
     shown: RunResult | None
     """The run that is shown turn by turn; None if there is none."""
     conversation: ConversationReport | None
-    """What happened in it; None if nothing is known."""
+    """Its conversation; None if it was not recorded."""
     is_whole: bool
-    """Whether that comes from the recordings: else it is what results.json keeps, cut to size."""
+    """Whether the conversation is from the recordings; the one in results.json is cut to size."""
     added: Sequence[CaseReport] = ()
     """The scores of the added runs."""
 
@@ -91,7 +91,7 @@ def _runs(view: RunView) -> Iterator[RenderableType]:
     yield ""
     for run in view.runs:
         sign, style = MARKS[run.status]
-        added = ", added to tell a change from noise" if run not in view.case.runs else ""
+        added = ", added to distinguish a change from noise" if run not in view.case.runs else ""
         error = f": {run.error.kind}" if run.error is not None else ""
         shown = "  (shown below)" if run is view.shown else ""
         yield styled(
@@ -160,7 +160,7 @@ def _turns(
 
 
 def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
-    """What the judges said about a run, passed or not: a close call is worth a look either way."""
+    """The judges' votes on a run, passed or not: a close one is worth a look either way."""
     judgements = _dicts(score.details.get("judgements"))
     if not judgements:
         return
@@ -169,29 +169,29 @@ def _votes(metric: MetricReport, score: RunScore) -> Iterator[RenderableType]:
     needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
     reached = f"{metric.name} {score_text(score.score, metric.threshold)}"
     yield styled("  ", (reached, "bold"), (f", needs {needs}, judged{judge}", ""))
-    for one in judgements:
-        yield _indented(styled((_judgement(one), "")), 4)
-        for vote in _dicts(one.get("votes")):
-            said = str(vote.get("rationale") or "no reason given")
+    for judgement in judgements:
+        yield _indented(styled((_judgement(judgement), "")), 4)
+        for vote in _dicts(judgement.get("votes")):
+            rationale = str(vote.get("rationale") or "no reason given")
             number = (f"{_number(vote.get('sample'))} ", "dim")
-            yield _indented(styled(number, (f"{_word(vote)}: ", "bold"), (said, "")), 6)
+            yield _indented(styled(number, (f"{_word(vote)}: ", "bold"), (rationale, "")), 6)
     if isinstance(left := score.details.get("judgements_left_out"), int) and left > 0:
         yield _indented(styled((f"and {left:,} more", "dim")), 4)
 
 
-def _judgement(one: Mapping[str, Any]) -> str:
-    turn = one.get("turn")
+def _judgement(judgement: Mapping[str, Any]) -> str:
+    turn = judgement.get("turn")
     about = f"turn {turn + 1}" if isinstance(turn, int) else "conversation"
-    subject = f" · {one['subject']}" if one.get("subject") else ""
-    votes = [str(vote.get("verdict")) for vote in _dicts(one.get("votes"))]
-    agreeing = votes.count(str(one.get("verdict")))
-    close = ", close" if one.get("close") is True else ""
+    subject = f" · {judgement['subject']}" if judgement.get("subject") else ""
+    votes = [str(vote.get("verdict")) for vote in _dicts(judgement.get("votes"))]
+    agreeing = votes.count(str(judgement.get("verdict")))
+    close = ", close" if judgement.get("close") is True else ""
     tally = f" ({agreeing}:{len(votes) - agreeing}{close})" if len(votes) > 1 else ""
-    return f"{about}{subject}: {_word(one)}{tally}"
+    return f"{about}{subject}: {_word(judgement)}{tally}"
 
 
-def _word(one: Mapping[str, Any]) -> str:
-    return str(one.get("verdict") or "no verdict")
+def _word(judgement: Mapping[str, Any]) -> str:
+    return str(judgement.get("verdict") or "no verdict")
 
 
 def _number(sample: Any) -> str:
@@ -199,5 +199,5 @@ def _number(sample: Any) -> str:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    """What of a value is a list of objects: `details` have no schema, and anybody may have written them."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """The objects in a list: `details` have no schema and may come from an untrusted file."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

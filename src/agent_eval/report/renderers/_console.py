@@ -1,4 +1,4 @@
-"""The result on a terminal or in a CI log: first what failed, turn by turn, and why; the verdict last."""
+"""The result on a terminal or in a CI log: first the failed cases, turn by turn; the verdict last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural, shorten
 from agent_eval.report.markup import EMPTY
-from agent_eval.report.renderers._comparison_text import against_lines, delta_table
+from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._overview import overview
 from agent_eval.report.renderers._styling import mark, plain, printed, styled
 from agent_eval.report.views import (
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _MOST_DETAILED = 5
-"""Cases that did not pass, shown with their turns: what fits into ten seconds of reading."""
+"""Cases that did not pass, shown with their turns."""
 _MOST_EXPLAINED = 20
-"""The next ones, with the reasons in so many lines; then come names alone, up to the last limit."""
+"""The next cases, shown with _REASONS lines each; then names alone, up to _MOST_LISTED."""
 _REASONS = 3
 _MOST_LISTED = 60
 _MOST_TURNS = 3
 _MOST_LINES = 14
-"""Lines of one text: beyond that the summary, or `agent-eval show`, reads better."""
+"""Lines of one text; for more there are the summary and `agent-eval show`."""
 _LONGEST_LOG = 20
 _ALL = 1_000_000_000
 
@@ -74,7 +74,7 @@ def console(report: RunReport, *, width: int = 100, color: bool = False, files: 
     """The result as text.
 
     Args:
-        report: What to tell.
+        report: The report.
         width: Columns of the terminal, at least 40.
         color: Whether to write ANSI colours.
         files: Paths of written files by what they are (`summary`, `JUnit`, ...), named at the end.
@@ -89,29 +89,29 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
     yield ""
     yield from overview(report)
     yield ""
-    known = grouping.base_comparison(report)
-    groups = grouping.groups(report, known)
+    base = grouping.base_comparison(report)
+    groups = grouping.groups(report, base)
     yield from _by_reason("not run", not_run_groups(report))
-    everybody = [
+    shown_cases = [
         *groups.worse, *groups.failed, *groups.flaky, *groups.still, *groups.errored, *groups.quarantined
     ]  # fmt: skip
-    shared = [cause for cause in causes(report, everybody) if len(cause.cases) > 1]
+    shared = [cause for cause in causes(report, shown_cases) if len(cause.cases) > 1]
     for cause in shared:
         yield from _cause(cause)
-    together = {case.case_id for cause in shared for case in cause.cases}
-    unhappy = [case for case in everybody if case.case_id not in together]
+    grouped = {case.case_id for cause in shared for case in cause.cases}
+    unhappy = [case for case in shown_cases if case.case_id not in grouped]
     listed = _MOST_DETAILED + _MOST_EXPLAINED
     for case in unhappy[:_MOST_DETAILED]:
-        yield from _case(case, known)
+        yield from _case(case, base)
     for case in unhappy[_MOST_DETAILED:listed]:
         yield from _short_case(case)
     for case in unhappy[listed : listed + _MOST_LISTED]:
         yield _case_line(case)
     yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
     yield from _problems(report.problems)
-    yield from against_lines(report, known)
-    yield from _totals(report, known)
-    yield from _ending(report, known, files)
+    yield from base_comparison_lines(report, base)
+    yield from _totals(report, base)
+    yield from _ending(report, base, files)
 
 
 def _case_line(case: CaseReport) -> Text:
@@ -127,7 +127,7 @@ def _short_case(case: CaseReport) -> Iterator[RenderableType]:
 
 
 def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> Iterator[RenderableType]:
-    """What was left out, and where it can be read."""
+    """How many cases are omitted, and where they are shown."""
     if left > 0:
         yield styled("   and ", (plural(left, "more case"), "bold"), " that did not pass")
     if short and "summary" in files:
@@ -149,7 +149,7 @@ _MOST_NAMES = 10
 
 
 def _cause(cause: Cause) -> Iterator[RenderableType]:
-    """What went wrong in several cases, once."""
+    """A cause of several cases, once."""
     from rich.padding import Padding
     from rich.rule import Rule
 
@@ -168,14 +168,14 @@ def _cause(cause: Cause) -> Iterator[RenderableType]:
     yield ""
 
 
-def _case(case: CaseReport, known: BaseComparison) -> Iterator[RenderableType]:
+def _case(case: CaseReport, base: BaseComparison) -> Iterator[RenderableType]:
     from rich.rule import Rule
 
     sign, style = mark(case)
     word: str = case.status
     if case.status == "failed" and has_crashed(case):
         word = "no answer" if is_unanswered(case) else "crashed"
-    since, evidence = grouping.change_label(case, known)
+    since, evidence = grouping.change_label(case, base)
     title = styled(
         (f"{sign}{word} ", style),
         (case_name(case), "bold"),
@@ -187,9 +187,9 @@ def _case(case: CaseReport, known: BaseComparison) -> Iterator[RenderableType]:
     if evidence:
         yield styled("  ", (evidence, ""))
     view = case_view(case, turns=_MOST_TURNS)
-    base = grouping.metric_base_notes(known.changes.get(case.case_id), known.branch)
+    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
     for finding in findings(case) if view is None else view.findings:
-        yield from _finding(finding, grouping.base_note(finding.summary, base))
+        yield from _finding(finding, grouping.base_note(finding.summary, notes))
     if view is not None:
         yield from _turns(view)
     yield ""
@@ -218,7 +218,7 @@ def _turns(view: CaseView) -> Iterator[RenderableType]:
 
 
 def turn_table(turn: TurnView, *, whole: bool = False) -> Table:
-    """A turn line by line: what each line is, and its text, which wraps below itself; `whole` leaves nothing out."""
+    """A turn as a table of labels and texts, which wrap in their column; `whole` omits nothing."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 1))
@@ -255,7 +255,7 @@ def run_error_log(log: str) -> Table:
 
 
 def _end(log: str) -> str:
-    """The end of a traceback says what happened."""
+    """The end of a log, which says what happened."""
     lines = visible(shorten(log, 8_000)).strip("\n").split("\n")
     if len(lines) > _LONGEST_LOG:
         lines = [f"… {len(lines) - _LONGEST_LOG} lines before", *lines[-_LONGEST_LOG:]]
@@ -275,7 +275,7 @@ def _log(log: str) -> Table:
 def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
     styles = {"error": "bold red", "warning": "yellow", "notice": "dim"}
     order = list(styles)
-    for problem in sorted(problems, key=lambda one: order.index(one.severity))[:_MOST_LISTED]:
+    for problem in sorted(problems, key=lambda problem: order.index(problem.severity))[:_MOST_LISTED]:
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)
         yield styled(
             " ",
@@ -293,13 +293,13 @@ def _problems(problems: Sequence[ProblemReport]) -> Iterator[RenderableType]:
         yield ""
 
 
-def _totals(report: RunReport, known: BaseComparison) -> Iterator[RenderableType]:
+def _totals(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
     from rich import box
     from rich.table import Table
 
     rows = metric_rows(report)
-    if rows and known.comparison is not None:
-        yield delta_table(diff.delta_rows(report, known.comparison), known.branch)
+    if rows and base.comparison is not None:
+        yield delta_table(diff.delta_rows(report, base.comparison), base.branch)
         return
     if not rows:
         return
@@ -322,15 +322,15 @@ def _totals(report: RunReport, known: BaseComparison) -> Iterator[RenderableType
     yield table
 
 
-def _ending(report: RunReport, known: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
+def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -> Iterator[RenderableType]:
     for notice in report.notices:
         yield styled(" ", (notice, "dim"))
-    for reason in other_reasons(report, known):
+    for reason in other_reasons(report, base):
         yield styled(" ", (reason, ""))
     if files:
         width = max(len(name) for name in files)
         for name, path in files.items():
             line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
-            line.no_wrap, line.overflow = True, "ignore"  # A path in two pieces opens nothing.
+            line.no_wrap, line.overflow = True, "ignore"  # A path on two lines can't be opened.
             yield line
-    yield styled((headline(report, known), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))
+    yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

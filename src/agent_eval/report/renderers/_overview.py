@@ -25,7 +25,7 @@ _SUFFIX = re.compile(r"(?:_avg)?(?:_score)?(?:_v\d+)?$")
 
 
 def overview(report: RunReport) -> Iterator[RenderableType]:
-    """Every case with its scores when they fit on a screen or two, else every file with its counts."""
+    """Every case with its scores if they are few enough, else every file with its counts."""
     if not report.cases:
         return
     names = [row.name for row in metric_rows(report) if row.gates]
@@ -74,7 +74,7 @@ def _files_table(report: RunReport) -> Table:
     counts: dict[str, Counter[str]] = {}
     for case in report.cases:
         counts.setdefault(case.file, Counter())[case.status] += 1
-    # Files that failed most come first: a long list is cut at its end.
+    # The files with the most failures come first, since a long list is cut at its end.
     ordered = sorted(counts.items(), key=lambda item: item[1]["passed"] - item[1].total())
     for file, count in ordered[:_MOST_FILES]:
         table.add_row(

@@ -1,4 +1,4 @@
-"""Text for a terminal: what is ours keeps its form, what is not is made harmless."""
+"""Text for a terminal, with untrusted parts made safe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Part = tuple[str, str] | str
-"""Our own words, or an untrusted text with its style (`""` for none)."""
+"""Trusted text, or an untrusted text with its style (`""` for none)."""
 
 MARKS: Mapping[str, tuple[str, str]] = {
     "passed": ("✓", "green"),
@@ -24,18 +24,18 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "not_run": ("-", "dim"),
     "quarantined": ("~", "yellow"),
 }
-"""Sign and style of a case's status."""
+"""Symbol and style of a case's status."""
 
 
 def plain(value: str, style: str = "") -> Text:
-    """Untrusted text of any number of lines, as it may stand on a terminal and in a log of GitHub Actions."""
+    """Untrusted text of any number of lines, safe on a terminal and in a log of GitHub Actions."""
     from rich.text import Text
 
     return Text(without_commands(visible(value)), style=style, tab_size=4)
 
 
 def styled(*parts: Part) -> Text:
-    """One line, put together."""
+    """One line, assembled from its parts."""
     from rich.text import Text
 
     return Text.assemble(
@@ -44,13 +44,13 @@ def styled(*parts: Part) -> Text:
 
 
 def mark(case: CaseReport) -> tuple[str, str]:
-    """The sign of a case, with a blank."""
+    """The symbol of a case, followed by a space."""
     sign, style = MARKS[case.status]
     return sign + " ", style
 
 
 def printed(blocks: Iterable[RenderableType], *, width: int, color: bool) -> str:
-    """What a terminal of `width` columns (at least 40) shows, whatever terminal we run on; ends with a line break."""
+    """The text for a terminal of `width` columns (at least 40), independent of our own; ends with a line break."""
     from rich.console import Console
 
     file = io.StringIO()

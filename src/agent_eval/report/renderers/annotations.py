@@ -29,12 +29,12 @@ from agent_eval.report.views import (
 from agent_eval.results import CaseReport, ProblemReport, RunReport
 
 MOST_PER_TYPE = 10
-"""GitHub shows ten errors, ten warnings and ten notices of a step, and drops the rest without a word."""
+"""GitHub shows ten errors, ten warnings and ten notices of a step, and silently drops the rest."""
 LONGEST_MESSAGE = 4_000
 """The runner cuts a message at 4,096 characters."""
 LONGEST_TITLE = 255
 _LINES = 8
-"""Lines of an explanation: an annotation stands between the lines of a diff."""
+"""Lines of an explanation: an annotation is shown between the lines of a diff."""
 
 _MOST_NAMES = 20
 
@@ -55,7 +55,7 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
     """Workflow commands, each on one line, the most useful first.
 
     Args:
-        report: What to tell.
+        report: The report.
         limit: How many of a type GitHub shows; where there are more, the last one counts the rest.
         more: Where the rest can be read.
 
@@ -66,11 +66,11 @@ def annotation_commands(report: RunReport, *, limit: int = MOST_PER_TYPE, more: 
         ValueError: If `limit` is less than 2.
     """
     if limit < 2:
-        raise ValueError("a limit below 2 leaves no room to say that there is more")
-    found = [*_problem_annotations(report), *_case_annotations(report)]
+        raise ValueError("a limit below 2 leaves no annotation to count the rest")
+    annotations = [*_problem_annotations(report), *_case_annotations(report)]
     commands = []
     for kind in ("error", "warning", "notice"):
-        of_kind = [annotation for annotation in found if annotation.level == kind]
+        of_kind = [annotation for annotation in annotations if annotation.level == kind]
         shown = of_kind if len(of_kind) <= limit else of_kind[: limit - 1]
         commands += [_command(annotation) for annotation in shown]
         if left := len(of_kind) - len(shown):
@@ -87,38 +87,38 @@ def notice_command(title: str, message: str) -> str:
 
 
 def _case_annotations(report: RunReport) -> Iterator[_Annotation]:
-    known = grouping.base_comparison(report)
-    groups = grouping.groups(report, known)
-    # What was there before blocks nothing where the gate says so, and is no news anyhow.
+    base = grouping.base_comparison(report)
+    groups = grouping.groups(report, base)
+    # A case that failed before blocks only in some gate modes, and is less important.
     old: Level = "error" if report.verdict == "failed" and report.gate in {"thresholds", "both"} else "warning"
-    sorted_out: list[tuple[Sequence[CaseReport], Level, str]] = [
+    sections: list[tuple[Sequence[CaseReport], Level, str]] = [
         (groups.worse, "error", ""),
         (groups.failed, "error", ""),
-        (groups.still, old, f"as on {known.branch}"),
-        (groups.flaky, old, f"no more often than on {known.branch}"),
-        (groups.errored, "error", "could not be judged"),
+        (groups.still, old, f"as on {base.branch}"),
+        (groups.flaky, old, f"no more often than on {base.branch}"),
+        (groups.errored, "error", "could not be evaluated"),
         (groups.quarantined, "warning", "is quarantined"),
     ]
-    for cases, kind, what in sorted_out:
+    for cases, level, what in sections:
         shared = [cause for cause in causes(report, cases) if len(cause.cases) > 1]
         for cause in shared:
-            yield _cause_annotation(cause, kind)
-        together = {case.case_id for cause in shared for case in cause.cases}
+            yield _cause_annotation(cause, level)
+        grouped = {case.case_id for cause in shared for case in cause.cases}
         for case in cases:
-            if case.case_id not in together:
+            if case.case_id not in grouped:
                 yield _case_annotation(
-                    case, "warning" if case.status == "passed" else kind, _what(case, what, known), known
+                    case, "warning" if case.status == "passed" else level, _what(case, what, base), base
                 )
     for reason, cases in not_run_groups(report):
         yield _Annotation(level="warning", title=f"{plural(len(cases), 'case')} did not run", message=reason)
 
 
-def _what(case: CaseReport, what: str, known: BaseComparison) -> str:
-    """What to say of a case behind its name."""
+def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
+    """What follows the name of a case."""
     if case.status in {"errored", "quarantined"}:
         return what
     failed = "no answer" if is_unanswered(case) else "crashed" if has_crashed(case) else "failed"
-    word, _ = grouping.change_label(case, known)
+    word, _ = grouping.change_label(case, base)
     if what:
         return f"{failed}, {what}"
     if word in {"a new case", "a changed case"}:
@@ -127,7 +127,7 @@ def _what(case: CaseReport, what: str, known: BaseComparison) -> str:
 
 
 def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:
-    """What went wrong in several cases, once: where it happened, else at the first of them."""
+    """One annotation for a cause of several cases: at its line in the agent's code, else at the first case."""
     first = cause.cases[0]
     names = ", ".join(one_line(case_name(case)) for case in cause.cases[:_MOST_NAMES])
     left = len(cause.cases) - _MOST_NAMES
@@ -142,11 +142,11 @@ def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:
     )
 
 
-def _case_annotation(case: CaseReport, kind: Level, what: str, known: BaseComparison) -> _Annotation:
+def _case_annotation(case: CaseReport, kind: Level, what: str, base: BaseComparison) -> _Annotation:
     name = shorten(one_line(case_name(case)), LONGEST_TITLE - 60)
-    _, evidence = grouping.change_label(case, known)
-    base = grouping.metric_base_notes(known.changes.get(case.case_id), known.branch)
-    lines = [evidence, *(line + grouping.base_note(line, base) for line in reason_lines(case, _LINES))]
+    _, evidence = grouping.change_label(case, base)
+    notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
+    lines = [evidence, *(line + grouping.base_note(line, notes) for line in reason_lines(case, _LINES))]
     message = "\n".join(one_line(line) for line in lines if line) or what
     return _Annotation(level=kind, title=f"{name} {what}", message=message, file=case.file, line=case.line)
 
@@ -187,7 +187,7 @@ def stop_commands(text: str, token: str) -> str:
 
     Args:
         text: What an agent, a model or another program wrote.
-        token: Random, new for each run and unknown to whoever wrote the text; at least 16 letters, digits, `-`
+        token: Random, new for each run and unknown to the author of the text; at least 16 letters, digits, `-`
             or `_`. The runner masks it in the log.
 
     Returns:

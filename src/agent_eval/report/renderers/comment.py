@@ -1,7 +1,7 @@
-"""The comment on a pull request: the decision and its cause in ten seconds, the rest behind a click.
+"""The comment on a pull request: the decision and its cause first, details in folds.
 
-Everything in the report is escaped, addresses included, for it may be the report of a fork. The marker by which the
-comment is found again is added by `github.comments`.
+Everything in the report is escaped, addresses included, since it may be the report of a fork. `github.comments` adds
+the marker that identifies the comment.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The result as JUnit XML, for Jenkins, GitLab and everything else that reads test reports.
 
-A suite is a file and a test case is an eval case. A `failure` is an answer that was not good enough, an `error` an
-answer that could not be judged (the agent crashed, its provider was down). Cases that were not run are `skipped`, and
-so are those that did not pass and do not block, with what went wrong in their `system-out`.
+A suite is a file and a test case is an eval case. A `failure` is a score that was too low, an `error` a case without a
+score (the agent crashed, its provider was down). Cases that were not run are `skipped`, and so are those that did not
+pass and do not block; their `system-out` says what went wrong.
 
-Attributes are those of Jenkins' own schema and no others: it knows no `file` and no `line` of a test case, so the place
-stands at the beginning of the texts. Times have milliseconds, as the schema's pattern demands.
+Only the attributes of Jenkins' own schema are used. It has no `file` and no `line` for a test case, so the texts begin
+with the place. Times have milliseconds, as the schema requires.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONGEST_MESSAGE = 500
 _LONGEST_SIDE = 4_000
 """Characters of an expected or actual text."""
 _LONGEST_TEXT = 30_000
-"""Characters of one element: GitLab gives up on a report with huge texts."""
+"""Characters of one element: GitLab fails on a report with huge texts."""
 _SETTINGS = "settings"
 """The suite of problems that belong to no file."""
 
@@ -53,23 +53,23 @@ _SETTINGS = "settings"
 def junit_xml(report: RunReport) -> str:
     """The report as an XML document to be written in UTF-8, ending with a newline.
 
-    Of an invalid run the errors in files and settings are the test cases: a report without any would count as a
-    mistake of the job, or be overlooked.
+    The test cases of an invalid run are the errors in files and settings: a CI system would reject or overlook a report
+    without test cases.
     """
     from xml.etree import ElementTree
 
     by_file: dict[str, list[CaseReport]] = {}
     for case in report.cases:
         by_file.setdefault(case.file, []).append(case)
-    about = {one.file: one for one in report.files}
-    known = grouping.base_comparison(report)
-    suites = [_file_suite(report, file, cases, about.get(file), known) for file, cases in by_file.items()]
+    about = {file.file: file for file in report.files}
+    base = grouping.base_comparison(report)
+    suites = [_file_suite(report, file, cases, about.get(file), base) for file, cases in by_file.items()]
     if report.verdict == "invalid":
         errors = [problem for problem in report.problems if problem.severity == "error"]
         suites += [_problem_suite(report, file, errors) for file in dict.fromkeys(error.file for error in errors)]
     root = ElementTree.Element("testsuites", {"name": "agent-eval"})
     for suite in suites:
-        root.append(_corrected(suite.build_xml_doc()))
+        root.append(_as_in_schema(suite.build_xml_doc()))
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     root.set("time", _seconds(sum(case.duration for case in report.cases)))
@@ -81,8 +81,8 @@ def _seconds(value: float) -> str:
     return f"{max(value, 0):.3f}"
 
 
-def _corrected(suite: Element) -> Element:
-    """junit-xml's tree without what strays from the schema: `disabled`, long fractions, absent times."""
+def _as_in_schema(suite: Element) -> Element:
+    """junit-xml's tree in the form of Jenkins' schema, which has no `disabled` and at most three decimals in times."""
     suite.attrib.pop("disabled", None)
     total = 0.0
     for case in suite.iter("testcase"):
@@ -113,7 +113,7 @@ def _suite(report: RunReport, name: str, cases: Sequence[Any], properties: dict[
 
 
 def _file_suite(
-    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, known: BaseComparison
+    report: RunReport, file: str, cases: Sequence[CaseReport], about: FileReport | None, base: BaseComparison
 ) -> Any:
     properties = {}
     if about is not None:
@@ -124,27 +124,27 @@ def _file_suite(
         }
     if excused := [case.eval_id for case in cases if _excused(case, report)]:
         properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
-    return _suite(report, file, [_test_case(case, report, known) for case in cases], properties)
+    return _suite(report, file, [_test_case(case, report, base) for case in cases], properties)
 
 
-def _test_case(case: CaseReport, report: RunReport, known: BaseComparison) -> Any:
+def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any:
     from junit_xml import TestCase
 
     excused = _excused(case, report)
-    told = case.status == "quarantined" or excused
+    explain = case.status == "quarantined" or excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
         _class_name(case.file),
         elapsed_sec=max(case.duration, 0),
-        # What is skipped has no text of its own: what went wrong is told beside the scores.
-        stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if told else _scores(case)),
+        # A skipped case has no text of its own, so the explanation follows the scores.
+        stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if explain else _scores(case)),
     )
-    word, evidence = grouping.change_label(case, known)
+    word, evidence = grouping.change_label(case, base)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
     message = shorten(one_line("; ".join(reason_lines(case, 2))) or case.status, _LONGEST_MESSAGE)
     kind = shorten(one_line(kinds), _LONGEST_NAME) or case.status
     if excused:
-        since = ", ".join(part for part in (word, evidence) if part) or "it does not decide"
+        since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
     elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):
         test.add_error_info(message, _bounded(_explanation(case)), kind)
@@ -160,10 +160,10 @@ def _test_case(case: CaseReport, report: RunReport, known: BaseComparison) -> An
 
 
 def _excused(case: CaseReport, report: RunReport) -> bool:
-    """Whether a case did not pass and yet the gate does not hold it against the run, e.g. one that is red on main too.
+    """Whether a case did not pass but does not block, e.g. because it fails on the base branch too.
 
-    Jenkins turns a build unstable by a single failure. Where nothing was decided by case (an inconclusive run, or one
-    that fails for another reason) what is red stays red.
+    A single failure makes a build of Jenkins unstable. If the gate did not decide by case (an inconclusive run, or one
+    that fails for another reason), every failure counts.
     """
     if case.status not in {"failed", "errored"} or case.case_id in report.blocking:
         return False
@@ -208,7 +208,7 @@ def _explanation(case: CaseReport) -> Iterator[str]:
 
 
 def _turn(turn: TurnView) -> Iterator[str]:
-    """A turn as text: what each paragraph is stands before it, its other lines are indented."""
+    """A turn as text: each paragraph after its label, its other lines indented."""
     for row in rows(turn, text=_LONGEST_SIDE):
         first, *others = visible(row.text).strip("\n").split("\n")
         yield f"  {LABELS[row.kind]:<8} {first}"
@@ -219,7 +219,7 @@ def _problem_suite(report: RunReport, file: str | None, problems: Sequence[Probl
     from junit_xml import TestCase
 
     cases = []
-    for number, problem in enumerate((one for one in problems if one.file == file), start=1):
+    for number, problem in enumerate((problem for problem in problems if problem.file == file), start=1):
         # Names must be unique within a suite: a code may turn up many times in a file.
         test = TestCase(f"{one_line(problem.code)} {number}", _class_name(file or _SETTINGS))
         where = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part is not None)

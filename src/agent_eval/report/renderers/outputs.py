@@ -43,10 +43,10 @@ _DELIMITER = re.compile(r"[0-9A-Za-z_-]{16,}")
 
 
 def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]:
-    """Every output's value, in the order of `OUTPUTS`. `comment-url` is told later, when there is one.
+    """Every output's value, in the order of `OUTPUTS`. `comment-url` follows later, if there is a comment.
 
     Args:
-        report: What to tell.
+        report: The report.
         paths: Paths of the written files by their output's name, relative to the workspace.
 
     Raises:
@@ -69,7 +69,7 @@ def output_values(report: RunReport, paths: Mapping[str, str]) -> dict[str, str]
         "baseline": report.baseline.status if report.baseline is not None else "",
         "baseline-sha": (report.baseline.commit if report.baseline is not None else None) or "",
         "baseline-source": (report.baseline.source if report.baseline is not None else None) or "",
-        "comment-url": "",  # Of what an output is told twice, the runner takes the last.
+        "comment-url": "",  # The runner takes the last value of an output.
     }
     return values | {name: paths.get(name, "") for name in FILE_OUTPUTS}
 
@@ -87,18 +87,18 @@ def _regressions(report: RunReport) -> str:
 
 
 def _metrics(report: RunReport) -> str:
-    compared = {one.name: one for one in report.comparison.metrics} if report.comparison is not None else {}
-    told: dict[str, dict[str, float | None]] = {}
+    compared = {metric.name: metric for metric in report.comparison.metrics} if report.comparison is not None else {}
+    metrics: dict[str, dict[str, float | None]] = {}
     for row in digest.metric_rows(report)[:_MOST_METRICS]:
-        known = compared.get(row.name)
+        comparison = compared.get(row.name)
         # As in the texts: where both sides have comparable cases, all three numbers are about those.
-        score = known.score if known is not None and known.cases else None
+        score = comparison.score if comparison is not None and comparison.cases else None
         head, base, delta = (row.mean, None, None) if score is None else (score.head, score.base, score.delta)
-        told[row.name[:_LONGEST_NAME]] = {
+        metrics[row.name[:_LONGEST_NAME]] = {
             name: None if value is None else round(value, 6)
             for name, value in {"score": head, "base": base, "delta": delta}.items()
         }
-    return json.dumps(told)
+    return json.dumps(metrics)
 
 
 def _rate(value: float) -> str:
@@ -111,11 +111,11 @@ def _rate(value: float) -> str:
 def github_outputs(report: RunReport, paths: Mapping[str, str], delimiter: str) -> str:
     """The text to append to the file.
 
-    Each value stands between two lines with a delimiter that nobody could foresee, so that no value can pretend to
-    be another output (GitHub's documentation of workflow commands, "multiline strings").
+    Each value is between two lines with an unpredictable delimiter, so that no value can add another output (GitHub's
+    documentation of workflow commands, "multiline strings").
 
     Args:
-        report: What to tell.
+        report: The report.
         paths: Paths of the written files by their output's name.
         delimiter: Random, new for each file; at least 16 letters, digits, `-` or `_`.
 

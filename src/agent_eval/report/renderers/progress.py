@@ -1,4 +1,4 @@
-"""How far a run has come: a live bar on a terminal, a plain line every few seconds in a CI log."""
+"""The progress of a run: a live bar on a terminal, a plain line every few seconds in a CI log."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import IO
 _EVERY = 5.0
 """Seconds between plain lines."""
 
-Tell = Callable[[int, int, Mapping[str, int]], None]
-"""Called with runs done, runs in all, and the ended runs by status."""
+ProgressCallback = Callable[[int, int, Mapping[str, int]], None]
+"""Called with the finished runs, all runs, and the finished runs by status."""
 
 
 def progress_line(done: int, total: int, counts: Mapping[str, int]) -> str:
@@ -20,22 +20,22 @@ def progress_line(done: int, total: int, counts: Mapping[str, int]) -> str:
     return f"{done:,} of {total:,} runs" + (f": {ended}" if ended else "")
 
 
-def plain_progress(write: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> Tell:
-    """Writes a line at most every five seconds, and none for a run that is over before."""
+def plain_progress(write: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
+    """Writes a line at most every five seconds, and none for a shorter run."""
     last = clock()
 
-    def tell(done: int, total: int, counts: Mapping[str, int]) -> None:
+    def update(done: int, total: int, counts: Mapping[str, int]) -> None:
         nonlocal last
         if clock() - last >= _EVERY and done < total:
             last = clock()
             write(progress_line(done, total, counts))
 
-    return tell
+    return update
 
 
 @contextmanager
-def live_progress(stream: IO[str]) -> Iterator[Tell]:
-    """A bar that goes away when all is done."""
+def live_progress(stream: IO[str]) -> Iterator[ProgressCallback]:
+    """A bar that disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -43,7 +43,7 @@ def live_progress(stream: IO[str]) -> Iterator[Tell]:
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
-        def tell(done: int, total: int, counts: Mapping[str, int]) -> None:
+        def update(done: int, total: int, counts: Mapping[str, int]) -> None:
             bar.update(task, completed=done, total=total, description=progress_line(done, total, counts))
 
-        yield tell
+        yield update

@@ -27,11 +27,11 @@ def results_json(report: RunReport) -> str:
 
 
 _BEHIND_CASES = '\n "gate": '
-"""The key after `cases`. Nothing else has this indentation, and no line break stands inside a JSON string."""
+"""The key after `cases`. Nothing else has this indentation, and a JSON string has no line breaks."""
 
 
 def results_pieces(report: RunReport) -> Iterator[str]:
-    """The same, a piece for each case: the text of 10,000 cases as a whole takes more memory than they do."""
+    """The same, a piece for each case: the text of 10,000 cases takes more memory than the cases."""
     head, key, tail = _dumped(report, exclude={"cases"}).partition(_BEHIND_CASES)
     yield f'{head}\n "cases": ['
     for number, case in enumerate(report.cases):
@@ -42,7 +42,7 @@ def results_pieces(report: RunReport) -> Iterator[str]:
 def _dumped(model: BaseModel, exclude: set[str] | None = None) -> str:
     try:
         return model.model_dump_json(indent=1, exclude=exclude)
-    except PydanticSerializationError:  # A lone surrogate somewhere. Looking for one first would cost more than this.
+    except PydanticSerializationError:  # A lone surrogate. Searching for one beforehand costs more.
         return model.model_construct(**_carried(dict(model))).model_dump_json(indent=1, exclude=exclude)
 
 

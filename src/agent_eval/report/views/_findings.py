@@ -1,6 +1,6 @@
-"""What keeps a case from passing: every finding, the weightiest first, and the few lines that say why.
+"""What keeps a case from passing: all findings, the most important first, and a few lines that sum them up.
 
-As in `digest`, everything is plain text as it was found.
+Everything is plain text, not yet escaped.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Finding:
     summary: str
     """One line, e.g. `tool_trajectory_avg_score 0.50, needs 1.00`."""
     lines: tuple[str, ...] = ()
-    """Details, each on one line."""
+    """Details, a line each."""
     highlights: tuple[str, ...] = ()
-    """Of those, what to say when there is no room for all: the differences rather than the counts."""
+    """The lines to show if there is no space for all: differences rather than counts."""
     notes: tuple[str, ...] = ()
-    """Of those, what is not about one turn."""
+    """The lines that are not about a single turn."""
     turns: tuple[FindingTurn, ...] = ()
     """Turns that lowered the score, of the first run that has any."""
     log: str = ""
@@ -46,40 +46,40 @@ class Finding:
 
 
 def reason_lines(case: CaseReport, limit: int = 3) -> list[str]:
-    """Why a case did not pass, in at most `limit` lines: each finding's summary first, details while there is room.
+    """Why a case did not pass, in at most `limit` lines: each finding's summary first, then details.
 
-    Where the findings leave none, and there are three lines or more, the first has a detail and the last are named in
-    one line: one reason says more than all numbers.
+    If the findings alone fill three lines or more, the first one gets a detail and the last ones are named in one line:
+    one reason says more than all numbers.
     """
-    found = findings(case)
-    reason = (found[0].highlights or found[0].lines)[:1] if found and limit > 2 else ()
-    if limit == 1 and len(found) > 1:
-        return [f"{found[0].summary}; and {plural(len(found) - 1, 'more finding')}"]
-    if len(found) + len(reason) > limit:
-        told = limit - 1 - len(reason)
-        named = shorten(", ".join(finding.subject for finding in found[told:]), _LINE)
-        first, *others = [finding.summary for finding in found[:told]]
-        return [first, *reason, *others, f"and {plural(len(found) - told, 'more finding')}: {named}"]
-    room = limit - len(found)
+    listed = findings(case)
+    reason = (listed[0].highlights or listed[0].lines)[:1] if listed and limit > 2 else ()
+    if limit == 1 and len(listed) > 1:
+        return [f"{listed[0].summary}; and {plural(len(listed) - 1, 'more finding')}"]
+    if len(listed) + len(reason) > limit:
+        shown = limit - 1 - len(reason)
+        named = shorten(", ".join(finding.subject for finding in listed[shown:]), _LINE)
+        first, *others = [finding.summary for finding in listed[:shown]]
+        return [first, *reason, *others, f"and {plural(len(listed) - shown, 'more finding')}: {named}"]
+    free = limit - len(listed)
     lines = []
-    for finding in found:
-        details = (finding.highlights or finding.lines)[:room]
-        room -= len(details)
+    for finding in listed:
+        details = (finding.highlights or finding.lines)[:free]
+        free -= len(details)
         lines += [finding.summary, *details]
     return lines
 
 
 def findings(case: CaseReport) -> list[Finding]:
-    """Everything that keeps a case from passing, the weightiest first: errors, then metrics, then the rest."""
-    found = [*_error_findings(case), *_metric_findings(case)]
-    if case.reason is not None and (not found or case.reason.code not in {finding.subject for finding in found}):
+    """Everything that keeps a case from passing, the most important first: errors, then metrics, then the rest."""
+    listed = [*_error_findings(case), *_metric_findings(case)]
+    if case.reason is not None and (not listed or case.reason.code not in {finding.subject for finding in listed}):
         message = first_line(case.reason.message, _LINE)
-        if not found:
-            found.append(Finding(subject=case.reason.code, summary=message))
+        if not listed:
+            listed.append(Finding(subject=case.reason.code, summary=message))
         elif len(case.runs) > 1 and case.reason.code != "not-evaluated":
-            # With several runs the rule about them is what the scores alone don't tell.
-            found.append(Finding(subject=case.reason.code, summary=message))
-    return found
+            # The scores don't show the rule about several runs.
+            listed.append(Finding(subject=case.reason.code, summary=message))
+    return listed
 
 
 def _error_findings(case: CaseReport) -> Iterator[Finding]:
@@ -104,8 +104,8 @@ def _error_findings(case: CaseReport) -> Iterator[Finding]:
 
 def log_of(error: RunError | None) -> str:
     """The traceback of an error and the end of the agent's log; "" where there is neither."""
-    told = (error.traceback, error.log_tail) if error is not None else ()
-    return "\n\n".join(text.strip("\n") for text in told if text and text.strip())
+    texts = (error.traceback, error.log_tail) if error is not None else ()
+    return "\n\n".join(text.strip("\n") for text in texts if text and text.strip())
 
 
 def _which_runs(runs: Sequence[int], total: int) -> str:
@@ -124,7 +124,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             continue
         turns = _turns(metric)
         judged = any("judge" in run.details for run in metric.runs)
-        lines, telling, runs = [], [], []
+        lines, highlights, runs = [], [], []
         broken = next((run.error for run in metric.runs if run.error is not None), None)
         if broken is not None and broken.hint:
             lines.append(first_line(broken.hint, _LINE))
@@ -135,10 +135,10 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
         notes = list(lines)
         for turn in turns:
             number = f"turn {turn.evidence.turn + 1}: "
-            said = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
-            lines.extend(said)
-            # A finding opens with a count, if there is anything more to say than that. A judge's doesn't.
-            telling.extend(said if judged else said[1:] or said)
+            reasons = [number + first_line(line, _LINE) for line in turn.evidence.why if line.strip()]
+            lines.extend(reasons)
+            # The first reason is a count, unless a judge gave it.
+            highlights.extend(reasons if judged else reasons[1:] or reasons)
         if len(metric.runs) > 1:
             runs = ["runs: " + ", ".join(score_text(run.score, metric.threshold) for run in metric.runs[:20])]
         yield Finding(
@@ -146,7 +146,7 @@ def _metric_findings(case: CaseReport) -> Iterator[Finding]:
             summary=summary,
             lines=(*lines, *runs),
             notes=(*notes, *runs),
-            highlights=tuple(telling),
+            highlights=tuple(highlights),
             turns=turns,
             log=log_of(broken),
         )
@@ -161,12 +161,12 @@ def _metric_summary(metric: MetricReport, bad: Sequence[int]) -> str:
     needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
     needs += "" if metric.blocking else " (it only informs)"
     numbers = f"{metric.name} {score_text(metric.score, metric.threshold)}, needs {needs}"
-    # The mean is good enough, but too many runs were not.
+    # The mean passes, but too many runs did not.
     return numbers if metric.status == "failed" else f"{numbers}, fell short {_which_runs(bad, len(metric.runs))}"
 
 
 def _turns(metric: MetricReport) -> tuple[FindingTurn, ...]:
-    """The turns of the worst run that has evidence; of equals the first."""
+    """The turns of the run with the lowest score among those with evidence; the first of equals."""
     runs = [run for run in metric.runs if run.evidence]
     if not runs:
         return ()
@@ -183,12 +183,12 @@ def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
 
     Args:
         case: The case.
-        without_answer: Leave out the answer, since the text says it once for several cases.
+        without_answer: Omit the answer, which the text shows once for several cases.
     """
-    found = findings(case)
-    if not found:
+    listed = findings(case)
+    if not listed:
         return ""
-    first = found[0]
+    first = listed[0]
     if first.log or not first.turns:
         return next(iter(first.highlights), first.summary)
     turn = first.turns[0].evidence
@@ -200,7 +200,7 @@ def first_difference(case: CaseReport, *, without_answer: bool = False) -> str:
 
 
 def compares_answers(metric: str) -> bool:
-    """Whether what a metric expects and gets are the texts of answers (ADK's names)."""
+    """Whether a metric compares the texts of answers (ADK's names)."""
     return "response_match" in metric or metric == "response_evaluation_score"
 
 
@@ -210,11 +210,11 @@ def _quoted(value: str) -> str:
 
 
 def common_answers(cases: Sequence[CaseReport]) -> list[tuple[str, list[CaseReport]]]:
-    """Answers that two cases or more gave where something else was expected; the most common first."""
-    found: dict[str, list[CaseReport]] = {}
+    """Wrong answers that two or more cases share; the most common first."""
+    cases_by_answer: dict[str, list[CaseReport]] = {}
     for case in cases:
         for finding in findings(case)[:1]:
             if finding.turns and compares_answers(finding.subject):
-                found.setdefault(finding.turns[0].evidence.actual, []).append(case)
-    groups = [(answer, members) for answer, members in found.items() if len(members) > 1]
+                cases_by_answer.setdefault(finding.turns[0].evidence.actual, []).append(case)
+    groups = [(answer, members) for answer, members in cases_by_answer.items() if len(members) > 1]
     return sorted(groups, key=lambda group: -len(group[1]))[:3]

@@ -1,6 +1,6 @@
-"""The decision and its cause in one sentence, worded here for every text: console, summary, comment, JUnit.
+"""The decision and its cause in one sentence, the same in every text: console, summary, comment, JUnit.
 
-Plain text, as in `digest`. On a pull request it says what becomes of the merge; elsewhere what became of the run.
+On a pull request it is about the merge, elsewhere about the run.
 """
 
 from __future__ import annotations
@@ -30,41 +30,47 @@ _ON_MERGE: Mapping[str, str] = {
 _OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusive", "invalid": "Invalid"}
 
 _WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise"})
-"""Codes of reasons that explain all of a verdict: the headline is that reason, and no count of cases beside it."""
+"""Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
 _NEVER_RAN: Mapping[str, str] = {
     "agent-import": "can't be imported",
     "agent-environment": "has no working environment",
 }
 _NO_KEY = "no-key"
-"""Of cases whose agent's model refused the key, or got none."""
+"""The agent's model refused the key or got none."""
 _REMEDIES: Mapping[str, str] = {
     "run-timeout": "raise run-timeout",
     "budget": "raise the budget",
     WITHOUT_KEY: "give the job a model key",
     _NO_KEY: "give the job a model key that works",
+    "judge-no-credentials": "give the job a model key",
+    "simulator-no-credentials": "give the job a model key",
+    "judge-invalid-request": "fix `judge-model` or its key",
+    "simulator-invalid-request": "fix the model of the simulated user or its key",
+    "judge-replay-miss": "record the judge's replies again",
+    "simulator-replay-miss": "record the simulated user's replies again",
     "fail-fast": "",
 }
-"""What to do about cases without a verdict, by the cause. Of an unknown one: start the job again."""
+"""What to do about cases without a result, by the cause. For every other cause: start the job again."""
 
 
-def headline(report: RunReport, known: BaseComparison) -> str:
+def headline(report: RunReport, base: BaseComparison) -> str:
     """The decision and its cause.
 
     Args:
-        report: What to say it of.
-        known: What is known about the base branch.
+        report: The report.
+        base: The comparison with the base branch.
     """
-    said = _decision(report, known)
+    decision = _decision(report, base)
     if report.verdict == "invalid":
-        return said
-    gone = _gone(report, known)
-    return f"{_with_rules(said, report)}{f'; {gone}' if gone and gone not in said else ''}"
+        return decision
+    gone = _gone(report, base)
+    return f"{_with_rules(decision, report)}{f'; {gone}' if gone and gone not in decision else ''}"
 
 
-def _decision(report: RunReport, known: BaseComparison) -> str:
+def _decision(report: RunReport, base: BaseComparison) -> str:
     leads = _ON_MERGE if is_for_merge(report) else _OF_A_RUN
     if report.verdict == "passed" and report.reasons:
-        return _advice(report, known) or _reason(report)  # Green, and no proof that the agent works.
+        return _advice(report, base) or _reason(report)  # It passes without any proof that the agent works.
     if report.verdict == "inconclusive" and report.exit_code == 0:
         return _allowed(report, leads["inconclusive"])
     if report.reasons and report.reasons[0].code in _WHOLE_CAUSES:
@@ -72,44 +78,46 @@ def _decision(report: RunReport, known: BaseComparison) -> str:
         return f"{leads[report.verdict]}: {reason[:1].lower()}{reason[1:]}"
     if report.verdict == "invalid":
         errors = sum(problem.severity == "error" for problem in report.problems)
-        found = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
-        return f"{leads['invalid']}: {found}; nothing was run"
-    sorted_out = groups(report, known)
+        cause = plural(errors, "error") + " in the eval files or the configuration" if errors else _reason(report)
+        return f"{leads['invalid']}: {cause}; nothing was run"
+    sorted_out = groups(report, base)
     if report.verdict == "passed":
-        return _passed(report, known, sorted_out)
-    parts = list(_wrong(report, known, sorted_out)) if report.verdict == "failed" else []
-    parts += _undecided(report, known, sorted_out) if report.verdict == "inconclusive" else _unjudged(report, parts)
+        return _passed(report, base, sorted_out)
+    parts = list(_wrong(report, base, sorted_out)) if report.verdict == "failed" else []
+    parts += _undecided(report, base, sorted_out) if report.verdict == "inconclusive" else _unjudged(report, parts)
     sentence = ", ".join(parts)
     if not sentence:
         removal = bool(report.reasons) and report.reasons[0].code == CASES_REMOVED
-        sentence = (_gone(report, known) if removal else "") or _inside(_reason(report))
+        sentence = (_gone(report, base) if removal else "") or _inside(_reason(report))
     if report.totals.quarantined:
         sentence += f", {report.totals.quarantined:,} quarantined"
     remedy = _remedy(report) if report.verdict == "inconclusive" else ""
     return f"{leads[report.verdict]}: {sentence}{f'; {remedy}' if remedy else ''}"
 
 
-def _advice(report: RunReport, known: BaseComparison) -> str:
-    """What an advisory gate would have said of cases that fail; "" where there is no such case."""
-    if report.gate != "advisory" or not (wrong := _wrong(report, known, groups(report, known))):
+def _advice(report: RunReport, base: BaseComparison) -> str:
+    """What a gate that is not advisory would have said about failing cases; "" if there are none."""
+    if report.gate != "advisory" or not (wrong := _wrong(report, base, groups(report, base))):
         return ""
     would = "Would block the merge" if is_for_merge(report) else "Would fail"
     return f"{would}: {', '.join(wrong)}; exit 0 because `gate` is `advisory`"
 
 
 def _allowed(report: RunReport, lead: str) -> str:
-    """A run that came to nothing and is green, since a setting says so."""
+    """An inconclusive run that a setting lets pass."""
     totals = report.totals
     share = f"all {totals.cases:,} cases" if totals.cases > 1 else "the only case"
     if totals.errored < totals.cases:
         share = f"{totals.errored:,} of {plural(totals.cases, 'case')}"
-    said = f"{lead}: {share} could not be judged" if totals.passed or totals.failed else ""
-    said = said or f"Nothing was evaluated: {share} could not be judged"
-    return f"{said}; exit 0 because `on-inconclusive` is `pass`"
+    if totals.passed or totals.failed:
+        sentence = f"{lead}: {share} could not be evaluated"
+    else:
+        sentence = f"Nothing was evaluated: {share} ended with an error"
+    return f"{sentence}; exit 0 because `on-inconclusive` is `pass`"
 
 
 def headline_status(report: RunReport) -> str:
-    """What stands before the headline: a verdict, or `warning` for one that passed and deserves a look."""
+    """What the symbol before the headline shows: the verdict, or `warning` for a run that passed with reservations."""
     if report.verdict != "passed":
         return report.verdict
     changes = report.rule_changes
@@ -118,7 +126,7 @@ def headline_status(report: RunReport) -> str:
 
 
 def is_for_merge(report: RunReport) -> bool:
-    """Whether the run is about a merge: that of a pull request or of a merge queue."""
+    """Whether the run is for a pull request or a merge queue."""
     origin = report.origin
     return origin is not None and (origin.pull_request is not None or origin.event == "merge_group")
 
@@ -128,93 +136,98 @@ def _reason(report: RunReport) -> str:
 
 
 def _inside(sentence: str) -> str:
-    """A sentence as it stands behind a colon. A name, e.g. of a variable, keeps its letters."""
+    """A sentence after a colon: it begins in lower case, unless it begins with a name, e.g. of a variable."""
     return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class _FailureGroup:
-    """Failing cases with the same thing wrong."""
+    """Failing cases that the headline counts together."""
 
     cases: Sequence[CaseReport]
-    one: str
+    singular: str = ""
     """The verb for a single case."""
-    many: str
+    several: str = ""
     adjective: str = ""
+    phrase: str = ""
+    """The whole phrase, for a group that is not counted as a part of all cases."""
 
-    def told(self, total: int, *, first: bool) -> str:
-        """E.g. `2 of 9 cases broke`, `1 new case fails`, `1 more may have got worse`."""
+    def text(self, total: int, *, first: bool) -> str:
+        """E.g. `2 of 9 cases fail`, `1 new case fails`, `1 more fails as on main`."""
+        if self.phrase:
+            return self.phrase
         size = len(self.cases)
-        verb = self.one if size == 1 else self.many
+        verb = self.singular if size == 1 else self.several
         if self.adjective:
             return f"{plural(size, f'{self.adjective} case')} {verb}"
         return f"{size:,} of {plural(total, 'case')} {verb}" if first else f"{size:,} more {verb}"
 
 
-def _wrong(report: RunReport, known: BaseComparison, sorted_out: Groups) -> list[str]:
-    """What fails, the weightiest first."""
+def _wrong(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
+    """What fails, the worst first."""
     total = report.totals.cases
     failing = [case for case in [*sorted_out.worse, *sorted_out.failed, *sorted_out.still] if case.status == "failed"]
     dead = [cause for cause in causes(report, failing) if cause.kind in NEVER_RAN]
     gone = {case.case_id for cause in dead for case in cause.cases}
     alone = len({file.agent for file in report.files}) <= 1
     parts = [_never_ran(cause, total, alone=alone) for cause in dead]
-    for kind in _failure_groups(report, known, sorted_out, gone):
-        if kind.cases:
-            parts.append(kind.told(total, first=not parts))
+    for group in _failure_groups(report, base, sorted_out, gone):
+        if group.cases:
+            parts.append(group.text(total, first=not parts))
     if parts and not dead and any(reason.code == NOTHING_SCORED for reason in report.reasons):
         parts.append("so nothing was evaluated")
     return parts
 
 
 def _failure_groups(
-    report: RunReport, known: BaseComparison, sorted_out: Groups, gone: Collection[str]
+    report: RunReport, base: BaseComparison, sorted_out: Groups, gone: Collection[str]
 ) -> Iterator[_FailureGroup]:
     worse, failed, still = (
         [case for case in cases if case.case_id not in gone]
         for cases in (sorted_out.worse, sorted_out.failed, sorted_out.still)
     )
-    # What blocks by itself, e.g. since the agent never answered, is more than a suspicion.
-    suspected = [case for case in worse if is_suspected(case, known) and case.case_id not in report.blocking]
-    broke = [case for case in worse if case not in suspected]
-    silent = [case for case in broke if is_unanswered(case)]
-    yield _FailureGroup(cases=[case for case in broke if case not in silent], one="broke", many="broke")
-    yield _FailureGroup(cases=silent, one="has no answer any more", many="have no answer any more")
-    together = not broke and report.verdict == "failed" and known.together
-    verb = "got worse, taken together" if together else "may have got worse"
-    yield _FailureGroup(cases=suspected, one=verb, many=verb)
-    if known.comparison is None:
+    # A case that blocks by itself, e.g. because the agent never answered, is more than suspected.
+    suspected = [case for case in worse if is_suspected(case, base) and case.case_id not in report.blocking]
+    worse = [case for case in worse if case not in suspected]
+    silent = [case for case in worse if is_unanswered(case)]
+    regressions = [case for case in worse if case not in silent]
+    names = _in_brackets(regressions) or f" in {plural(report.totals.cases, 'case')}"
+    yield _FailureGroup(cases=regressions, phrase=f"{plural(len(regressions), 'regression')} vs. {base.branch}{names}")
+    yield _FailureGroup(cases=silent, singular="no longer answers", several="no longer answer")
+    together = ", significant together" * (not worse and report.verdict == "failed" and base.together)
+    yield _FailureGroup(cases=suspected, phrase=_suspected(suspected) + together)
+    if base.comparison is None:
         silent = [case for case in failed if is_unanswered(case)]
-        yield _FailureGroup(cases=silent, one="has no answer", many="have no answer")
+        yield _FailureGroup(cases=silent, singular="has no answer", several="have no answer")
         failed = [case for case in failed if case not in silent]
         crashed = sum(has_crashed(case) for case in failed)
         if crashed == len(failed) and not any(run.error is not None for case in failed for run in case.runs):
             why = "by an error of a custom metric"
-            yield _FailureGroup(cases=failed, one=f"fails {why}", many=f"fail {why}")
+            yield _FailureGroup(cases=failed, singular=f"fails {why}", several=f"fail {why}")
         elif crashed == len(failed):
-            yield _FailureGroup(cases=failed, one="crashes", many="crash")
+            yield _FailureGroup(cases=failed, singular="crashes", several="crash")
         else:
             of_them = f" ({crashed:,} {'crashes' if crashed == 1 else 'crash'})" if crashed else ""
-            yield _FailureGroup(cases=failed, one="fails", many=f"fail{of_them}")
+            yield _FailureGroup(cases=failed, singular="fails", several=f"fail{of_them}")
         return
-    change = {case.case_id: one.change for case in failed if (one := known.changes.get(case.case_id)) is not None}
+    changes = {case.case_id: base.changes[case.case_id].change for case in failed if case.case_id in base.changes}
     yield _FailureGroup(
-        cases=[case for case in failed if change.get(case.case_id) == "added"],
-        one="fails",
-        many="fail",
+        cases=[case for case in failed if changes.get(case.case_id) == "added"],
+        singular="fails",
+        several="fail",
         adjective="new",
     )
     yield _FailureGroup(
-        cases=[case for case in failed if change.get(case.case_id) == "changed"],
-        one="fails",
-        many="fail",
+        cases=[case for case in failed if changes.get(case.case_id) == "changed"],
+        singular="fails",
+        several="fail",
         adjective="changed",
     )
-    others = [case for case in failed if change.get(case.case_id) not in {"added", "changed"}]
-    why = f"and can't be compared with {known.branch}"
-    yield _FailureGroup(cases=others, one=f"fails {why}", many=f"fail {why}")
+    others = [case for case in failed if changes.get(case.case_id) not in {"added", "changed"}]
+    why = f"and can't be compared with {base.branch}"
+    yield _FailureGroup(cases=others, singular=f"fails {why}", several=f"fail {why}")
     if report.gate in {"thresholds", "both"}:
-        yield _FailureGroup(cases=still, one=f"fails as on {known.branch}", many=f"fail as on {known.branch}")
+        yield _FailureGroup(cases=still, singular=f"fails as on {base.branch}", several=f"fail as on {base.branch}")
 
 
 def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:
@@ -229,10 +242,10 @@ def _never_ran(cause: Cause, total: int, *, alone: bool) -> str:
 
 
 def _unjudged(report: RunReport, before: Sequence[str]) -> Iterator[str]:
-    """How many cases have no verdict."""
+    """How many cases have no result."""
     totals = report.totals
     if totals.errored:
-        yield f"{_some(totals.errored, report, before)} could not be judged"
+        yield f"{_some(totals.errored, report, before)} could not be evaluated"
     if totals.not_run:
         yield f"{_some(totals.not_run, report, before or ['errored'] * bool(totals.errored))} did not run"
 
@@ -241,22 +254,34 @@ def _some(size: int, report: RunReport, before: Sequence[str]) -> str:
     return f"{size:,}" if before else f"{size:,} of {plural(report.totals.cases, 'case')}"
 
 
-def _undecided(report: RunReport, known: BaseComparison, sorted_out: Groups) -> list[str]:
+def _undecided(report: RunReport, base: BaseComparison, sorted_out: Groups) -> list[str]:
     parts = list(_unjudged(report, ()))
-    size = len(sorted_out.worse)
-    if size and report.decision is not None and report.decision.outcome == "inconclusive":
-        named = f" ({_names(sorted_out.worse)})" if size <= 2 else ""
-        parts.append(f"{_some(size, report, parts)} may have got worse{named}")
+    if sorted_out.worse and report.decision is not None and report.decision.outcome == "inconclusive":
+        parts.append(_suspected(sorted_out.worse))
     return parts
+
+
+def _suspected(cases: Sequence[CaseReport]) -> str:
+    return plural(len(cases), "suspected regression") + _in_brackets(cases)
+
+
+def _in_brackets(cases: Sequence[CaseReport]) -> str:
+    """The names of one or two cases; "" for more."""
+    return f" ({_names(cases)})" if len(cases) <= 2 else ""
 
 
 def _names(cases: Sequence[CaseReport], most: int = 2) -> str:
     more = f" and {len(cases) - most:,} more" if len(cases) > most else ""
-    return ", ".join(shorten(one_line(case_name(case)), _NAME) for case in cases[:most]) + more
+    return ", ".join(_short_name(case) for case in cases[:most]) + more
+
+
+def _short_name(case: CaseReport) -> str:
+    """The name of a case. It is cut first, since a forged one may have megabytes, and shows no code."""
+    return shorten(one_line(shorten(case_name(case), 1_000)).replace("`", "'"), _NAME)
 
 
 def _remedy(report: RunReport) -> str:
-    """What to do about a run that came to no verdict, by what most of its cases lack."""
+    """What to do about an inconclusive run, by the most common cause."""
     unjudged = causes(report, with_status(report, "errored"))
     codes = [_NO_KEY if cause.hint.startswith(KEY_HINT) else cause.kind for cause in unjudged for _ in cause.cases]
     codes += [case.reason.code if case.reason else "" for case in with_status(report, "not_run")]
@@ -268,22 +293,22 @@ def _remedy(report: RunReport) -> str:
     return "run the base branch more often" if "thin-base" in undecided else ""
 
 
-def _passed(report: RunReport, known: BaseComparison, sorted_out: Groups) -> str:
+def _passed(report: RunReport, base: BaseComparison, sorted_out: Groups) -> str:
     totals = report.totals
-    comparison = known.comparison
+    comparison = base.comparison
     share = f"{totals.passed:,} of {plural(totals.cases, 'case')} {'passes' if totals.cases == 1 else 'pass'}"
-    notes = list(_beside(report, known, sorted_out))
+    notes = list(_beside(report, base, sorted_out))
     if comparison is None or not comparison.compared:
-        told = f"Passed: {share}" if totals.passed < totals.cases else f"Passed: {_all(totals.cases)}"
-        return ", ".join([told, *notes])
+        sentence = f"Passed: {share}" if totals.passed < totals.cases else f"Passed: {_all(totals.cases)}"
+        return ", ".join([sentence, *notes])
     if totals.passed == totals.cases == comparison.unchanged:
-        share += f", as on {known.branch}"
+        share += f", as on {base.branch}"
     if changed := change_counts(comparison)["changed"]:
-        # An expectation that was edited to fit the answer passes: the reader must not take it for the old case.
+        # An expectation that was edited to fit the answer passes: it is not the case of the base branch.
         notes.insert(0, f"{plural(changed, 'case was', 'cases were')} changed here")
-    lead = "No regression shown" if sorted_out.worse else "Nothing got worse"
+    lead = "No regression shown" if sorted_out.worse else "No regressions"
     if sorted_out.better:
-        lead = f"{plural(len(sorted_out.better), 'case')} got better{' and nothing got worse' * (not sorted_out.worse)}"
+        lead = f"{plural(len(sorted_out.better), 'case')} improved{', no regressions' * (not sorted_out.worse)}"
     return f"{lead}: {'; '.join([share, *notes])}"
 
 
@@ -291,25 +316,30 @@ def _all(total: int) -> str:
     return "the only case passes" if total == 1 else f"all {total:,} cases pass"
 
 
-def _beside(report: RunReport, known: BaseComparison, sorted_out: Groups) -> Iterator[str]:
-    """What a run that passed has beside the cases that pass."""
-    on = f"on {known.branch}"
+def _beside(report: RunReport, base: BaseComparison, sorted_out: Groups) -> Iterator[str]:
+    """The cases that don't pass in a run that passed."""
+    on = f"on {base.branch}"
     failing = [case for case in report.cases if case.status == "failed"]
-    again = [case for case in sorted_out.flaky if known.significance[case.case_id].kind == "passed again"]
+    again = [case for case in sorted_out.flaky if base.significance[case.case_id].kind == "passed again"]
     flaky = [case for case in sorted_out.flaky if case not in again]
-    told: list[tuple[Sequence[CaseReport], str, str]] = [
+    suspected = [case for case in sorted_out.worse if case.status == "failed"]
+    phrases: list[tuple[Sequence[CaseReport], str, str]] = [
         (sorted_out.still, f"fails {on} too", f"fail {on} too"),
-        (flaky, f"fails now and then as {on}", f"fail now and then as {on}"),
-        (again, "failed at first and not again", "failed at first and not again"),
-        ([case for case in sorted_out.worse if case.status == "failed"], "may have got worse", "may have got worse"),
+        (flaky, f"is as flaky as {on}", f"are as flaky as {on}"),
+        (again, "failed once and passed when run again", "failed once and passed when run again"),
+        (
+            suspected,
+            "is a suspected regression",
+            "are suspected regressions",
+        ),
         ([case for case in sorted_out.failed if case in failing], "fails without blocking", "fail without blocking"),
     ]
-    for cases, one, many in told:
+    for cases, singular, several in phrases:
         if cases:
-            yield f"{_names(cases) if len(cases) == 1 else f'{len(cases):,}'} {one if len(cases) == 1 else many}"
+            yield f"{_names(cases)} {singular}" if len(cases) == 1 else f"{len(cases):,} {several}"
     totals = report.totals
     for size, what in (
-        (totals.errored, "could not be judged"),
+        (totals.errored, "could not be evaluated"),
         (totals.not_run, "did not run"),
         (totals.quarantined, "quarantined"),
     ):
@@ -317,29 +347,29 @@ def _beside(report: RunReport, known: BaseComparison, sorted_out: Groups) -> Ite
             yield f"{size:,} {what}"
 
 
-def _with_rules(said: str, report: RunReport) -> str:
-    """The sentence with the cases whose fate depends on the rules that a pull request changes."""
-    found = report.rule_changes
-    if found is None or not found.only_here:
-        return said
-    size, base = len(found.only_here), base_name(found)
-    if found.decides == "base":
-        return f"{said}; {size:,} by rules of {base} that this pull request loosens"
-    would = f"{size:,} of {plural(report.totals.cases, 'case')} would fail by those of {base}"
+def _with_rules(sentence: str, report: RunReport) -> str:
+    """The sentence, with the number of cases that only the rules of this pull request let pass."""
+    rules = report.rule_changes
+    if rules is None or not rules.only_here:
+        return sentence
+    size, branch = len(rules.only_here), base_name(rules)
+    if rules.decides == "base":
+        return f"{sentence}; {size:,} by rules of {branch} that this pull request loosens"
+    would = f"{size:,} of {plural(report.totals.cases, 'case')} would fail by those of {branch}"
     if report.verdict == "passed":
         return f"Passes only by rules that this pull request loosens: {would}"
-    return f"{said}; {would.replace('those', 'rules')} that this pull request loosens"
+    return f"{sentence}; {would.replace('those', 'rules')} that this pull request loosens"
 
 
-def _gone(report: RunReport, known: BaseComparison) -> str:
-    """How many cases of the base branch are not there any more; "" for none."""
-    found, branch = report.rule_changes, known.branch
-    if found is not None:
-        removed, branch = found.removed_cases, base_name(found)
-        cases = plural(found.base_cases, "case")
+def _gone(report: RunReport, base: BaseComparison) -> str:
+    """How many cases of the base branch were removed; "" for none."""
+    rules, branch = report.rule_changes, base.branch
+    if rules is not None:
+        removed, branch = rules.removed_cases, base_name(rules)
+        cases = plural(rules.base_cases, "case")
     else:
-        removed, cases = change_counts(known.comparison)["removed"] if known.comparison is not None else 0, "cases"
-    if found is not None and removed == found.base_cases > 1:
+        removed, cases = change_counts(base.comparison)["removed"] if base.comparison is not None else 0, "cases"
+    if rules is not None and removed == rules.base_cases > 1:
         return f"all of {branch}'s {cases} are gone"
     return f"{removed:,} of {branch}'s {cases} {'is' if removed == 1 else 'are'} gone" if removed else ""
 
@@ -356,19 +386,19 @@ _IN_THE_TABLE = frozenset(
         CASES_REMOVED,
     }
 )
-"""Codes of reasons that only name cases, which every text lists anyway, or which the headline says in other words."""
+"""Codes of reasons that only name cases, which every text lists, or that the headline says in other words."""
 
 
-def other_reasons(report: RunReport, known: BaseComparison, limit: int = 600) -> list[str]:
-    """What the gate gave as reasons and neither the headline nor the list of cases says, a line each."""
-    said = headline(report, known)
+def other_reasons(report: RunReport, base: BaseComparison, limit: int = 600) -> list[str]:
+    """The gate's reasons that neither the headline nor the list of cases says, a line each."""
+    title = headline(report, base)
     kinds = {cause.kind for cause in causes(report, with_status(report, "errored"))}
     kinds |= {case.reason.code for case in with_status(report, "not_run") if case.reason is not None}
     if kinds:
-        kinds.add("nothing-scored")  # The headline and the causes say that in more words.
+        kinds.add("nothing-scored")  # The headline and the causes say that in detail.
     lines = [
         first_line(reason.message, limit)
         for reason in report.reasons[:10]
         if reason.code not in _IN_THE_TABLE and reason.code not in kinds
     ]
-    return [line for line in lines if line and line.casefold() not in said.casefold()][:5]
+    return [line for line in lines if line and line.casefold() not in title.casefold()][:5]

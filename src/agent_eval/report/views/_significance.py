@@ -1,4 +1,4 @@
-"""What the gate's statistics say of each case, in the words of the texts. Plain text, as in `digest`."""
+"""What the gate's statistics say about each case and about the suite, in plain text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from agent_eval.results import (
 )
 
 ChangeKind = Literal["regression", "suspected regression", "better", "flaky", "passed again", ""]
-"""What a text calls a case. `flaky`: it fails now and then on the base branch too. `passed again`: it failed at first,
-never on the base branch, and not when it was run again. "": there is nothing to say."""
+"""What a text calls a case. `flaky`: it also fails sometimes on the base branch. `passed again`: it failed once, passed
+when run again, and never failed on the base branch. "": unchanged."""
 
 _WEIGHT: Sequence[status.CaseWord] = (
     "broken",
@@ -32,45 +32,45 @@ _WEIGHT: Sequence[status.CaseWord] = (
     "unchanged",
 )
 _CERTAIN = 500
-"""Runs of a side beyond which no exact test is computed for a text; no gate makes that many."""
+"""Runs of a side up to which an exact test is computed here. No gate makes more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseSignificance:
-    """What became of a case."""
+    """How a case compares with the base branch."""
 
     kind: ChangeKind
     always: bool = False
     """Whether it fails every time."""
     label: str = ""
-    """The same for the reader of one case, e.g. "always fails"."""
+    """The heading of a single case, e.g. "always fails"."""
     evidence: str = ""
     """The numbers, e.g. "0 of 6 now, 10 of 10 on main"."""
     details: tuple[str, ...] = ()
-    """The numbers for those who know statistics, a line each."""
+    """Statistical details, a line each."""
 
 
 def case_significance(decision: DecisionReport, branch: str) -> dict[str, CaseSignificance]:
-    """A word for each case: that of the metric that says most.
+    """The result of each case: that of its most significant metric.
 
     Args:
-        decision: What the statistics say, by case and metric.
-        branch: What to call the base branch.
+        decision: The results of the statistics, by case and metric.
+        branch: The name of the base branch.
 
     Returns:
-        By case id.
+        The results by case id.
     """
     cases: dict[str, list[CaseDecisionReport]] = {}
-    for one in decision.cases:
-        cases.setdefault(one.case_id, []).append(one)
-    runs = {one.case_id: one for one in decision.runs}
-    return {case_id: _word(found, runs.get(case_id), decision, branch) for case_id, found in cases.items()}
+    for case in decision.cases:
+        cases.setdefault(case.case_id, []).append(case)
+    runs = {case.case_id: case for case in decision.runs}
+    return {case_id: _word(metrics, runs.get(case_id), decision, branch) for case_id, metrics in cases.items()}
 
 
 def _word(
-    found: Sequence[CaseDecisionReport], runs: CaseRunsReport | None, decision: DecisionReport, branch: str
+    metrics: Sequence[CaseDecisionReport], runs: CaseRunsReport | None, decision: DecisionReport, branch: str
 ) -> CaseSignificance:
-    first = min(found, key=lambda one: _WEIGHT.index(one.word))
+    first = min(metrics, key=lambda metric: _WEIGHT.index(metric.word))
     kind = _kind(first, runs, decision)
     always = first.word == "broken" if runs is None else runs.head_passed == 0
     evidence = _evidence(first, runs, branch)
@@ -81,16 +81,16 @@ def _word(
         always=always,
         label=_label(first, kind, always=always),
         evidence=evidence,
-        details=tuple(_line(one, runs, decision, branch) for one in found if one.word != "unchanged"),
+        details=tuple(_line(metric, runs, decision, branch) for metric in metrics if metric.word != "unchanged"),
     )
 
 
-def _kind(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> ChangeKind:
-    match one.word:
+def _kind(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> ChangeKind:
+    match metric.word:
         case "broken" | "worse":
             return "regression"
         case "suspicious":
-            return "regression" if _is_plain(one, runs, decision) else "suspected regression"
+            return "regression" if _is_plain(metric, runs, decision) else "suspected regression"
         case "fixed" | "better":
             return "better"
         case "flaky as before":
@@ -98,16 +98,16 @@ def _kind(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: Decisi
     return ""
 
 
-def _is_plain(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> bool:
-    """Whether a case whose runs ended before the statistics named it is a regression to anyone who sees its numbers.
+def _is_plain(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport) -> bool:
+    """Whether a case is an obvious regression, although its runs ended before the statistics were certain.
 
     It is one if it fails every time and never failed on the base branch. Once the gate has failed anyway, a single run
     is enough for that, and so is the case's own exact test.
     """
     failed = decision.outcome == "failed"
-    if failed and one.p_value is not None and one.p_value <= decision.alpha:
+    if failed and metric.p_value is not None and metric.p_value <= decision.alpha:
         return True
-    if runs is None or not runs.head_runs or not runs.base_runs or one.metric != "pass":
+    if runs is None or not runs.head_runs or not runs.base_runs or metric.metric != "pass":
         return False
     if runs.head_passed == 0 and runs.base_passed == runs.base_runs:
         return failed or runs.head_runs > 1
@@ -117,66 +117,66 @@ def _is_plain(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: De
     return exact_p(failures[0], runs.head_runs, failures[1], runs.base_runs) <= decision.alpha
 
 
-def _label(one: CaseDecisionReport, kind: ChangeKind, *, always: bool) -> str:
+def _label(metric: CaseDecisionReport, kind: ChangeKind, *, always: bool) -> str:
     if kind not in {"regression", "suspected regression"}:
         return kind
-    if one.metric != "pass":
-        return f"{one.metric} got worse" if kind == "regression" else f"{one.metric} may have got worse"
+    if metric.metric != "pass":
+        return f"{metric.metric} got worse" if kind == "regression" else f"{metric.metric}: suspected regression"
     label = "always fails" if always else "sometimes fails"
     return label if kind == "regression" else f"{label}, suspected regression"
 
 
-def _evidence(one: CaseDecisionReport, runs: CaseRunsReport | None, branch: str) -> str:
-    if one.metric == "pass" and runs is not None:
+def _evidence(metric: CaseDecisionReport, runs: CaseRunsReport | None, branch: str) -> str:
+    if metric.metric == "pass" and runs is not None:
         here, there = (
-            f"{passed:,} of {plural(made, 'run')} passed"
-            for passed, made in ((runs.head_passed, runs.head_runs), (runs.base_passed, runs.base_runs))
+            f"{passed:,} of {plural(total, 'run')} passed"
+            for passed, total in ((runs.head_passed, runs.head_runs), (runs.base_passed, runs.base_runs))
         )
         return f"{here}, on {branch} {there.removesuffix(' passed')}" if runs.base_runs else here
-    if one.metric != "pass" and one.head_mean is not None and one.base_mean is not None:
-        return f"{one.metric} {score_text(one.head_mean)}, on {branch} {score_text(one.base_mean)}"
-    return one.evidence
+    if metric.metric != "pass" and metric.head_mean is not None and metric.base_mean is not None:
+        return f"{metric.metric} {score_text(metric.head_mean)}, on {branch} {score_text(metric.base_mean)}"
+    return metric.evidence
 
 
-def _line(one: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport, branch: str) -> str:
-    parts = [_evidence(one, runs, branch)]
-    if one.flakiness is not None:
-        parts.append(_history(one.flakiness, branch))
-    if one.p_value is not None:
-        adjusted = "" if one.p_adjusted is None else f", Holm-adjusted {_p(one.p_adjusted)}"
+def _line(metric: CaseDecisionReport, runs: CaseRunsReport | None, decision: DecisionReport, branch: str) -> str:
+    parts = [_evidence(metric, runs, branch)]
+    if metric.flakiness is not None:
+        parts.append(_history(metric.flakiness, branch))
+    if metric.p_value is not None:
+        adjusted = "" if metric.p_adjusted is None else f", Holm-adjusted {_p(metric.p_adjusted)}"
         parts.append(
-            f"chance alone does this to {_share(one.p_value)} of unchanged cases ({_p(one.p_value)}{adjusted})"
+            f"chance alone does this to {_share(metric.p_value)} of unchanged cases ({_p(metric.p_value)}{adjusted})"
         )
-    if one.would_decide:
-        parts.append(one.would_decide)
+    if metric.would_decide:
+        parts.append(metric.would_decide)
     return "; ".join(part for part in parts if part)
 
 
-def _history(known: FlakinessReport, branch: str) -> str:
+def _history(flakiness: FlakinessReport, branch: str) -> str:
     """E.g. "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 5f0c1d2"."""
-    since = f", the first at {known.since[:7]}" if known.since else ""
-    counts = f"{known.failures:,} of its {plural(known.runs, 'run')} on {branch} failed"
-    return f"{counts} (a rate of {known.low:.0%} to {known.high:.0%}){since}"
+    since = f", the first at {flakiness.since[:7]}" if flakiness.since else ""
+    counts = f"{flakiness.failures:,} of its {plural(flakiness.runs, 'run')} on {branch} failed"
+    return f"{counts} (a rate of {flakiness.low:.0%} to {flakiness.high:.0%}){since}"
 
 
 def _p(value: float) -> str:
-    """A p-value with two digits that count, e.g. `p = 0.012`, `p < 0.0001`."""
+    """A p-value with two significant digits, e.g. `p = 0.012`, `p < 0.0001`."""
     return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
 
 
 def _share(value: float) -> str:
-    """A probability as a share for people: `6%`, `0.04%`, `less than 0.01%`."""
+    """A probability as a percentage: `6%`, `0.04%`, `less than 0.01%`."""
     if value < 0.0001:
         return "less than 0.01%"
     return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%"
 
 
 def suite_lines(decision: DecisionReport, branch: str) -> list[str]:
-    """What was tested over all cases together: a few sentences for each metric."""
+    """The tests over all cases together: a few sentences for each metric."""
     lines = [_suite_line(suite, decision.alpha, branch) for suite in decision.suites]
     if decision.extra_runs:
         lines.append(
-            f"{plural(decision.extra_runs, 'extra run was', 'extra runs were')} made to tell change from chance."
+            f"{plural(decision.extra_runs, 'extra run was', 'extra runs were')} made to separate changes from chance."
         )
     return lines
 
@@ -195,11 +195,11 @@ def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Itera
         yield f"{_moved(suite)} than on {branch}."
     tests: Mapping[str, float | None] = {
         "A difference like that": suite.p_value,
-        "With a second look at all cases, it": suite.p_again,
-        "What the cases that were run again did": suite.p_confirm,
+        "In the second interim analysis, it": suite.p_again,
+        "The result of the cases that were run again": suite.p_confirm,
     }
     if suite.drop is not None and suite.drop <= 0:
-        tests = {}  # What is no worse needs no test.
+        tests = {}  # The suite is not worse: there is nothing to test.
     for what, value in tests.items():
         if value is not None:
             yield f"{what} happens by chance in {_share(value)} of unchanged pull requests ({_p(value)})."

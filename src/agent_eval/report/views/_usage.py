@@ -45,25 +45,27 @@ def case_usage_report(entry: UsageEntry) -> CaseUsageReport:
 
 def saved_votes(cases: Iterable[CaseReport]) -> Counter[str]:
     """By model, the votes that were not asked for since those before them had decided."""
-    found: Counter[str] = Counter()
+    saved_by_model: Counter[str] = Counter()
     for case in cases:
         for metric in case.metrics:
             for run in metric.runs:
                 match run.details.get("judge"):
                     case {"model": str(model), "saved": int(saved)}:
-                        found[model] += saved
-    return found
+                        saved_by_model[model] += saved
+    return saved_by_model
 
 
-def usage_line(one: ModelUsageReport) -> str:
+def usage_line(usage: ModelUsageReport) -> str:
     """`gemini-2.5-flash: 120 calls, 41 further votes not needed, 34,000 tokens in, 2,100 out, $0.0155`."""
-    parts = [plural(one.calls, "call")]
-    if one.saved_votes:
-        parts.append(f"{plural(one.saved_votes, 'further vote')} not needed")
-    if one.cached_replies:
-        parts.append(f"{plural(one.cached_replies, 'reply', 'replies')} from the cache")
-    if one.input_tokens is not None:
-        parts.append(f"{one.input_tokens:,} tokens in, {(one.output_tokens or 0) + (one.thought_tokens or 0):,} out")
-    if one.calls:
-        parts.append("no price known" if one.cost is None else f"${one.cost:.4f}")
-    return f"{one.model}: {', '.join(parts)}"
+    parts = [plural(usage.calls, "call")]
+    if usage.saved_votes:
+        parts.append(f"{plural(usage.saved_votes, 'further vote')} not needed")
+    if usage.cached_replies:
+        parts.append(f"{plural(usage.cached_replies, 'reply', 'replies')} from the cache")
+    if usage.input_tokens is not None:
+        parts.append(
+            f"{usage.input_tokens:,} tokens in, {(usage.output_tokens or 0) + (usage.thought_tokens or 0):,} out"
+        )
+    if usage.calls:
+        parts.append("no price known" if usage.cost is None else f"${usage.cost:.4f}")
+    return f"{usage.model}: {', '.join(parts)}"

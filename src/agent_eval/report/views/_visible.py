@@ -1,4 +1,4 @@
-"""Plain text in which nothing acts on the reader: terminal sequences, invisible characters, line breaks."""
+"""Plain text without terminal sequences, invisible characters and other controls."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NEWLINE = re.compile("\r\n?")
 _SUSPECT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
                       "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
                       "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]")  # fmt: skip
-"""Controls, and what reorders, hides or takes no room: bidi controls, joiners, fillers, tags (Unicode 16)."""
+"""Controls, and characters that reorder, hide or have no width: bidi controls, joiners, fillers, tags (Unicode 16)."""
 
 _JOINERS = "\u200c\u200d"
 _PILE = re.compile("([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4})"
                    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")  # fmt: skip
-"""More combining marks on one letter than any language writes: they would paint over the neighbouring lines."""
+"""More combining marks on one letter than any language uses: they would cover the neighbouring lines."""
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -42,7 +42,7 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def visible(value: str) -> str:
-    """The text with nothing in it that acts on the reader instead of being read.
+    """The text with every character either printable or shown by a name.
 
     Terminal sequences are removed; line ends become newlines; other controls, bidi controls and invisible characters
     are replaced by a visible name; what XML or UTF-8 can't carry becomes U+FFFD. Newlines and tabs stay.

@@ -1,7 +1,6 @@
-"""A case turn by turn: what was said, called, returned and answered, and what each criterion says about the turn.
+"""A case turn by turn: user, calls, responses, answer, and what each criterion says about the turn.
 
-Plain data for every renderer: `case_view` gives the turns to show, `rows` the lines of one turn in reading order. As in
-`digest`, all texts are as they were found; the renderers escape them for their medium.
+`case_view` gives the turns to show, `rows` the lines of a turn in reading order. All texts are plain, not yet escaped.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from agent_eval.results import CaseReport, StepReport, TurnEvidence, TurnReport
 RowKind = Literal[
     "user", "call", "response", "said", "expected call", "answer", "expected answer", "actual", "verdict", "detail"
 ]
-"""What a row holds. `said`: an agent's words before its answer. `actual`: what a criterion saw, of results that have no
-conversation. `verdict`: a criterion's score of the turn, or the error that ended it; `detail`: why, below it."""
+"""What a row shows. `said`: text of the agent before its answer. `actual`: what a criterion saw, for results without a
+conversation. `verdict`: a criterion's score of the turn, or the error that ended it. `detail`: the reason, below it."""
 
 CODE: frozenset[RowKind] = frozenset({"call", "response", "expected call"})
 """Rows that are code; all others are prose."""
@@ -41,7 +40,7 @@ LABELS: dict[RowKind, str] = {
 
 NO_ANSWER = "(no answer)"
 _ALIKE = 80
-"""Two texts that agree in so many characters at the beginning are the same text, cut to different sizes."""
+"""Two texts with so many equal characters at the beginning are the same text, cut to different sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +60,13 @@ class Remark:
     summary: str
     """E.g. `response_match_score 0.35`."""
     details: tuple[str, ...] = ()
-    """A line each, the telling ones first; lists of words come last."""
+    """A line each, the important ones first; lists of words come last."""
     expected: str = ""
-    """What the criterion demands, where the conversation doesn't show it (a rubric's text)."""
+    """What the criterion expects, if the conversation doesn't show it (a rubric's text)."""
     actual: str = ""
-    """What the criterion saw, where there is no conversation."""
+    """What the criterion saw, if there is no conversation."""
     wrong: bool = True
-    """False where the criterion has no score, or the error is not the agent's: nobody knows what the turn is worth."""
+    """False if the criterion has no score or the error is not the agent's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,53 +106,53 @@ def case_view(case: CaseReport, *, turns: int = 10) -> CaseView | None:
 
     Args:
         case: The case.
-        turns: How many turns to show at most; those that say why come before the others.
+        turns: The most turns to show; those with a remark come before the others.
 
     Returns:
-        None if nothing is known of what the agent did: the agent was not asked, or the results are of an older version
-        and no criterion kept an excerpt.
+        None without a record of what the agent did: it was not called, or the results are from an older version and no
+        criterion kept an excerpt.
     """
-    found = findings(case)
-    said = case.conversation
-    if said is None:
-        return _from_excerpts(case, found, turns)
-    remarks, general = _remarks(case, said.run, said.turns, found)
-    views = [TurnView(said=turn, remarks=tuple(remarks.get(turn.turn, ()))) for turn in said.turns]
-    shown = _weightiest(views, turns)
+    all_findings = findings(case)
+    conversation = case.conversation
+    if conversation is None:
+        return _from_excerpts(case, all_findings, turns)
+    remarks, general = _remarks(case, conversation.run, conversation.turns, all_findings)
+    views = [TurnView(said=turn, remarks=tuple(remarks.get(turn.turn, ()))) for turn in conversation.turns]
+    shown = _most_relevant(views, turns)
     return CaseView(
-        run=said.run,
+        run=conversation.run,
         several=len(case.runs) > 1,
         turns=shown,
-        turns_left_out=said.turns_left_out + len(views) - len(shown),
+        turns_left_out=conversation.turns_left_out + len(views) - len(shown),
         findings=tuple(general),
     )
 
 
-def _weightiest(turns: Sequence[TurnView], most: int) -> tuple[TurnView, ...]:
+def _most_relevant(turns: Sequence[TurnView], most: int) -> tuple[TurnView, ...]:
     chosen = sorted(turns, key=lambda turn: not turn.remarks)[: max(most, 0)]
     return tuple(sorted(chosen, key=lambda turn: turn.number))
 
 
 def _remarks(
-    case: CaseReport, run: int, turns: Sequence[TurnReport], found: Sequence[Finding]
+    case: CaseReport, run: int, turns: Sequence[TurnReport], all_findings: Sequence[Finding]
 ) -> tuple[dict[int, list[Remark]], list[Finding]]:
-    """What is said about each of the turns, and the findings without it."""
+    """The remarks on each turn, and the findings without them."""
     by_turn: dict[int, list[Remark]] = {}
     shown = {turn.turn: turn for turn in turns}
     metrics = {metric.name: metric for metric in case.metrics}
     general = []
-    for finding in found:
+    for finding in all_findings:
         metric = metrics.get(finding.subject)
         scores = [score for score in metric.runs if score.run == run] if metric is not None else []
-        evidence = [one for score in scores for one in score.evidence if one.turn in shown]
-        for one in evidence:
-            by_turn.setdefault(one.turn, []).append(_remark(finding.subject, one, shown[one.turn]))
-        # What the turns say is not said twice; where another run lowered the score, its lines stay.
+        evidence = [item for score in scores for item in score.evidence if item.turn in shown]
+        for item in evidence:
+            by_turn.setdefault(item.turn, []).append(_remark(finding.subject, item, shown[item.turn]))
+        # The lines of a finding stay if another run than the one shown lowered the score.
         general.append(_without_turns(finding) if evidence else finding)
     for result in case.runs:
         error = result.error
         if result.run == run and error is not None and error.turn in shown:
-            # What it says and its traceback are a finding.
+            # A finding has its message and its traceback.
             by_turn.setdefault(error.turn, []).append(Remark(summary=error.kind, wrong=error.owner == "agent"))
     return by_turn, general
 
@@ -181,33 +180,36 @@ def _is_shown(expected: str, turn: TurnReport) -> bool:
     )
 
 
-def _from_excerpts(case: CaseReport, found: Sequence[Finding], most: int) -> CaseView | None:
-    """The same from what the criteria kept, of one run: each shows the turn as it saw it."""
-    runs = [turn.run for finding in found for turn in finding.turns]
+def _from_excerpts(case: CaseReport, all_findings: Sequence[Finding], most: int) -> CaseView | None:
+    """The view made of the excerpts that the criteria kept of one run."""
+    runs = [turn.run for finding in all_findings for turn in finding.turns]
     if not runs:
         return None
     run = runs[0]
     views: dict[int, list[tuple[str, TurnEvidence]]] = {}
-    for finding in found:
+    for finding in all_findings:
         for turn in finding.turns:
             if turn.run == run:
                 views.setdefault(turn.evidence.turn, []).append((finding.subject, turn.evidence))
     turns = [
         TurnView(
-            said=TurnReport(turn=number, user=kept[0][1].user, answer=None),
-            remarks=tuple(_excerpt(name, evidence) for name, evidence in kept),
+            said=TurnReport(turn=number, user=excerpts[0][1].user, answer=None),
+            remarks=tuple(_excerpt(name, evidence) for name, evidence in excerpts),
         )
-        for number, kept in sorted(views.items())
+        for number, excerpts in sorted(views.items())
     ]
-    general = [_without_turns(one) if all(turn.run == run for turn in one.turns) else one for one in found]
+    general = [
+        _without_turns(finding) if all(turn.run == run for turn in finding.turns) else finding
+        for finding in all_findings
+    ]
     shown = tuple(turns[: max(most, 0)])
     left = len(turns) - len(shown)
     return CaseView(run=run, several=len(case.runs) > 1, turns=shown, turns_left_out=left, findings=tuple(general))
 
 
 def _excerpt(name: str, evidence: TurnEvidence) -> Remark:
-    made = _remark(name, evidence, TurnReport(turn=evidence.turn))
-    return dataclasses.replace(made, expected=evidence.expected, actual=evidence.actual)
+    remark = _remark(name, evidence, TurnReport(turn=evidence.turn))
+    return dataclasses.replace(remark, expected=evidence.expected, actual=evidence.actual)
 
 
 def rows(turn: TurnView, *, text: int = 2_000, code: int = 1_000, steps: int = 10, details: int = 4) -> Iterator[Row]:
@@ -226,22 +228,22 @@ def rows(turn: TurnView, *, text: int = 2_000, code: int = 1_000, steps: int = 1
 
 
 def _rows(turn: TurnView, steps: int, details: int) -> Iterator[Row]:
-    said = turn.said
-    if said.user:
-        yield Row(kind="user", text=said.user)
-    for step in said.steps[:steps]:
+    report = turn.said
+    if report.user:
+        yield Row(kind="user", text=report.user)
+    for step in report.steps[:steps]:
         yield from _step(step)
-    left = said.steps_left_out + max(len(said.steps) - steps, 0)
+    left = report.steps_left_out + max(len(report.steps) - steps, 0)
     if left:
         yield Row(kind="said", text=f"[… and {plural(left, 'more step')}]")
-    for call in (said.expected_calls or ())[:steps]:
+    for call in (report.expected_calls or ())[:steps]:
         yield Row(kind="expected call", text=call)
-    if said.expected_calls == []:
+    if report.expected_calls == []:
         yield Row(kind="expected call", text="(no tool calls)")
-    if said.answer is not None:
-        yield Row(kind="answer", text=said.answer or NO_ANSWER)
-    if said.expected_answer is not None:
-        yield Row(kind="expected answer", text=said.expected_answer)
+    if report.answer is not None:
+        yield Row(kind="answer", text=report.answer or NO_ANSWER)
+    if report.expected_answer is not None:
+        yield Row(kind="expected answer", text=report.expected_answer)
     for remark in turn.remarks:
         yield Row(kind="verdict", text=remark.summary, wrong=remark.wrong)
         if remark.expected:

@@ -1,7 +1,4 @@
-"""What the texts say about the base branch, before it is formatted: the table, what was spent.
-
-Plain text, as in `digest`; the renderers escape it for their medium.
-"""
+"""Differences from the base branch: the rows of the table, cost and time, other cases. Plain text."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from agent_eval.results import BaselineReport, Change, ComparisonReport, MetricC
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaRow:
-    """A number now and on the base."""
+    """A number here and on the base branch."""
 
     name: str | None
     """The metric's; None: the share of cases that pass."""
@@ -40,11 +37,11 @@ class DeltaRow:
     not_evaluated: int = 0
     gates: bool = True
     note: str = ""
-    """Which cases the numbers leave out, and why."""
+    """Which cases the numbers omit, and why."""
 
     @property
     def moved(self) -> bool:
-        """Whether there is a change to tell."""
+        """Whether the number changed."""
         return not self.change.startswith(("±", NO_SCORE))
 
 
@@ -54,8 +51,8 @@ def delta_rows(report: RunReport, comparison: ComparisonReport) -> list[DeltaRow
     A number now is that of the compared cases, so that the change is the difference of the two beside it; where none
     can be compared it is that of all cases.
     """
-    known = {metric.name: metric for metric in comparison.metrics}
-    return [_pass_row(report, comparison), *(_row(row, known.get(row.name)) for row in digest.metric_rows(report))]
+    compared = {metric.name: metric for metric in comparison.metrics}
+    return [_pass_row(report, comparison), *(_row(row, compared.get(row.name)) for row in digest.metric_rows(report))]
 
 
 def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
@@ -75,9 +72,9 @@ def _pass_row(report: RunReport, comparison: ComparisonReport) -> DeltaRow:
     )  # fmt: skip
 
 
-def _row(row: digest.MetricRow, known: MetricComparison | None) -> DeltaRow:
-    comparable = known is not None and known.cases > 0
-    score = known.score if known is not None and comparable else None
+def _row(row: digest.MetricRow, compared: MetricComparison | None) -> DeltaRow:
+    comparable = compared is not None and compared.cases > 0
+    score = compared.score if compared is not None and comparable else None
     threshold = row.thresholds[0] if len(row.thresholds) == 1 else None
 
     def shown(value: float | None) -> str:
@@ -87,9 +84,11 @@ def _row(row: digest.MetricRow, known: MetricComparison | None) -> DeltaRow:
     delta = None if score is None else score.delta
     scored = row.passed + row.failed + row.informational
     left = (
-        f"over {known.cases:,} of {scored:,} cases" if known is not None and comparable and known.cases < scored else ""
+        f"over {compared.cases:,} of {scored:,} cases"
+        if compared is not None and comparable and compared.cases < scored
+        else ""
     )
-    why = known.note if known is not None and known.note and (left or not comparable) else ""
+    why = compared.note if compared is not None and compared.note and (left or not comparable) else ""
     if row.gates:
         change = delta_text(delta)
     elif now is None or base is None:
@@ -127,9 +126,11 @@ def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: s
         here, there = count_text(round(comparison.tokens.head)), count_text(round(comparison.tokens.base))
         yield f"{here} tokens ({on_base} {there})"
     else:
-        known = [run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None]
-        if known:
-            spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in known) / len(known)
+        usages = [
+            run.usage for run in good if run.usage.input_tokens is not None or run.usage.output_tokens is not None
+        ]
+        if usages:
+            spent = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages) / len(usages)
             yield f"{count_text(round(spent))} tokens"
     if report.model_usage:
         costs = [usage.cost for usage in report.model_usage]
@@ -141,20 +142,20 @@ def _spending(report: RunReport, comparison: ComparisonReport | None, on_base: s
 
 
 LISTED_APART = frozenset({"errored", "not_run", "quarantined"})
-"""Statuses of cases that every text lists with the reason: that they are not compared either is no news."""
+"""Statuses of cases that every text lists with a reason anyway."""
 
 
 def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
-    """Cases that are not the same ones as on the base, by what happened: a title and the names."""
-    found: dict[Change, list[str]] = {}
+    """Cases that are not the same as on the base branch, by kind: a title and the names."""
+    names: dict[Change, list[str]] = {}
     renamed = []
     for case in comparison.cases:
         if case.renamed_from is not None:
             renamed.append(f"{case.renamed_from} → {digest.case_path(case)}")
         elif case.change in {"added", "removed", "changed"}:
-            found.setdefault(case.change, []).append(digest.case_path(case))
+            names.setdefault(case.change, []).append(digest.case_path(case))
         elif case.change == "unjudged" and case.head not in LISTED_APART:
-            found.setdefault(case.change, []).append(
+            names.setdefault(case.change, []).append(
                 f"{digest.case_path(case)}: {case.note}" if case.note else digest.case_path(case)
             )
     titles: Mapping[Change, str] = {
@@ -163,12 +164,12 @@ def other_changes(comparison: ComparisonReport) -> list[tuple[str, list[str]]]:
         "removed": "Removed",
         "unjudged": "Without a result on both sides",
     }
-    listed = [(title, found[change]) for change, title in titles.items() if change in found]
+    listed = [(title, names[change]) for change, title in titles.items() if change in names]
     return [*listed, *([("Renamed", renamed)] if renamed else [])]
 
 
 def no_baseline_reason(baseline: BaselineReport) -> str:
-    """Why there is nothing to compare with, in one sentence."""
+    """Why there is no baseline, in one sentence."""
     lead = {
         "none-yet": "Nothing to compare with yet",
         "fetch-failed": "Not compared with the base branch: its results could not be retrieved",
@@ -180,27 +181,27 @@ def no_baseline_reason(baseline: BaselineReport) -> str:
 def comparison_summary(comparison: ComparisonReport) -> str:
     """How many cases were compared, e.g. `48 cases compared: 2 newly failing, 1 fixed, 43 passing as before`."""
     counts = change_counts(comparison)
-    said: Sequence[tuple[int, str]] = [
+    phrases: Sequence[tuple[int, str]] = [
         (counts["newly_failing"], "newly failing"),
         (counts["fixed"], "fixed"),
         (counts["still_failing"], "still failing"),
         (comparison.unchanged, "passing as before"),
         (counts["unjudged"], "without a result to compare"),
     ]
-    parts = [f"{number:,} {what}" for number, what in said if number]
+    parts = [f"{number:,} {what}" for number, what in phrases if number]
     rest = [f"{counts[change]:,} {change}" for change in ("changed", "added", "removed") if counts[change]]
-    told = ", ".join(parts) or "nothing in common"
-    return f"{plural(comparison.compared, 'case')} compared: {told}" + (f"; {', '.join(rest)}" if rest else "")
+    summary = ", ".join(parts) or "nothing in common"
+    return f"{plural(comparison.compared, 'case')} compared: {summary}" + (f"; {', '.join(rest)}" if rest else "")
 
 
 _LEAST_MOVE = 0.005
-"""Of a mean score, to be worth a sentence."""
+"""The smallest change of a mean score that is mentioned."""
 _MOST_MOVES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricMove:
-    """A gating metric in the sentence about what moved."""
+    """A gating metric in the sentence about changed means."""
 
     name: str
     now: str
@@ -210,20 +211,20 @@ class MetricMove:
 
 
 def metric_moves(report: RunReport, comparison: ComparisonReport) -> list[MetricMove]:
-    """The gating metrics that got worse, then those that did not move; nothing where none got worse."""
-    known = {metric.name: metric for metric in comparison.metrics}
+    """The gating metrics that got worse, then the unchanged ones; empty if none got worse."""
+    compared = {metric.name: metric for metric in comparison.metrics}
     lower = {metric.name for case in report.cases for metric in case.metrics if metric.direction == "lower"}
     worse, same = [], []
     for row in delta_rows(report, comparison):
-        if row.name is None or not row.gates or row.name not in known:
+        if row.name is None or not row.gates or row.name not in compared:
             continue
-        delta = known[row.name].score.delta
+        delta = compared[row.name].score.delta
         if delta is None:
             continue
         drop = delta if row.name in lower else -delta
-        one = MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
-        if one.moved:
-            worse.append(one)
+        move = MetricMove(name=row.name, now=row.now, base=row.base, needs=row.needs, moved=drop >= _LEAST_MOVE)
+        if move.moved:
+            worse.append(move)
         elif abs(delta) < _LEAST_MOVE:
-            same.append(one)
+            same.append(move)
     return [*worse[:_MOST_MOVES], *same[:_MOST_MOVES]] if worse else []

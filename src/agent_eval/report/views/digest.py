@@ -1,7 +1,4 @@
-"""What every text says of a run, before it is formatted: a row for each metric, groups of cases.
-
-Everything here is plain text as it was found; the renderers escape it for their medium.
-"""
+"""A run in plain text, not yet escaped: a row for each metric, names and groups of cases."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class MetricRow:
 
     @property
     def gates(self) -> bool:
-        """Whether it decides anything; an informational metric doesn't."""
+        """Whether it gates; an informational metric doesn't."""
         return bool(self.thresholds) or not self.informational
 
     @property
@@ -61,30 +58,30 @@ def with_status(report: RunReport, status: str) -> list[CaseReport]:
 
 
 def has_crashed(case: CaseReport) -> bool:
-    """Whether code of the pull request broke down in a run of the case: the agent, or a metric that comes with it."""
+    """Whether the agent, or a custom metric, raised an error in a run of the case."""
     errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
     return any(error is not None and error.owner == "agent" for error in errors)
 
 
 def is_unanswered(case: CaseReport) -> bool:
-    """Whether nothing broke down but an answer that is missing, e.g. since a recording has no such case."""
+    """Whether the only error is a missing answer, e.g. because a recording doesn't have the case."""
     errors = [run.error for run in case.runs if run.error is not None and run.error.owner == "agent"]
     return bool(errors) and all(error.kind == "agent-no-answer" for error in errors)
 
 
 def run_note(report: RunReport) -> str:
-    """How often each case ran and how long it all took, e.g. `3 runs each, 48 s`."""
+    """Runs of each case and the duration, e.g. `3 runs each, 48 s`."""
     runs = f"{report.num_runs} runs each, " if report.num_runs != 1 else ""
     return f"{runs}{duration_text(report.duration)}"
 
 
 def metric_rows(report: RunReport) -> list[MetricRow]:
     """A row for each metric: gating ones first, each group in the order of appearance."""
-    found: dict[str, list[MetricReport]] = {}
+    metrics_by_name: dict[str, list[MetricReport]] = {}
     for case in report.cases:
         for metric in case.metrics:
-            found.setdefault(metric.name, []).append(metric)
-    rows = [_metric_row(name, metrics) for name, metrics in found.items()]
+            metrics_by_name.setdefault(metric.name, []).append(metric)
+    rows = [_metric_row(name, metrics) for name, metrics in metrics_by_name.items()]
     return sorted(rows, key=lambda row: not row.gates)
 
 
@@ -104,20 +101,20 @@ def _metric_row(name: str, metrics: Sequence[MetricReport]) -> MetricRow:
 
 
 def close_vote_notes(cases: Iterable[CaseReport]) -> list[str]:
-    """A line for each metric with verdicts that one vote more or less could have changed, e.g. 3:2."""
+    """A line for each metric with close verdicts, which one vote could have changed, e.g. 3:2."""
     close: dict[str, dict[str, int]] = {}
     counts: Counter[str] = Counter()
     for case in cases:
         for metric in case.metrics:
-            listed = [one for run in metric.runs for one in run.details.get("judgements", ())]
+            listed = [judgement for run in metric.runs for judgement in run.details.get("judgements", ())]
             counts[metric.name] += len(listed) + sum(run.details.get("judgements_left_out", 0) for run in metric.runs)
-            if found := sum(bool(one.get("close")) for one in listed):
-                close.setdefault(metric.name, {})[case.eval_id] = found
+            if close_by_case := sum(bool(judgement.get("close")) for judgement in listed):
+                close.setdefault(metric.name, {})[case.eval_id] = close_by_case
     return [
-        f"{name}: {sum(found.values()):,} of {plural(counts[name], 'verdict')} "
-        f"{'was' if sum(found.values()) == 1 else 'were'} close, where one vote more could change "
-        f"{'it' if sum(found.values()) == 1 else 'them'} ({_some(list(found))})"
-        for name, found in close.items()
+        f"{name}: {sum(close_by_case.values()):,} of {plural(counts[name], 'verdict')} "
+        f"{'was' if sum(close_by_case.values()) == 1 else 'were'} close, where one vote more could change "
+        f"{'it' if sum(close_by_case.values()) == 1 else 'them'} ({_some(list(close_by_case))})"
+        for name, close_by_case in close.items()
     ]
 
 
@@ -127,7 +124,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 
 
 def case_name(case: CaseReport | CaseComparison) -> str:
-    """What to call a case. The id of a file of the oldest format is its path, which is said elsewhere."""
+    """The name of a case. In the oldest format the id is the path of the file, of which only the last part is shown."""
     return case.file.rpartition("/")[2] if case.eval_id == case.file else case.eval_id
 
 
@@ -137,7 +134,7 @@ def case_path(case: CaseComparison) -> str:
 
 
 def location(file: str | None, line: int | None) -> str:
-    """`file:line`, as far as it is known."""
+    """`file:line`, without the parts that are unknown."""
     return ":".join(str(part) for part in (file, line) if part is not None)
 
 

@@ -21,7 +21,7 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """The addresses that a text may link to. They come from the caller, since a report may be a stranger's."""
+    """The addresses that a text may link to. They come from the caller, since a report is untrusted."""
 
     server_url: str = ""
     """E.g. `https://github.com`; an address in a report is only linked if it is on this server."""

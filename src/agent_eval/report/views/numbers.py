@@ -1,7 +1,7 @@
-"""Numbers as people read them: short, and never rounded across the line that matters.
+"""Numbers for people: short, and never rounded across a threshold.
 
-A score of 0.7996 under a threshold of 0.8 must not read "0.80": each number gets as many decimals as it takes to stand
-on its side of the threshold, of nothing and of everything.
+A score of 0.7996 below a threshold of 0.8 must not read "0.80": each number gets as many decimals as it takes to stay
+on its side of the threshold, of 0 and of 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _honest(value: float, *, decimals: int, anchors: tuple[float, ...], threshol
         shown = _rounded(value, more, anchors, threshold)
         if shown is not None:
             return shown
-    # Too near to tell by any sensible number of decimals: say on which side it is.
+    # No sensible number of decimals shows the difference: say on which side it is.
     lines = [*anchors, *([] if threshold is None else [threshold])]
     nearest = min(lines, key=lambda line: abs(line - value))
     if value == nearest:
@@ -38,7 +38,7 @@ def _honest(value: float, *, decimals: int, anchors: tuple[float, ...], threshol
 
 
 def score_text(value: float | None, threshold: float | None = None) -> str:
-    """A score, with two decimals where they tell the truth; a dash for none.
+    """A score, with two decimals or as many as needed; a dash for none.
 
     Args:
         value: The score; any range.
@@ -50,7 +50,7 @@ def score_text(value: float | None, threshold: float | None = None) -> str:
 
 
 def delta_text(value: float | None, *, decimals: int = 2) -> str:
-    """A difference with its sign: `+0.05`, `−0.12`; `±0` for none at all, a dash for no difference to tell."""
+    """A difference with its sign: `+0.05`, `−0.12`; `±0` for none at all, a dash for no difference."""
     if value is None or not math.isfinite(value):
         return NO_SCORE
     if abs(value) < 10**-9:  # A mean of the same numbers in another order.

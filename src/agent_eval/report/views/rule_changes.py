@@ -1,4 +1,4 @@
-"""What a pull request changes about the gate, as the texts show it. Plain text."""
+"""What a pull request changes about the gate, in plain text."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ class RuleRow:
     base: str
     head: str
     effect: str
-    """What the base branch's rule means for the cases."""
+    """The result of the cases by the base branch's rule."""
     fails: bool = False
-    """Whether cases fail by it."""
+    """Whether cases fail by that rule."""
 
 
-def base_name(found: RuleChangesReport) -> str:
-    """What to call the base branch."""
-    return shorten(found.base_ref, 60) or "the base branch"
+def base_name(rules: RuleChangesReport) -> str:
+    """The name of the base branch."""
+    return shorten(rules.base_ref, 60) or "the base branch"
 
 
 def rule_rows(report: RunReport) -> list[RuleRow]:
-    """What is changed: criteria, then eval files with removed cases."""
-    found = report.rule_changes
-    return [] if found is None else list(_rows(found))
+    """The changes: criteria, then eval files with removed cases."""
+    rules = report.rule_changes
+    return [] if rules is None else list(_rows(rules))
 
 
-def _rows(found: RuleChangesReport) -> Iterator[RuleRow]:
-    for change in found.changes:
+def _rows(rules: RuleChangesReport) -> Iterator[RuleRow]:
+    for change in rules.changes:
         yield RuleRow(
             what=f"{_WHAT[change.kind]} {change.metric} ({plural(change.cases, 'case')})",
             file=change.config,
             base=change.base,
             head=change.head,
-            effect=_effect(change, found),
+            effect=_effect(change, rules),
             fails=bool(change.fails),
         )
-    for gone in found.removed:
+    for gone in rules.removed:
         left = gone.base - gone.removed
-        # A file without cases may be gone as well: no link leads there.
+        # If no case is left, the file may be gone as well, so it is not linked.
         what, file = ("cases removed", gone.file) if left else (f"cases removed: {gone.file}", None)
         yield RuleRow(what=what, file=file, base=str(gone.base), head=str(left), effect="no longer run")
 
@@ -60,50 +60,50 @@ _WHAT = {
 }
 
 
-def _effect(change: RuleChange, found: RuleChangesReport) -> str:
-    if change.kind == "code" and found.decides == "base":
+def _effect(change: RuleChange, rules: RuleChangesReport) -> str:
+    if change.kind == "code" and rules.decides == "base":
         return "can't be scored by it: needs to be accepted"
     if change.fails is None:
         return "not scored by it"
     if not change.fails:
         return "no case fails"
-    verb = "would fail" if found.decides == "head" else "fails" if change.fails == 1 else "fail"
+    verb = "would fail" if rules.decides == "head" else "fails" if change.fails == 1 else "fail"
     return f"{plural(change.fails, 'case')} {verb}"
 
 
 def rule_sentences(report: RunReport) -> list[str]:
-    """What the table does not say, a sentence each; empty where nothing is changed."""
-    found = report.rule_changes
-    if found is None:
+    """What the table does not show, in sentences; empty if nothing is changed."""
+    rules = report.rule_changes
+    if rules is None:
         return []
-    base = base_name(found)
-    if found.unread:
-        return [f"The criteria of this pull request decide, since those of {base} can't be read: {found.unread}"]
-    said = []
-    if found.changes and found.decides == "base":
-        said.append(f"For cases that {base} has, the stricter rule decides.")
-    elif found.changes:
-        said.append(f"The rules of this pull request decide: {found.accepted}.")
-    if found.removal == "blocked":
-        said.append(_why_removal_blocks(found, base))
-    elif found.removal == "accepted" and not found.changes:
-        said.append(f"That cases of {base} are gone is accepted: {found.accepted}.")
-    if (found.changes and found.decides == "base") or found.removal == "blocked":
-        said.append(_way_out(report, found))
-    return [" ".join(said)] * bool(said) + [found.not_accepted] * bool(found.not_accepted)
+    base = base_name(rules)
+    if rules.unread:
+        return [f"The criteria of this pull request decide, since those of {base} can't be read: {rules.unread}"]
+    sentences = []
+    if rules.changes and rules.decides == "base":
+        sentences.append(f"For cases that {base} has, the stricter rule decides.")
+    elif rules.changes:
+        sentences.append(f"The rules of this pull request decide: {rules.accepted}.")
+    if rules.removal == "blocked":
+        sentences.append(_why_removal_blocks(rules, base))
+    elif rules.removal == "accepted" and not rules.changes:
+        sentences.append(f"The removal of cases of {base} is accepted: {rules.accepted}.")
+    if (rules.changes and rules.decides == "base") or rules.removal == "blocked":
+        sentences.append(_way_out(report, rules))
+    return [" ".join(sentences)] * bool(sentences) + [rules.not_accepted] * bool(rules.not_accepted)
 
 
-def _why_removal_blocks(found: RuleChangesReport, base: str) -> str:
-    if found.removed_cases == found.base_cases:
+def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
+    if rules.removed_cases == rules.base_cases:
         return f"No case of {base} is left to hold this pull request to, which somebody has to accept."
-    if found.removed_cases * 2 > found.base_cases and found.changes:
+    if rules.removed_cases * 2 > rules.base_cases and rules.changes:
         return f"Most cases of {base} are gone and rules are changed, which somebody has to accept."
     return f"Somebody has to accept that cases of {base} are gone."
 
 
-def _way_out(report: RunReport, found: RuleChangesReport) -> str:
-    """How to accept what is changed."""
+def _way_out(report: RunReport, rules: RuleChangesReport) -> str:
+    """How to accept the changes."""
     if report.origin is not None and report.origin.pull_request is not None:
-        what = "the rules of this pull request" if found.changes else "that"
+        what = "the rules of this pull request" if rules.changes else "that"
         return f"To accept {what}, set the label `{ACCEPT_RULES}` and start this job again."
     return "To use the rules of this checkout, set `rule-changes` to `report`."
