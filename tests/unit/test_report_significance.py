@@ -54,7 +54,7 @@ def test_case_words__numbers_from_a_strangers_file_cost_nothing() -> None:
     assert kind_of("suspicious", (1, 100_000), (100_000, 100_000))[0] == "suspected regression"
     with pytest.raises(ValueError, match="100000"):
         kind_of("suspicious", (1, 10**9), (1, 1))
-    with pytest.raises(ValueError, match="more runs of 'a' passed than were made"):
+    with pytest.raises(ValueError, match="more runs of 'a' passed than took place"):
         kind_of("suspicious", (5, 4), (1, 1))
 
 
