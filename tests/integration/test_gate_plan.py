@@ -95,7 +95,7 @@ def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Re
     done = repository.gate(*("plan", "evals", "--agent", "recorded:answers.json"), python=False, environment=NO_KEYS)
 
     assert done.code == 0
-    assert "needs a key" in done.err and "judge-api-key" in done.err
+    assert "needs an API key" in done.err and "judge-api-key" in done.err
     assert "final_response_match_v2 of evals/some.evalset.json:good" in done.err
     assert "Models that would be called" in done.out and "key:" not in done.out
     assert "gemini-2.5-flash    its key is missing" in done.out
