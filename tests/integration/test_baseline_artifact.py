@@ -100,14 +100,17 @@ def bench() -> Iterator[Bench]:
 async def test_the_results_of_the_wanted_commit(bench: Bench) -> None:
     run = bench.record()
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert found.report == RED
-    assert (found.provenance.commit, found.provenance.distance) == (bench.commits[0], 0)
-    assert found.provenance.run_id == run.id
-    assert found.provenance.run_url is not None
-    assert found.message == f"The base's results are those of main at {bench.short()} ({found.provenance.run_url})."
+    assert isinstance(baseline, Found)
+    assert baseline.report == RED
+    assert (baseline.provenance.commit, baseline.provenance.distance) == (bench.commits[0], 0)
+    assert baseline.provenance.run_id == run.id
+    assert baseline.provenance.run_url is not None
+    assert (
+        baseline.message
+        == f"The base branch's results come from main at {bench.short()} ({baseline.provenance.run_url})."
+    )
     assert len(bench.fake.requests) == 5
 
 
@@ -122,10 +125,10 @@ async def test_runs_that_a_stranger_starts_on_the_base_s_commit__hide_nothing(
             bench.commits[distance], event="pull_request", branch=branch, head_repository="mallory/shop"
         )
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert found.provenance.run_id == own.id
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.run_id == own.id
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
@@ -139,30 +142,30 @@ async def test_the_newest_run_of_the_commit(bench: Bench) -> None:
     bench.record(report=RED)
     bench.record(report=results(case("newest")))
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert [one.eval_id for one in found.report.cases] == ["newest"]
+    assert isinstance(baseline, Found)
+    assert [one.eval_id for one in baseline.report.cases] == ["newest"]
 
 
 async def test_the_newest_complete_artifact_of_several_attempts(bench: Bench) -> None:
     run = bench.record(report=results(case("first attempt")))
     bench.fake.state.artifact(run, artifact(PARTIAL))
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert [one.eval_id for one in found.report.cases] == ["first attempt"]
+    assert isinstance(baseline, Found)
+    assert [one.eval_id for one in baseline.report.cases] == ["first attempt"]
 
 
 async def test_never_ones_own_run(bench: Bench) -> None:
     own = bench.record()
     bench.record(1, results(case("before")))
 
-    found = await bench.find(own_run=own.id)
+    baseline = await bench.find(own_run=own.id)
 
-    assert isinstance(found, Found)
-    assert [one.eval_id for one in found.report.cases] == ["before"]
+    assert isinstance(baseline, Found)
+    assert [one.eval_id for one in baseline.report.cases] == ["before"]
 
 
 async def test_walking_back_along_first_parents_and_saying_so(bench: Bench) -> None:
@@ -174,14 +177,14 @@ async def test_walking_back_along_first_parents_and_saying_so(bench: Bench) -> N
     state.artifact(state.run(side, branch="main"), artifact(results(case("side"))))
     bench.record(3)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert (found.provenance.commit, found.provenance.distance) == (bench.commits[3], 3)
-    assert found.report == RED
-    assert found.message == (
-        f"The base's results are those of main at {bench.short(3)} ({found.provenance.run_url}), 3 commits before "
-        f"{bench.short()}, which this was tested upon and which has no results."
+    assert isinstance(baseline, Found)
+    assert (baseline.provenance.commit, baseline.provenance.distance) == (bench.commits[3], 3)
+    assert baseline.report == RED
+    assert baseline.message == (
+        f"The base branch's results come from main at {bench.short(3)} ({baseline.provenance.run_url}), "
+        f"3 commits before the tested base {bench.short()}, which has no results."
     )
     assert bench.asked("/commits") == 1
 
@@ -191,9 +194,9 @@ async def test_twenty_commits_and_no_further(bench: Bench) -> None:
     assert isinstance(await bench.find(), NoneYet)
 
     bench.record(20)
-    found = await bench.find()
-    assert isinstance(found, Found)
-    assert found.provenance.distance == 20
+    baseline = await bench.find()
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.distance == 20
     assert isinstance(await bench.find(depth=19), NoneYet)
     assert isinstance(await bench.find(depth=0), NoneYet)
 
@@ -205,10 +208,10 @@ async def test_a_full_clone_knows_first_parents_without_a_request(bench: Bench, 
     bench.commits = commits
     bench.record(4)
 
-    found = await bench.find(git=repo.opened())
+    baseline = await bench.find(git=repo.opened())
 
-    assert isinstance(found, Found)
-    assert found.provenance.distance == 4
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.distance == 4
     assert bench.asked("/commits") == 0
 
 
@@ -220,10 +223,10 @@ async def test_a_shallow_clone_asks_github_for_the_rest(bench: Bench, tmp_path: 
     bench.commits = commits
     bench.record(4)
 
-    found = await bench.find(git=clone.opened())
+    baseline = await bench.find(git=clone.opened())
 
-    assert isinstance(found, Found)
-    assert found.provenance.distance == 4
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.distance == 4
     assert bench.asked("/commits") == 1
 
 
@@ -286,28 +289,28 @@ def _invalid(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("situation", "told"),
     [
-        (_nothing, "It is there once the workflow has run on a push to main."),
-        (_another_workflow, "It is there once the workflow has run on a push to main."),
+        (_nothing, "It exists once the workflow has run on a push to main."),
+        (_another_workflow, "It exists once the workflow has run on a push to main."),
         (
             _another_workflow_s_file,
-            "Not counted: 1 run of another workflow (.github/workflows/old/evals.yml).",
+            "Ignored: 1 run of another workflow (.github/workflows/old/evals.yml).",
         ),
         (_another_artifact, "The green run of {short} ({url}) has no artifact agent-eval-results."),
-        (_forks_main, "Not counted: 2 runs of a fork whose branch is called main too."),
-        (_deleted_fork, "Not counted: 1 run of a fork whose branch is called main too."),
-        (_another_branch, "Not counted: 1 run of another branch (feature)."),
-        (_pull_request_of_main, "Not counted: 1 run on the event pull_request, which records no baseline."),
-        (_merge_queue, "Not counted: 1 run on the event merge_group, which records no baseline."),
+        (_forks_main, "Ignored: 2 runs of a fork's branch of the same name (main)."),
+        (_deleted_fork, "Ignored: 1 run of a fork's branch of the same name (main)."),
+        (_another_branch, "Ignored: 1 run of another branch (feature)."),
+        (_pull_request_of_main, "Ignored: 1 run on the event pull_request, which records no baseline."),
+        (_merge_queue, "Ignored: 1 run on the event merge_group, which records no baseline."),
         (
             _cancelled,
-            "The cancelled run of {short} ({url}) does not serve: 1 of its 2 cases did not run to the end, so it was "
-            "broken off.",
+            "The cancelled run of {short} ({url}) is not usable: 1 of its 2 cases did not finish, so "
+            "the run was interrupted.",
         ),
         (_going_on, "The run of {short} ({url}) has not ended yet."),
         (_crashed, "The artifact of the red run of {short} ({url}) has no results.json."),
         (
             _invalid,
-            "The red run of {short} ({url}) does not serve: its eval files or settings were invalid, so nothing was "
+            "The red run of {short} ({url}) is not usable: its eval files or settings were invalid, so nothing was "
             "run.",
         ),
     ],
@@ -315,13 +318,13 @@ def _invalid(bench: Bench) -> None:
 async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None], told: str) -> None:
     situation(bench)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, NoneYet)
+    assert isinstance(baseline, NoneYet)
     begin = f"No run of {WORKFLOW} on main has results for {bench.short()} or the 20 commits before it."
     run = max(bench.fake.state.runs)
     url = f"{bench.fake.server_url}/{bench.fake.state.repository}/actions/runs/{run}"
-    said = " ".join(part for part in (found.message, found.hint) if part)
+    said = " ".join(part for part in (baseline.message, baseline.hint) if part)
     assert said.startswith(f"{begin} {told.format(short=bench.short(), url=url)}")
 
 
@@ -334,21 +337,21 @@ async def test_an_earlier_commit_serves_then_and_the_reason_is_told(
     situation(bench)
     bench.record(2, results(case("earlier")))
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert [one.eval_id for one in found.report.cases] == ["earlier"]
-    assert found.provenance.distance == 2
-    assert f"2 commits before {bench.short()}, which this was tested upon" in found.message
+    assert isinstance(baseline, Found)
+    assert [one.eval_id for one in baseline.report.cases] == ["earlier"]
+    assert baseline.provenance.distance == 2
+    assert f"2 commits before the tested base {bench.short()}" in baseline.message
 
 
 async def test_a_red_run_and_a_cancelled_one_with_complete_results_serve(bench: Bench) -> None:
     bench.record(conclusion="cancelled", report=RED)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert found.report.verdict == "failed"
+    assert isinstance(baseline, Found)
+    assert baseline.report.verdict == "failed"
 
 
 def _expired(bench: Bench) -> None:
@@ -365,25 +368,25 @@ def _gone_meanwhile(bench: Bench) -> None:
 async def test_what_has_expired_is_not_the_same_as_none_yet(bench: Bench, situation: Callable[[Bench], None]) -> None:
     situation(bench)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, FetchFailed)
-    assert f"run of {bench.short()}" in found.message
-    assert "has expired or was deleted." in found.message
-    assert found.hint == "Run the workflow on the base branch once more to record a baseline."
+    assert isinstance(baseline, FetchFailed)
+    assert f"run of {bench.short()}" in baseline.message
+    assert "has expired or was deleted." in baseline.message
+    assert baseline.hint == "Re-run the workflow on the base branch to record a baseline."
 
 
 async def test_what_has_expired_gives_way_to_an_earlier_commit(bench: Bench) -> None:
     _expired(bench)
     bench.record(1)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
     assert bench.asked("/zip") == 1
 
-    assert isinstance(found, Found)
-    assert found.provenance.distance == 1
-    assert "has expired or was deleted." in found.message
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.distance == 1
+    assert "has expired or was deleted." in baseline.message
 
 
 def _zip(data: bytes) -> Callable[[Bench], None]:
@@ -420,7 +423,7 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
         ),
         (
             _zip(zipped({"results.json": wire(RED), "../../evil": b""})),
-            "is not used: an entry leads out of it: ../../evil",
+            "is not used: an entry is outside the archive: ../../evil",
         ),
         (_zip(zipped({"results.json": b"\x00" * 20_001})), "is not used: its results.json is larger than"),
         (_zip(bytes(50_001)), "is not used: it is too large (50,001 bytes)"),
@@ -430,7 +433,7 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
             _zip(artifact(results(case("one"), case("one")))),
             "is not used: it has the case evals/a.test.json:one 2 times",
         ),
-        (_other_digest, "is not used: it is not what was uploaded (its digest is another one)"),
+        (_other_digest, "is not used: its digest differs from the uploaded file's"),
         (_origin(commit="f" * 40), "is not used: its results are those of another commit (fffffff)"),
         (_origin(run_id=7), "is not used: its results are those of another run (7)"),
         (_origin(pull_request=3), "is not used: its results are those of pull request 3"),
@@ -451,11 +454,11 @@ async def test_what_must_not_be_used_ends_the_search(
     situation(bench)
     bench.record(1)
 
-    found = await bench.find(limits=LIMITS)
+    baseline = await bench.find(limits=LIMITS)
 
-    assert isinstance(found, FetchFailed)
-    assert told in found.message
-    assert bench.short() in found.message
+    assert isinstance(baseline, FetchFailed)
+    assert told in baseline.message
+    assert bench.short() in baseline.message
 
 
 async def test_results_that_say_the_right_things_of_themselves(bench: Bench) -> None:
@@ -471,10 +474,10 @@ async def test_another_version_of_the_schema(bench: Bench) -> None:
     _zip(zipped({"results.json": wire(RED).replace(b'"schema_version":"1"', b'"schema_version":"2"')}))(bench)
     bench.record(1)
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Incompatible)
-    assert "in version 2 of the results' schema" in found.message
+    assert isinstance(baseline, Incompatible)
+    assert "in version 2 of the results' schema" in baseline.message
 
 
 def _status(status: int) -> Fault:
@@ -493,15 +496,15 @@ def _status(status: int) -> Fault:
         (
             _status(404),
             f"GitHub knows no runs of {WORKFLOW}: ",
-            "That is so before its first run, and where the token lacks `actions: read`.",
+            "Either it has not run yet, or the token lacks `actions: read`.",
         ),
-        (_status(401), "The base's results could not be fetched: ", "The token is wrong or has expired"),
-        (_status(500), "The base's results could not be fetched: ", "https://www.githubstatus.com"),
-        (_status(503), "The base's results could not be fetched: ", "https://www.githubstatus.com"),
-        (secondary_limit(times=10**6), "The base's results could not be fetched: ", "Start the job again later"),
-        (Fault(status=200, body=b'{"workflow_runs": 7}'), "The base's results could not be fetched: ", None),
-        (Fault(status=200, body=b"<html>"), "The base's results could not be fetched: ", None),
-        (Fault(drop="before", times=10**6), "The base's results could not be fetched: ", None),
+        (_status(401), "The base branch's results could not be fetched: ", "The token is wrong or has expired"),
+        (_status(500), "The base branch's results could not be fetched: ", "https://www.githubstatus.com"),
+        (_status(503), "The base branch's results could not be fetched: ", "https://www.githubstatus.com"),
+        (secondary_limit(times=10**6), "The base branch's results could not be fetched: ", "Re-run the job later"),
+        (Fault(status=200, body=b'{"workflow_runs": 7}'), "The base branch's results could not be fetched: ", None),
+        (Fault(status=200, body=b"<html>"), "The base branch's results could not be fetched: ", None),
+        (Fault(drop="before", times=10**6), "The base branch's results could not be fetched: ", None),
     ],
 )
 @pytest.mark.parametrize("at", ["workflows/evals.yml/runs", "artifacts$", "zip$", "store"])
@@ -512,13 +515,13 @@ async def test_an_answer_that_does_not_come_is_no_answer(
     bench.record()
     bench.record(1)
     bench.fake.faults.append(dataclasses.replace(fault, path=at))
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, FetchFailed)
+    assert isinstance(baseline, FetchFailed)
     if at == "workflows/evals.yml/runs":
-        assert found.message.startswith(begin)
-        assert (hint or "") in (found.hint or "")
-    assert bench.fake.token not in f"{found}"
+        assert baseline.message.startswith(begin)
+        assert (hint or "") in (baseline.hint or "")
+    assert bench.fake.token not in f"{baseline}"
 
 
 async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
@@ -531,7 +534,7 @@ async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
     assert isinstance(anonymous, FetchFailed)
     assert anonymous == no_client
     assert anonymous.message == "Artifacts can't be read without a token."
-    assert nowhere == FetchFailed(message="Artifacts of earlier runs are known on GitHub Actions only.")
+    assert nowhere == FetchFailed(message="Artifacts of earlier runs exist on GitHub Actions only.")
     assert bench.fake.requests == []
 
 
@@ -539,12 +542,11 @@ async def test_a_base_branch_that_was_rewritten(bench: Bench) -> None:
     bench.record(1)
     gone = hashlib.sha1(b"gone").hexdigest()
 
-    found = await bench.find(commit=gone)
+    baseline = await bench.find(commit=gone)
 
-    assert isinstance(found, FetchFailed)
-    assert found.message == (
-        f"GitHub does not know the commit {gone[:7]}, which this was tested upon or which lies before that: main was "
-        "rewritten."
+    assert isinstance(baseline, FetchFailed)
+    assert baseline.message == (
+        f"GitHub does not know the commit {gone[:7]}, the tested base or one of its ancestors: main was rewritten."
     )
 
 
@@ -554,10 +556,10 @@ async def test_hundreds_of_runs_by_pages(bench: Bench) -> None:
         bench.fake.state.run(bench.commits[0], event="schedule", conclusion="cancelled", branch="other")
         bench.fake.state.run(bench.fake.state.commit(), branch="main")
 
-    found = await bench.find()
+    baseline = await bench.find()
 
-    assert isinstance(found, Found)
-    assert found.provenance.distance == 5
+    assert isinstance(baseline, Found)
+    assert baseline.provenance.distance == 5
 
 
 async def test_an_artifact_by_another_name(bench: Bench) -> None:
@@ -565,7 +567,7 @@ async def test_an_artifact_by_another_name(bench: Bench) -> None:
     bench.fake.state.artifact(run, artifact(results(case("mine"))), name="home-results")
     bench.fake.state.artifact(run, artifact(RED))
 
-    found = await bench.find(artifact="home-results")
+    baseline = await bench.find(artifact="home-results")
 
-    assert isinstance(found, Found)
-    assert [one.eval_id for one in found.report.cases] == ["mine"]
+    assert isinstance(baseline, Found)
+    assert [one.eval_id for one in baseline.report.cases] == ["mine"]

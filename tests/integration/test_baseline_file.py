@@ -44,24 +44,26 @@ async def test_a_pull_request_is_compared_with_the_bases_file_and_not_with_its_o
     repo.branch("feature")
     repo.commit({PATH: wire(WORSE)})
 
-    found = await ask(repo, base)
+    baseline = await ask(repo, base)
 
-    assert isinstance(found, Found)
-    assert found.report == GOOD
-    assert found.message == (f"The base's results are those of {PATH} on main at {base[:7]}, recorded for abababa.")
-    assert (found.provenance.commit, found.provenance.distance) == ("ab" * 20, None)
-    assert found.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
+    assert isinstance(baseline, Found)
+    assert baseline.report == GOOD
+    assert baseline.message == (
+        f"The base branch's results come from {PATH} on main at {base[:7]}, recorded for abababa."
+    )
+    assert (baseline.provenance.commit, baseline.provenance.distance) == ("ab" * 20, None)
+    assert baseline.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
 
 
 async def test_outside_of_a_pull_request_the_file_that_lies_there_counts(repo: Repo) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.write({PATH: wire(WORSE)})
 
-    found = await ask(repo, base, is_pull_request=False)
+    baseline = await ask(repo, base, is_pull_request=False)
 
-    assert isinstance(found, Found)
-    assert found.report == WORSE
-    assert found.message == f"The base's results are those of {PATH} in the checkout."
+    assert isinstance(baseline, Found)
+    assert baseline.report == WORSE
+    assert baseline.message == f"The base branch's results come from {PATH} in the checkout."
 
 
 async def test_paths_start_where_agent_eval_works(repo: Repo) -> None:
@@ -79,24 +81,24 @@ async def test_a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Pa
     repo.commit({PATH: wire(WORSE)})
     clone = repo.shallow_checkout(repo.merge("feature", "main"), tmp_path / "clone")
 
-    found = await ask(clone, base)
+    baseline = await ask(clone, base)
 
-    assert isinstance(found, Found)
-    assert found.report == GOOD
+    assert isinstance(baseline, Found)
+    assert baseline.report == GOOD
 
 
 async def test_a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> None:
     clone = repo.shallow_checkout(repo.commit({PATH: wire(GOOD)}), tmp_path / "clone")
     clone.git("remote", "set-url", "origin", str(tmp_path / "gone"))
 
-    found = await ask(clone, "e" * 40)
+    baseline = await ask(clone, "e" * 40)
 
-    assert isinstance(found, FetchFailed)
-    assert found.message.startswith(
+    assert isinstance(baseline, FetchFailed)
+    assert baseline.message.startswith(
         f"{PATH} on main at eeeeeee could not be read: The commit eeeeeee is not in this clone and could not be fetched"
     )
-    assert found.hint is not None
-    assert "fetch-depth: 0" in found.hint
+    assert baseline.hint is not None
+    assert "fetch-depth: 0" in baseline.hint
 
 
 async def test_without_a_checkout(tmp_path: Path) -> None:
@@ -118,9 +120,9 @@ async def test_without_a_checkout(tmp_path: Path) -> None:
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
             FetchFailed,
-            "is not used: it lies in Git LFS",
+            "is not used: it is stored in Git LFS",
         ),
-        (wire(results(case("one", "not_run"))), FetchFailed, "is not used: 1 of its 1 case did not run to the end"),
+        (wire(results(case("one", "not_run"))), FetchFailed, "is not used: 1 of its 1 case did not finish"),
         (wire(GOOD).replace(b'"schema_version":"1"', b'"schema_version":"9"'), Incompatible, "in version 9 of the"),
     ],
 )
@@ -129,11 +131,11 @@ async def test_what_is_no_baseline(
 ) -> None:
     base = repo.commit({"README": "", **({} if content is None else {PATH: content})})
 
-    found = await ask(repo, base, is_pull_request=is_pull_request)
+    baseline = await ask(repo, base, is_pull_request=is_pull_request)
 
-    assert type(found) is kind
-    assert told in found.message
-    assert ("on main at" in found.message) is is_pull_request
+    assert type(baseline) is kind
+    assert told in baseline.message
+    assert ("on main at" in baseline.message) is is_pull_request
 
 
 @pytest.mark.parametrize("is_pull_request", [True, False])
@@ -148,17 +150,17 @@ async def test_a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: b
         link.symlink_to("../../outside.json")
     base = repo.commit({})
 
-    found = await ask(repo, base, is_pull_request=is_pull_request)
+    baseline = await ask(repo, base, is_pull_request=is_pull_request)
 
-    assert isinstance(found, FetchFailed)
+    assert isinstance(baseline, FetchFailed)
     told = "regular file" if is_pull_request else "regular file|could not be read|it is not JSON"
-    assert re.search(told, found.message)
+    assert re.search(told, baseline.message)
 
 
 async def test_a_directory_is_no_baseline(repo: Repo) -> None:
     base = repo.commit({f"{PATH}/x": "{}"})
 
     for is_pull_request in (True, False):
-        found = await ask(repo, base, is_pull_request=is_pull_request)
-        assert isinstance(found, FetchFailed)
-        assert "regular file" in found.message
+        baseline = await ask(repo, base, is_pull_request=is_pull_request)
+        assert isinstance(baseline, FetchFailed)
+        assert "regular file" in baseline.message

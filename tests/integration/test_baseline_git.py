@@ -121,9 +121,9 @@ def test_entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
     commit = repo.commit({})
     git = repo.opened()
 
-    found = git.entry(commit, PurePosixPath("a b/ü.json"))
-    assert found is not None
-    assert (found.mode, found.size, git.blob(found.blob)) == ("100644", 2, b"{}")
+    baseline = git.entry(commit, PurePosixPath("a b/ü.json"))
+    assert baseline is not None
+    assert (baseline.mode, baseline.size, git.blob(baseline.blob)) == ("100644", 2, b"{}")
     star, link, folder = (git.entry(commit, PurePosixPath(name)) for name in ("*", "link", "a b"))
     assert star is not None
     assert git.blob(star.blob) == b"star"
@@ -338,7 +338,7 @@ def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Pa
     repo = new_repo(tmp_path / "repo")
     repo.commit({"a/b": "1"})
     os.chown(repo.root / ".git", 4242, 4242)
-    with pytest.raises(GitError, match="belongs to somebody else"):
+    with pytest.raises(GitError, match="has another owner than"):
         open_git(repo.root / "a", ENVIRON)
 
 

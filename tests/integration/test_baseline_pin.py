@@ -129,7 +129,7 @@ def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp
 
     assert find(made, clone.opened(), client(fake)) == request(story.old, HEAD)
     assert find(made, clone.opened()) == FetchFailed(
-        message=f"The merge base of main and {story.head[:7]} can't be found, since this clone does not hold all "
+        message=f"The merge base of main and {story.head[:7]} is unknown, since this clone does not have the full "
         "history.",
         hint="Check out with `fetch-depth: 0`, or let this step have the token (`github-token`).",
     )
@@ -142,7 +142,7 @@ def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub
 
     assert find(made, NO_GIT, client(fake)) == request(story.tip, MERGE)
     assert find(made, NO_GIT) == FetchFailed(
-        message=f"Nobody knows what {story.merged[:7]} lies on top of: {NO_GIT.message}", hint=NO_GIT.hint
+        message=f"The parents of {story.merged[:7]} are unknown: {NO_GIT.message}", hint=NO_GIT.hint
     )
 
 
@@ -160,8 +160,8 @@ def test_a_checkout_of_something_else_is_compared_with_nothing(story: Story, nam
 
     assert find(pull_request(story.head, story.tip, name=name), story.repo.opened()) == FetchFailed(
         message=f"The checkout ({story.tip[:7]}) is neither the pull request's head ({story.head[:7]}) nor its merge "
-        "with main, so nobody knows what it is to be compared with.",
-        hint="Check out without a `ref` of your own, on the event pull_request.",
+        "with main, so its base is unknown.",
+        hint="Remove `ref` from the checkout step, and use the event pull_request.",
     )
 
 
@@ -173,7 +173,7 @@ def test_histories_without_a_common_commit(story: Story, tmp_path: Path, fake: F
     checkout = story.repo.shallow_checkout(head, tmp_path / "clone") if shallow else story.repo
 
     assert find(pull_request(head, story.tip), checkout.opened(), client(fake)) == FetchFailed(
-        message=f"There is no commit that main and {head[:7]} have in common, so there is nothing to compare with."
+        message=f"There is no common ancestor of main and {head[:7]}, so there is nothing to compare with."
     )
 
 
@@ -185,11 +185,11 @@ def test_a_github_that_does_not_tell(story: Story, tmp_path: Path, fake: FakeGit
     fake.faults.append(fault)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
 
-    found = find(pull_request(story.head, story.tip), clone.opened(), client(fake))
+    baseline = find(pull_request(story.head, story.tip), clone.opened(), client(fake))
 
-    assert isinstance(found, FetchFailed)
-    assert found.message.startswith("The commit to compare with is unknown: ")
-    assert told in found.message
+    assert isinstance(baseline, FetchFailed)
+    assert baseline.message.startswith("The commit to compare with is unknown: ")
+    assert told in baseline.message
 
 
 def group(head: str, base: str) -> Event:
@@ -198,16 +198,16 @@ def group(head: str, base: str) -> Event:
 
 
 def test_a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
-    found = find(group(story.merged, story.tip), story.repo.opened())
+    baseline = find(group(story.merged, story.tip), story.repo.opened())
 
-    assert found == request(story.tip, "what the merge group was made on top of")
+    assert baseline == request(story.tip, "the base of the merge group")
 
 
 def test_another_checkout_than_the_merge_group_s(story: Story) -> None:
-    found = find(group(story.head, story.tip), story.repo.opened())
+    baseline = find(group(story.head, story.tip), story.repo.opened())
 
-    assert isinstance(found, FetchFailed)
-    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in found.message
+    assert isinstance(baseline, FetchFailed)
+    assert f"The checkout ({story.merged[:7]}) is not the merge group's commit ({story.head[:7]})" in baseline.message
 
 
 def push(sha: str, branch: str) -> Event:
@@ -217,9 +217,9 @@ def push(sha: str, branch: str) -> Event:
 def test_a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
     story.repo.git("checkout", "-q", "main")
 
-    found = find(push(story.tip, "main"), story.repo.opened())
+    baseline = find(push(story.tip, "main"), story.repo.opened())
 
-    assert found == request(story.tip, "the tested commit itself", is_pull_request=False)
+    assert baseline == request(story.tip, "the tested commit itself", is_pull_request=False)
 
 
 def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
@@ -236,9 +236,9 @@ def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_pat
 def test_on_a_laptop(story: Story) -> None:
     story.repo.git("checkout", "-q", "feature")
 
-    found = find(Event(), story.repo.opened())
+    baseline = find(Event(), story.repo.opened())
 
-    assert found == BaselineRequest(
+    assert baseline == BaselineRequest(
         repository="", base_ref="main", commit=story.old, how="the merge base with main", is_pull_request=False
     )
 
@@ -252,10 +252,10 @@ def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: P
     clone.commit({"c": "1"})
     clone.git("branch", "-f", "main", story.old)
 
-    found = find(Event(), clone.opened())
+    baseline = find(Event(), clone.opened())
 
-    assert isinstance(found, BaselineRequest)
-    assert found.commit == story.tip
+    assert isinstance(baseline, BaselineRequest)
+    assert baseline.commit == story.tip
 
 
 @pytest.mark.parametrize("named", ["release/1", "tag", "commit"])
@@ -265,17 +265,17 @@ def test_what_base_ref_names(story: Story, named: str) -> None:
     story.repo.git("tag", "tag", story.old)
     name = story.tip if named == "commit" else named
 
-    found = find(Event(), story.repo.opened(), base_ref=name)
+    baseline = find(Event(), story.repo.opened(), base_ref=name)
 
-    assert isinstance(found, BaselineRequest)
-    assert found.commit == (story.tip if named == "commit" else story.old)
-    assert (found.base_ref, found.is_pull_request) == (name, True)
+    assert isinstance(baseline, BaselineRequest)
+    assert baseline.commit == (story.tip if named == "commit" else story.old)
+    assert (baseline.base_ref, baseline.is_pull_request) == (name, True)
 
 
 def test_a_base_ref_that_is_not_there(story: Story) -> None:
     assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
-        message="There is no branch --output=x to compare with in this clone.",
-        hint="Is it spelt right? In CI, check out with `fetch-depth: 0`.",
+        message="This clone has no branch --output=x to compare with.",
+        hint="Check the spelling. In CI, check out with `fetch-depth: 0`.",
         by_name=True,
     )
     misspelt = find(Event(), story.repo.opened(), base_ref="mian")
@@ -291,6 +291,6 @@ def test_a_repository_without_a_base(tmp_path: Path) -> None:
 
     assert empty == FetchFailed(message="The checkout has no commit.")
     assert find(Event(), repo.opened()) == FetchFailed(
-        message="There is no branch main or master to compare with in this clone.",
+        message="This clone has no branch main or master to compare with.",
         hint="Name one with `base-ref`. In CI, check out with `fetch-depth: 0`.",
     )

@@ -30,7 +30,7 @@ from agent_eval.baseline.rerun import (
     RerunSource,
     agents_on_base,
     base_checkout,
-    opened_base,
+    open_base,
 )
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import RunReport, RunResult
@@ -98,7 +98,7 @@ def test_where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, pla
         assert checkout.root == checkout.top / "services" / "bots"
         assert (checkout.root / "bot" / "agent.py").is_file()
     with (
-        pytest.raises(NotOnBase, match=rf"The base \({older[:7]}\) has no directory services/bots\."),
+        pytest.raises(NotOnBase, match=rf"The base branch \({older[:7]}\) has no directory services/bots\."),
         base_checkout(git, older, directory=place),
     ):
         pass
@@ -163,7 +163,7 @@ def test_large_files_that_only_the_head_has_make_the_base_another_agent(repo: Re
     repo.write({"bot/model.bin": "the real one"})  # as actions/checkout does with `lfs: true`
 
     with (
-        pytest.raises(GitError, match=r"bot/model\.bin lies in Git LFS, from which a rerun of the base does not fetch"),
+        pytest.raises(GitError, match=r"bot/model\.bin is stored in Git LFS, which `baseline: rerun` does not fetch"),
         base_checkout(repo.opened(), base, directory=place),
     ):
         pass
@@ -194,7 +194,7 @@ def test_submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> 
             assert list((checkout.root / "vendored").iterdir()) == []
     else:
         with (
-            pytest.raises(GitError, match="has the submodule vendored, which a rerun of the base does not fetch"),
+            pytest.raises(GitError, match="has the submodule vendored, which `baseline: rerun` does not fetch"),
             base_checkout(repo.opened(), base, directory=place),
         ):
             pass
@@ -243,7 +243,7 @@ async def test_it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp
     git = repo.opened(environ={**ENVIRON, "PATH": f"{tmp_path / 'bin'}:{ENVIRON['PATH']}"})
 
     async def use() -> None:
-        async with opened_base(git, base, directory=place):
+        async with open_base(git, base, directory=place):
             raise AssertionError("it was cancelled before")
 
     task = asyncio.create_task(use())
@@ -272,16 +272,16 @@ def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> N
     (base / "old.jsonl").touch()
     names = {
         "bots/home": None,
-        "bots/new": "There is no agent bots/new on the base (abc1234).",
-        "bots/moved": "There is no agent bots/moved on the base (abc1234).",
-        "bots/link": "bots/link leads out of the repository on the base (abc1234).",
-        str(tmp_path / "else"): f"{tmp_path / 'else'} lies outside of the repository, so that there is no other one on "
-        "the base (abc1234).",
-        "package.agent": "There is no module package.agent on the base (abc1234).",
+        "bots/new": "There is no agent bots/new on the base branch (abc1234).",
+        "bots/moved": "There is no agent bots/moved on the base branch (abc1234).",
+        "bots/link": "bots/link points outside the repository on the base branch (abc1234).",
+        str(tmp_path / "else"): f"{tmp_path / 'else'} is outside the repository, so there is no version of it on "
+        "the base branch (abc1234).",
+        "package.agent": "There is no module package.agent on the base branch (abc1234).",
         "both.agent": None,
         "installed.agent": None,
         "recorded:old.jsonl": None,
-        "recorded:new.jsonl": "There is no recording new.jsonl on the base (abc1234).",
+        "recorded:new.jsonl": "There is no recording new.jsonl on the base branch (abc1234).",
     }
     (head / "bots/link").symlink_to(head / "bots/home")
     choices = AgentChoices(
@@ -336,7 +336,7 @@ async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
     assert found == Found(
         report=report,
         provenance=Provenance(commit=base, distance=0, recorded_at=report.started_at),
-        message=f"The agent of main at {base[:7]} was run again with this run's eval files (2 cases).",
+        message=f"The agent of main at {base[:7]} was re-run with this run's eval files (2 cases).",
     )
     assert [path.exists() for path in seen] == [False]
 
@@ -351,15 +351,15 @@ def _broken() -> RunReport:
 @pytest.mark.parametrize(
     ("answer", "kind", "told"),
     [
-        (results(case("one", "not_run")), FetchFailed, "was run again, but 1 of its 1 case did not run to the end"),
+        (results(case("one", "not_run")), FetchFailed, "was re-run, but 1 of its 1 case did not finish"),
         (
             _broken(),
             FetchFailed,
-            "was run again, but its agent answered in no case (load: No module named 'bot.tools').",
+            "was re-run, but its agent never answered (load: No module named 'bot.tools').",
         ),
         (NotOnBase("There is no agent bot on the base."), NoneYet, "There is no agent bot on the base."),
-        (GitError("The disk is full."), FetchFailed, "could not be run again: The disk is full."),
-        (OSError("No space left on device"), FetchFailed, "could not be run again: No space left on device."),
+        (GitError("The disk is full."), FetchFailed, "could not be re-run: The disk is full."),
+        (OSError("No space left on device"), FetchFailed, "could not be re-run: No space left on device."),
     ],
 )
 async def test_what_is_no_baseline(repo: Repo, answer: RunReport | Exception, kind: type[Baseline], told: str) -> None:
@@ -382,6 +382,6 @@ async def test_without_a_checkout_or_the_commit(repo: Repo) -> None:
     outside = await RerunSource(git=GitError("No git here.", hint="Install git."), run=never).find(request("e" * 40))
     gone = await RerunSource(git=repo.opened(), run=never, remote=Remote()).find(request("e" * 40))
 
-    assert outside == FetchFailed(message="main at eeeeeee could not be run again: No git here.", hint="Install git.")
+    assert outside == FetchFailed(message="main at eeeeeee could not be re-run: No git here.", hint="Install git.")
     assert isinstance(gone, FetchFailed)
     assert "is not in this clone and could not be fetched" in gone.message

@@ -137,7 +137,7 @@ async def test_when_none_has_one_all_is_told(bench: Bench) -> None:
 
     assert report.status == "fetch-failed"
     assert report.message == (
-        f"main at {bench.base[:7]} was run again, but 1 of its 1 case did not run to the end, so it was broken off."
+        f"main at {bench.base[:7]} was re-run, but 1 of its 1 case did not finish, so the run was interrupted."
     )
     assert [step.status for step in report.steps] == ["none-yet", "none-yet", "fetch-failed"]
     assert (report.source, report.commit, report.wanted_commit) == (None, None, bench.base)
@@ -154,5 +154,6 @@ async def test_a_changed_judge_gives_no_delta(bench: Bench) -> None:
     assert outcome.report is None
     assert report.status == "incompatible"
     assert report.message == (
-        "The judge is another one (gemini-2.5-flash on the base, gemini-3-flash now), so that no score can be compared."
+        "The judge model has changed (gemini-2.5-flash on the base branch, gemini-3-flash now), so no score "
+        "can be compared."
     )

@@ -15,7 +15,7 @@ from rerun_repos import BASE, HEAD, TwoVersions, two_versions
 from agent_eval.agents.discovery.locate import choose_agents
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.agents.venv.environment import AgentInterpreter, EnvironmentRequest, ensure_environment
-from agent_eval.baseline.rerun import agents_on_base, opened_base
+from agent_eval.baseline.rerun import agents_on_base, open_base
 from agent_eval.core.masking import Masker
 from agent_eval.evalset.loading import load_suite
 
@@ -69,7 +69,7 @@ async def test_the_same_eval_files_with_each_agent_in_its_own_environment(made: 
     choices = choose_agents(root, suite.files)
     head = await _environment(root, root / "bot", made, tmp_path / "cache")
 
-    async with opened_base(made.repo.opened(), made.base, directory=tmp_path) as checkout:
+    async with open_base(made.repo.opened(), made.base, directory=tmp_path) as checkout:
         agents = agents_on_base(choices, checkout, root)
         [choice] = agents.choices.by_file.values()
         directory = choice.directory(checkout.root)

@@ -256,4 +256,4 @@ def test_a_base_branch_that_was_dead_once_excuses_no_pull_request(tmp_path: Path
     for baseline in (unchanged.baseline, repaired.report.baseline):
         assert baseline is not None
         assert (baseline.status, baseline.distance) == ("found", 1)
-        assert "does not serve: its agent answered in no case (agent-import: " in baseline.message
+        assert "is not usable: its agent never answered (agent-import: " in baseline.message

@@ -93,8 +93,8 @@ def test_a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGit
 
     found = unbound(fake, run)
 
-    assert "Pull request 7 has moved on" in found.message
-    assert not found.suspicious
+    assert "Pull request 7 has newer commits" in found.message
+    assert not found.is_contradiction
 
 
 def test_a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
@@ -133,7 +133,7 @@ def test_of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
         (Claim(pull_request=6), "claim pull request 6, but run"),
         (Claim(pull_request=10**9), "claim pull request 1000000000"),
         (Claim(head_commit="f" * 40), "claim commit ffff"),
-        (Claim(repository="octo/other"), "claim to be of octo/other"),
+        (Claim(repository="octo/other"), "claim the repository octo/other"),
         (Claim(run_id=1), "claim run 1,"),
     ],
 )
@@ -141,7 +141,7 @@ def test_what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, word
     fake.state.pull(6)
     found = unbound(fake, run_of(fake, fork(fake)), claim)
 
-    assert found.suspicious
+    assert found.is_contradiction
     assert words in found.message
 
 
@@ -151,7 +151,7 @@ def test_a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is
     pull = fork(fake, head_sha=own.head_sha)
     run = run_of(fake, pull)
 
-    assert unbound(fake, run, Claim(pull_request=6)).suspicious
+    assert unbound(fake, run, Claim(pull_request=6)).is_contradiction
     assert bound(fake, run, Claim(pull_request=7)).pull_request.number == 7
 
 

@@ -40,12 +40,12 @@ def test_requests_is_imported_when_it_is_needed() -> None:
 
 
 def test_what_each_request_says_of_itself(fake: FakeGitHub) -> None:
-    client(fake, user_agent="agent-eval-action/1.2.3").get("/repos/octo/shop/pulls/7")
+    client(fake).get("/repos/octo/shop/pulls/7")
 
     headers = fake.requests[0].headers
     assert headers["accept"] == "application/vnd.github+json"
     assert headers["x-github-api-version"] == "2022-11-28"
-    assert headers["user-agent"] == "agent-eval-action/1.2.3"
+    assert headers["user-agent"] == "agent-eval-action"
     assert headers["authorization"] == f"Bearer {fake.token}"
 
 
@@ -100,7 +100,7 @@ def test_nor_beyond_the_budget(fake: FakeGitHub) -> None:
 
     assert error.kind == "rate-limited"
     assert clock.slept == [60.0, 120.0]
-    assert "there are 20 s left" in str(error)
+    assert "only 20 s are left" in str(error)
 
 
 def test_jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
@@ -132,7 +132,7 @@ def test_writes_are_sent_once(fake: FakeGitHub) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "words"),
     [
-        (Fault(status=404, body=b'{"message": "Not Found"}'), "not-found", "may not know of it"),
+        (Fault(status=404, body=b'{"message": "Not Found"}'), "not-found", "has no access to it"),
         (Fault(status=410, body=b'{"message": "Artifact has expired"}'), "not-found", "Artifact has expired"),
         (Fault(status=401, body=b'{"message": "Bad credentials"}'), "unauthorized", "github-token"),
         (forbidden(), "forbidden", "as it does on pull requests from forks"),
@@ -265,7 +265,7 @@ def test_pages_elsewhere_are_not_followed(fake: FakeGitHub) -> None:
 def test_pages_in_a_circle_end(fake: FakeGitHub) -> None:
     error = pages(fake, f'<{fake.api_url}/repos/octo/shop/pulls?page=2>; rel="next"')
 
-    assert (error.kind, "circle" in str(error)) == ("malformed", True)
+    assert (error.kind, "form a loop" in str(error)) == ("malformed", True)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b'{"items": []}', b"null"])
@@ -474,7 +474,7 @@ class TestDownload:
             client(fake).download(path, max_bytes=3000)
 
         assert caught.value.kind == kind
-        assert "at the store" in str(caught.value)
+        assert "at the file store" in str(caught.value)
         assert "sig=" not in "".join(traceback.format_exception(caught.value))
 
     def test_needs_a_token(self, fake: FakeGitHub, path: str) -> None:

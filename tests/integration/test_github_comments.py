@@ -10,6 +10,7 @@ from fake_github import Comment, FakeGitHub, Fault, forbidden, primary_limit, se
 from github_clock import Clock, client
 
 from agent_eval.github.comments import ACTIONS_LOGIN, LONGEST, Posted, upsert_comment
+from agent_eval.github.comments import Comment as NewComment
 from agent_eval.github.marker import RunStamp, marked, read_marker
 
 SHA, OTHER_SHA = "a" * 40, "b" * 40
@@ -29,7 +30,7 @@ def stamp(run_id: int = 100, attempt: int = 1, sha: str = SHA) -> RunStamp:
 def post(fake: FakeGitHub, body: str = "3 of 4 cases pass", *, clock: Clock | None = None, **more: Any) -> Posted:
     token = {"token": more.pop("token")} if "token" in more else {}
     settings: dict[str, Any] = {"number": 7, "key": "default", "run": stamp(), **more}
-    return upsert_comment(client(fake, clock, **token), body=body, **settings)
+    return upsert_comment(client(fake, clock, **token), NewComment(body=body, **settings))
 
 
 def ours(fake: FakeGitHub) -> list[Comment]:
@@ -111,7 +112,7 @@ def test_jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
 
     assert (first.kind, second.kind, len(ours(fake))) == ("created", "updated", 1)
     assert (first.overwrites, second.overwrites) == (False, True)
-    assert "`comment-key` of its own" in second.message
+    assert "its own `comment-key`" in second.message
     assert not post(fake, "again", run=stamp(attempt=2)).overwrites, "started again, it brings its own up to date"
 
 
@@ -176,7 +177,7 @@ def test_of_two_the_newest_is_kept_up_to_date__and_the_other_links_to_it(fake: F
 
     outcome = post(fake)
 
-    assert outcome.kind == "updated" and "all others are links to it now" in outcome.message
+    assert outcome.kind == "updated" and "the others link to it now" in outcome.message
     assert (first.edits, second.edits) == (1, 1)
     assert ours(fake) == [second]
     assert "Passed" not in first.body and f"#issuecomment-{second.id}" in first.body
@@ -304,7 +305,7 @@ def test_what_was_spent_before_does_not_cost_the_comment(fake: FakeGitHub) -> No
     fake.faults.append(secondary_limit(method="POST", times=2))
     github = client(fake, budget=0.0)
 
-    assert upsert_comment(github, number=7, key="default", body="text", run=stamp()).kind == "created"
+    assert upsert_comment(github, NewComment(number=7, key="default", body="text", run=stamp())).kind == "created"
 
 
 def test_the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:
@@ -401,7 +402,7 @@ def test_the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
     fault.headers = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
     fake.faults.append(fault)
 
-    assert "It takes issues=write or pull_requests=write." in post(fake).message
+    assert "It requires issues=write or pull_requests=write." in post(fake).message
 
 
 def test_a_locked_conversation_is_told(fake: FakeGitHub) -> None:
@@ -453,6 +454,6 @@ def test_at_most_one_write_a_second(fake: FakeGitHub) -> None:
     clock = Clock()
     github = client(fake, clock)
     for key in ("one", "two", "three"):
-        upsert_comment(github, number=7, key=key, body="text", run=stamp())
+        upsert_comment(github, NewComment(number=7, key=key, body="text", run=stamp()))
 
     assert clock.slept == [1.0, 1.0]

@@ -186,8 +186,8 @@ def test_files(fake: FakeGitHub) -> None:
     [
         ([], "is a directory"),
         ({"type": "submodule", "size": 0}, "is a submodule"),
-        ({"type": "file", "size": 3, "encoding": "base64", "content": "!!!"}, "base64 is none"),
-        ({"type": "file"}, "lacks or misspells size"),
+        ({"type": "file", "size": 3, "encoding": "base64", "content": "!!!"}, "invalid base64"),
+        ({"type": "file"}, "missing or invalid fields: size"),
     ],
 )
 def test_what_is_no_file(fake: FakeGitHub, answer: Any, words: str) -> None:

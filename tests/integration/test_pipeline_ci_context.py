@@ -210,4 +210,4 @@ def test_survey__a_base_ref_that_is_not_there_forbids_the_run(repo: Repo) -> Non
     repo.git("branch", "-m", "trunk")
     ci, problems = detect_ci_context(settings, ENVIRON)
     assert problems == []
-    assert "There is no branch main or master" in ci.no_baseline_reason
+    assert "This clone has no branch main or master" in ci.no_baseline_reason

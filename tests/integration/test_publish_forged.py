@@ -190,8 +190,8 @@ def test_addresses_lead_nowhere_else(github: FakeGitHub, tmp_path: Path, address
         ({"head_commit": "b" * 40}, "claim commit bbbb"),
         ({"head_commit": PAYLOAD}, "claim commit"),
         ({"run_id": 12345}, "claim run 12345"),
-        ({"repository": "octo/bank"}, "claim to be of octo/bank"),
-        ({"repository": PAYLOAD}, "claim to be of"),
+        ({"repository": "octo/bank"}, "claim the repository octo/bank"),
+        ({"repository": PAYLOAD}, "claim the repository"),
     ],
     ids=["number", "large number", "sha", "text as sha", "run", "repository", "text as repository"],
 )
@@ -231,8 +231,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "zip bomb": (bomb, "larger than 16 MB"),
     "a bomb that fits": (lambda: packed(b" " * 15_000_000, level=9), "zip bomb"),
     "many entries": (lambda: packed(forged(), *(f"logs/{n}" for n in range(2_001))), "more than 2,000"),
-    "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "leads out of it"),
-    "backslashes": (lambda: packed(forged(), "..\\x"), "leads out of it"),
+    "path traversal": (lambda: packed(forged(), "../../.github/workflows/x.yml"), "is outside the archive"),
+    "backslashes": (lambda: packed(forged(), "..\\x"), "is outside the archive"),
     "absolute path": (lambda: packed(forged(), "/etc/passwd"), "absolute path"),
     "encrypted": (encrypted, "encrypted"),
     "no zip": (lambda: b"<html>", "not a zip"),
@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "no JSON": (lambda: packed(b"{"), "not JSON"),
     "nested deeply": (nested, "not used"),
     "another schema": (lambda: packed(forged(schema_version="2")), "version 2"),
-    "unknown fields": (lambda: packed(forged(html="<b>")), "tells more than this version"),
+    "unknown fields": (lambda: packed(forged(html="<b>")), "has a field that this version"),
     "no such verdict": (lambda: packed(forged(verdict="merged")), "does not fit the schema"),
     "a text as number": (lambda: packed(forged(num_runs=PAYLOAD)), "does not fit the schema"),
     "no number": (lambda: packed(forged(duration=float("nan"))), "not a number"),
@@ -342,6 +342,6 @@ def test_the_whole_command_refuses_with_a_notice(github: FakeGitHub, tmp_path: P
     lab.repository.end()
     assert done.code == 1, done.err
     [notice] = [line for line in done.out.splitlines() if line.startswith("::")]
-    assert notice.startswith("::notice title=Nothing was published::") and "claim to be of" in notice
+    assert notice.startswith("::notice title=Nothing was published::") and "claim the repository" in notice
     assert not [line for line in done.err.splitlines() if line.startswith("::") or "##[" in line]
     assert github.writes() == [] and not done.output.exists()

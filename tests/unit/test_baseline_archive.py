@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 
 SMALL = ArchiveLimits(archive_bytes=100_000, entries=50, results_bytes=10_000, ratio=100)
-DOTDOT = "an entry leads out of it"
+DOTDOT = "an entry is outside the archive"
 
 
 def test_the_results_among_everything_that_is_uploaded() -> None:
@@ -103,15 +103,15 @@ def _bomb() -> bytes:
         (zipped({"C:/results.json": b"{}"}), "an entry has an absolute path"),
         (zipped({"junit.xml": b"<a/>"}), "it has no results.json"),
         (zipped({"results.json/": b""}), "it has no results.json"),
-        (zipped({"a/results.json": b"{}", "b/results.json": b"{}"}), "it has 2 files called results.json"),
-        (_twice(), "it has 2 files called results.json"),
+        (zipped({"a/results.json": b"{}", "b/results.json": b"{}"}), "it has 2 files named results.json"),
+        (_twice(), "it has 2 files named results.json"),
         (_encrypted(), "its results.json is encrypted"),
         (_with(_link, b"/etc/passwd"), "its results.json is not a regular file"),
-        (zipped({"results.json": b"{}"}, method=zipfile.ZIP_LZMA), "compressed by a method that GitHub doesn't use"),
+        (zipped({"results.json": b"{}"}, method=zipfile.ZIP_LZMA), "an unsupported compression method"),
         (zipped({"results.json": bytes(range(256)) * 40}), "its results.json is larger than 10,000 bytes"),
-        (_bomb(), "as a zip bomb is"),
+        (_bomb(), "like a zip bomb"),
         (_false_size(3), "it is damaged or not a zip archive"),
-        (_false_size(900), "its results.json is not as long as it says"),
+        (_false_size(900), "its results.json is shorter than declared"),
     ],
     ids=itertools.count(),  # A zip holds the time at which it was made: no name that all of xdist's workers agree on.
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from baseline_samples import REPOSITORY, WORKFLOW, results, sha
 
-from agent_eval.baseline._recording import may_record
+from agent_eval.baseline._permission import may_record
 from agent_eval.baseline.chain import AUTO, Choice, parse_order, resolve
 from agent_eval.baseline.lookup import (
     Baseline,
@@ -37,7 +37,7 @@ FOUND = Found(
     provenance=Provenance(
         commit=sha(7), distance=2, run_id=5, run_url="https://github.com/octo/bots/actions/runs/5", recorded_at=1.79e9
     ),
-    message="The base's results are those of main.",
+    message="The base branch's results come from main.",
 )
 
 
@@ -63,7 +63,7 @@ def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "request"),
+    ("text", "message"),
     [
         ("", "must be auto, none, or sources in order"),
         ("artefact", "must be auto, none, or sources in order"),
@@ -79,8 +79,8 @@ def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
         ("file:a/../../results.json", "with a path inside the repository"),
     ],
 )
-def test_what_is_no_order(text: str, request: str) -> None:
-    with pytest.raises(ValueError, match=request):
+def test_parse_order__rejects(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_order(text)
 
 
@@ -124,7 +124,7 @@ async def test_the_order_is_the_callers() -> None:
         ([NoneYet(message="None."), FetchFailed(message="403.", hint="Permit it.")], "fetch-failed", "403. Permit it."),
         ([FetchFailed(message="403."), FetchFailed(message="Too late.")], "fetch-failed", "403."),
         ([FetchFailed(message="403."), Incompatible(message="Other judge.")], "incompatible", "Other judge."),
-        ([], "none-yet", "No baseline was asked for (`baseline: none`)."),
+        ([], "none-yet", "No baseline was requested (`baseline: none`)."),
     ],
 )
 async def test_the_weightiest_reason_is_the_reason_and_all_are_told(
@@ -154,10 +154,10 @@ def test_what_was_found_is_told_with_its_provenance() -> None:
         distance=2,
         run_url="https://github.com/octo/bots/actions/runs/5",
         recorded_at=1.79e9,
-        message="The base's results are those of main.",
+        message="The base branch's results come from main.",
         steps=[
             BaselineStep(source="file", status="none-yet", message="There is no file. Commit one."),
-            BaselineStep(source="artifact", status="found", message="The base's results are those of main."),
+            BaselineStep(source="artifact", status="found", message="The base branch's results come from main."),
         ],
     )
 
@@ -187,8 +187,8 @@ def _origin(**changes: object) -> Origin:
         (_origin(event="merge_group"), False, "this is merge_group"),
         (_origin(event="workflow_run"), False, "this is workflow_run"),
         (_origin(event=""), False, "this is a run outside of CI"),
-        (Origin(), False, "Nobody knows which branch was tested"),
-        (None, False, "Nobody knows which branch was tested"),
+        (Origin(), False, "The tested branch is unknown"),
+        (None, False, "The tested branch is unknown"),
     ],
 )
 def test_only_runs_of_the_base_branch_record(origin: Origin | None, allowed: bool, why: str) -> None:

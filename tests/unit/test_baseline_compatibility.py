@@ -54,37 +54,39 @@ GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gp
         (
             HEAD,
             results(scoring_version=7),
-            "The base's scores mean something else: they were made by scoring version 7, these by 1.",
+            "The base branch's scores have another meaning: scoring version 7, this run's is 1.",
         ),
         (
             HEAD,
             results(case("other")),
-            "None of the 2 cases of this run is among the 1 case of the base's results.",
+            "None of the 2 cases of this run is among the 1 case of the base branch.",
         ),
         (
             HEAD,
             results(case("one", fingerprint="x"), case("two", fingerprint="y")),
-            "All 2 cases that both sides have are changed: they ask or expect something else now.",
+            "All 2 cases on both sides have changed: their messages or expectations differ.",
         ),
         (
             results(case("one", "passed", GEMINI)),
             results(case("one", "passed", OTHER)),
-            "The judge is another one (gpt-5 on the base, gemini-2.5-flash now), so that no score can be compared.",
+            "The judge model has changed (gpt-5 on the base branch, gemini-2.5-flash now), so no score "
+            "can be compared.",
         ),
         (
             results(case("one", "passed", GEMINI)),
             results(case("one", "passed", measured(1.0))),
-            "The judge is another one (no model on the base, gemini-2.5-flash now), so that no score can be compared.",
+            "The judge model has changed (no model on the base branch, gemini-2.5-flash now), so no score "
+            "can be compared.",
         ),
         (
             HEAD,
             results(case("one", "passed", measured(1.0, fingerprint="stricter"))),
-            "The criteria measure something else now (response_match_score), so that no score can be compared.",
+            "The criteria have changed (response_match_score), so no score can be compared.",
         ),
         (
             HEAD,
             results(case("one", "passed", measured(1.0, name="safety_v1"))),
-            "No criterion of this run was measured on the base.",
+            "No criterion of this run was measured on the base branch.",
         ),
     ],
 )
@@ -93,9 +95,9 @@ def test_why_nothing_can_be_compared(head: RunReport, base: RunReport, message: 
 
 
 def test_what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
-    found = Found(report=results(case("other")), provenance=Provenance(commit="a" * 40), message="Found.")
+    baseline = Found(report=results(case("other")), provenance=Provenance(commit="a" * 40), message="Found.")
     before = NoneYet(message="No artifact.")
-    outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=found)])
+    outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=baseline)])
 
     checked = with_head(outcome, HEAD)
 
@@ -105,8 +107,8 @@ def test_what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
 
 
 def test_a_baseline_that_fits_stays_as_it_is() -> None:
-    found = Found(report=results(), provenance=Provenance(commit="a" * 40), message="Found.")
-    outcome = outcome_of([Step(source="artifact", baseline=found)])
+    baseline = Found(report=results(), provenance=Provenance(commit="a" * 40), message="Found.")
+    outcome = outcome_of([Step(source="artifact", baseline=baseline)])
 
     assert with_head(outcome, HEAD) is outcome
     missing = outcome_of([Step(source="artifact", baseline=NoneYet(message="No artifact."))])
@@ -132,9 +134,9 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
         return results(*named, files=files)
 
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
-    found = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.")
+    baseline = Found(report=base, provenance=Provenance(commit="a" * 40), message="Found.")
 
-    checked = with_head(outcome_of([Step(source="artifact", baseline=found)]), two(*base.cases))
+    checked = with_head(outcome_of([Step(source="artifact", baseline=baseline)]), two(*base.cases))
 
     assert checked.report is not None
     assert {one.eval_id: one.status for one in checked.report.cases} == {

@@ -50,50 +50,50 @@ def test_what_we_write_is_read() -> None:
             "a score that is not a numb",
         ),
         (_changed(decision={"outcome": "passed", "alpha": math.nan}), "it has a score that is not a number"),
-        (_changed(num_runs=10**4_000), "it has a number that no run has"),
-        (_changed(duration=1e300), "it has a number that no run has"),
+        (_changed(num_runs=10**4_000), "it has a number out of range"),
+        (_changed(duration=1e300), "it has a number out of range"),
     ],
 )
 def test_what_is_no_report_is_not_used(data: bytes, told: str) -> None:
-    found = read_report(data, WHERE)
+    baseline = read_report(data, WHERE)
 
-    assert isinstance(found, FetchFailed)
-    assert found.message.startswith(f"{WHERE} is not used: ")
-    assert told in found.message
+    assert isinstance(baseline, FetchFailed)
+    assert baseline.message.startswith(f"{WHERE} is not used: ")
+    assert told in baseline.message
 
 
 def test_another_version_of_the_schema_is_told_by_both_versions() -> None:
-    found = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
+    baseline = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
 
-    assert found == Incompatible(
+    assert baseline == Incompatible(
         message=f"{WHERE} was written by agent-eval 3.1.0 in version 2 of the results' schema; "
         f"this is agent-eval {__version__}, which reads version 1.",
-        hint="The base branch's next run records results that can be compared.",
+        hint="The next run of the base branch records comparable results.",
     )
 
 
 def test_a_newer_version_that_tells_more() -> None:
-    found = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
+    baseline = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
 
-    assert isinstance(found, Incompatible)
-    assert "written by agent-eval 1.9.0, which tells more than this version" in found.message
-    assert "weather" in found.message
+    assert isinstance(baseline, Incompatible)
+    assert "written by agent-eval 1.9.0, which has a field that this version" in baseline.message
+    assert "weather" in baseline.message
 
 
 def test_scores_that_mean_something_else() -> None:
-    found = read_report(_changed(scoring_version=SCORING_VERSION + 1), WHERE)
+    baseline = read_report(_changed(scoring_version=SCORING_VERSION + 1), WHERE)
 
-    assert isinstance(found, Incompatible)
-    assert f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})" in found.message
+    assert isinstance(baseline, Incompatible)
+    assert f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})" in baseline.message
 
 
 def test_hostile_words_stay_words() -> None:
-    found = read_report(_changed(schema_version="2", tool_version="\x1b[31m1\n::error::x" + "y" * 500), WHERE)
+    baseline = read_report(_changed(schema_version="2", tool_version="\x1b[31m1\n::error::x" + "y" * 500), WHERE)
 
-    assert isinstance(found, Incompatible)
-    assert "\x1b" not in found.message
-    assert "\n" not in found.message
-    assert len(found.message) < 400
+    assert isinstance(baseline, Incompatible)
+    assert "\x1b" not in baseline.message
+    assert "\n" not in baseline.message
+    assert len(baseline.message) < 400
 
 
 def _cut_off() -> RunReport:
@@ -125,14 +125,14 @@ def _without_key() -> CaseReport:
         (results(case("one", "quarantined")), None),
         (results(verdict="invalid", cases=[]), "its eval files or settings were invalid, so nothing was run"),
         (results(cases=[]), "it has no cases"),
-        (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not run to the end, so it was broken off"),
-        (_cut_off(), "1 of its 2 cases did not run to the end, so it was broken off"),
+        (results(case("one"), case("two", "not_run")), "1 of its 2 cases did not finish, so the run was interrupted"),
+        (_cut_off(), "1 of its 2 cases did not finish, so the run was interrupted"),
         (results(case("one"), _without_key()), None),
-        (results(_without_key()), "errors kept all of its cases from being judged"),
-        (results(_dead("one"), _dead("two")), "its agent answered in no case (agent-import: KeyError: 'TOKEN')"),
+        (results(_without_key()), "because of errors none of its cases was evaluated"),
+        (results(_dead("one"), _dead("two")), "its agent never answered (agent-import: KeyError: 'TOKEN')"),
         (results(_dead("one"), _dead("two", turns=1)), None),
         (results(case("one"), _dead("two")), None),
-        (results(case("one", "errored", measured(None))), "errors kept all of its cases from being judged"),
+        (results(case("one", "errored", measured(None))), "because of errors none of its cases was evaluated"),
     ],
 )
 def test_red_results_serve_and_partial_ones_do_not(report: RunReport, reason: str | None) -> None:

@@ -21,14 +21,14 @@ SHA = "c" * 40
 
 def payload(name: str, **changes: Any) -> dict[str, Any]:
     """An example of GitHub's, with some values exchanged: `{"a.b": value}`."""
-    found = copy.deepcopy(EXAMPLES[name])
+    result = copy.deepcopy(EXAMPLES[name])
     for path, value in changes.items():
         *keys, last = path.split("__")
-        inner = found
+        inner = result
         for key in keys:
             inner = inner[key]
         inner[last] = value
-    return found
+    return result
 
 
 def event(name: str, body: Mapping[str, Any] | None = None, **facts: Any) -> Event:
@@ -49,15 +49,15 @@ def do(one: Event, mode: Mode = "auto", **more: Any) -> Activity:
 
 
 def test_a_pull_request_is_compared_with_its_base() -> None:
-    found = do(event("pull_request", OWN, ref="refs/pull/2/merge"))
+    result = do(event("pull_request", OWN, ref="refs/pull/2/merge"))
 
-    assert found.kind == "compare"
-    assert found.pull_request is not None
-    assert found.pull_request.number == 2
-    assert found.pull_request.head_sha == OWN["pull_request"]["head"]["sha"]
-    assert (found.base_ref, found.base_commit) == ("master", OWN["pull_request"]["base"]["sha"])
-    assert found.commit == SHA
-    assert not found.secrets_withheld
+    assert result.kind == "compare"
+    assert result.pull_request is not None
+    assert result.pull_request.number == 2
+    assert result.pull_request.head_sha == OWN["pull_request"]["head"]["sha"]
+    assert (result.base_ref, result.base_commit) == ("master", OWN["pull_request"]["base"]["sha"])
+    assert result.commit == SHA
+    assert not result.secrets_withheld
 
 
 @pytest.mark.parametrize("name", ["pull_request.opened", "pull_request.synchronize", "pull_request.closed"])
@@ -67,12 +67,12 @@ def test_whatever_happened_to_it(name: str) -> None:
 
 @pytest.mark.parametrize("body", [FORK, DELETED_FORK])
 def test_a_fork_has_no_secrets(body: dict[str, Any]) -> None:
-    found = do(event("pull_request", body))
+    result = do(event("pull_request", body))
 
-    assert (found.kind, found.secrets_withheld) == ("compare", True)
-    assert found.pull_request is not None
-    assert found.pull_request.is_fork
-    assert "from a fork" in found.explanation
+    assert (result.kind, result.secrets_withheld) == ("compare", True)
+    assert result.pull_request is not None
+    assert result.pull_request.is_fork
+    assert "from a fork" in result.explanation
 
 
 def test_inside_of_a_fork_a_pull_request_is_none_of_a_fork() -> None:
@@ -91,10 +91,10 @@ def test_the_case_of_a_repository_does_not_matter() -> None:
 
 
 def test_dependabot_is_treated_like_a_fork() -> None:
-    found = do(event("pull_request", OWN, actor="dependabot[bot]"))
+    result = do(event("pull_request", OWN, actor="dependabot[bot]"))
 
-    assert (found.kind, found.secrets_withheld) == ("compare", True)
-    assert "by Dependabot" in found.explanation
+    assert (result.kind, result.secrets_withheld) == ("compare", True)
+    assert "by Dependabot" in result.explanation
 
 
 @pytest.mark.parametrize(
@@ -114,27 +114,27 @@ def test_where_else_secrets_are_withheld(name: str, body: dict[str, Any] | None,
 
 def test_a_branch_may_be_called_anything() -> None:
     body = payload("pull_request.opened", pull_request__head__ref="x`$(id)\n::error::")
-    found = do(event("pull_request", body))
+    result = do(event("pull_request", body))
 
-    assert found.kind == "compare"
-    assert "::" not in found.explanation
+    assert result.kind == "compare"
+    assert "::" not in result.explanation
 
 
 @pytest.mark.parametrize("mode", ["auto", "gate", "publish"])
 @pytest.mark.parametrize("body", [FORK, DELETED_FORK, {}, {"pull_request": "?"}], ids=["fork", "gone", "none", "text"])
 def test_pull_request_target_of_a_fork_is_refused(mode: Mode, body: dict[str, Any]) -> None:
-    found = do(event("pull_request_target", body), mode)
+    result = do(event("pull_request_target", body), mode)
 
-    assert found.kind == "refuse"
-    assert "allow-pull-request-target" in found.explanation
-    assert "workflow_run" in found.explanation
+    assert result.kind == "refuse"
+    assert "allow-pull-request-target" in result.explanation
+    assert "workflow_run" in result.explanation
 
 
 def test_unless_it_is_allowed_by_name() -> None:
-    found = do(event("pull_request_target", FORK), allow_unsafe_pull_request_target=True)
+    result = do(event("pull_request_target", FORK), allow_unsafe_pull_request_target=True)
 
-    assert (found.kind, found.secrets_withheld) == ("compare", False)
-    assert found.commit is None, "GITHUB_SHA is the base's there"
+    assert (result.kind, result.secrets_withheld) == ("compare", False)
+    assert result.commit is None, "GITHUB_SHA is the base's there"
 
 
 def test_pull_request_target_of_a_branch_is_compared() -> None:
@@ -143,19 +143,19 @@ def test_pull_request_target_of_a_branch_is_compared() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"pull_request": {}}, {"pull_request": {"number": True}}, {"pull_request": None}])
 def test_a_pull_request_without_a_payload_is_gated(body: dict[str, Any]) -> None:
-    found = do(event("pull_request", body))
+    result = do(event("pull_request", body))
 
-    assert (found.kind, found.pull_request) == ("gate", None)
-    assert "without a pull request" in found.explanation
+    assert (result.kind, result.pull_request) == ("gate", None)
+    assert "no pull request" in result.explanation
 
 
 def test_a_merge_group_is_compared_with_what_it_lies_on() -> None:
     body = EXAMPLES["merge_group"]
-    found = do(event("merge_group", body))
+    result = do(event("merge_group", body))
 
-    assert (found.kind, found.pull_request) == ("compare", None)
-    assert found.base_ref == body["merge_group"]["base_ref"].removeprefix("refs/heads/")
-    assert (found.commit, found.base_commit) == (body["merge_group"]["head_sha"], body["merge_group"]["base_sha"])
+    assert (result.kind, result.pull_request) == ("compare", None)
+    assert result.base_ref == body["merge_group"]["base_ref"].removeprefix("refs/heads/")
+    assert (result.commit, result.base_commit) == (body["merge_group"]["head_sha"], body["merge_group"]["base_sha"])
 
 
 def test_a_merge_group_without_a_payload_is_gated() -> None:
@@ -174,16 +174,16 @@ def test_a_merge_group_without_a_payload_is_gated() -> None:
 )
 def test_pushes(ref: str, base_branches: tuple[str, ...], kind: Kind, base_ref: str | None) -> None:
     body = payload("push", repository__default_branch="master", deleted=False)
-    found = do(event("push", body, ref=ref), base_branches=base_branches)
+    result = do(event("push", body, ref=ref), base_branches=base_branches)
 
-    assert (found.kind, found.base_ref, found.commit) == (kind, base_ref, SHA)
+    assert (result.kind, result.base_ref, result.commit) == (kind, base_ref, SHA)
 
 
 def test_a_push_that_deletes_its_branch_is_no_baseline() -> None:
     body = payload("push", repository__default_branch="main", deleted=True)
 
-    found = do(event("push", body, sha="0" * 40))
-    assert (found.kind, found.commit) == ("gate", None)
+    result = do(event("push", body, sha="0" * 40))
+    assert (result.kind, result.commit) == ("gate", None)
 
 
 def test_a_push_whose_payload_names_no_default_branch_is_gated() -> None:
@@ -222,20 +222,20 @@ def finished(event_before: str | None) -> dict[str, Any]:
     ],
 )
 def test_a_run_after_a_run(mode: Mode, before: str | None, kind: Kind) -> None:
-    found = do(event("workflow_run", finished(before)), mode)
+    result = do(event("workflow_run", finished(before)), mode)
 
-    assert found.kind == kind
-    assert found.pull_request is None, "which one it is only the API tells"
+    assert result.kind == kind
+    assert result.pull_request is None, "which one it is only the API tells"
     if kind == "publish":
-        assert found.commit == EXAMPLES["workflow_run"]["workflow_run"]["head_sha"]
+        assert result.commit == EXAMPLES["workflow_run"]["workflow_run"]["head_sha"]
 
 
 @pytest.mark.parametrize("name", ["pull_request", "push", "schedule", "", "workflow_dispatch", "merge_group"])
 def test_publishing_needs_a_finished_run(name: str) -> None:
-    found = do(event(name, OWN if name == "pull_request" else None), "publish")
+    result = do(event(name, OWN if name == "pull_request" else None), "publish")
 
-    assert found.kind == "refuse"
-    assert "workflow_run" in found.explanation
+    assert result.kind == "refuse"
+    assert "workflow_run" in result.explanation
 
 
 @pytest.mark.parametrize("name", ["pull_request", "push", "schedule", "", "workflow_dispatch", "merge_group"])
@@ -249,10 +249,10 @@ def test_mode_gate_knows_that_secrets_are_withheld() -> None:
 
 @pytest.mark.parametrize("name", ["issue_comment", "release", "something_new"])
 def test_unknown_events_are_gated_and_explained(name: str) -> None:
-    found = do(event(name))
+    result = do(event(name))
 
-    assert found.kind == "gate"
-    assert name in found.explanation
+    assert result.kind == "gate"
+    assert name in result.explanation
 
 
 def test_outside_of_github_actions_it_is_gated() -> None:
@@ -266,6 +266,6 @@ def test_no_payload_breaks_it() -> None:
     for name in names:
         for value in strange:
             for body in ({"pull_request": value, "merge_group": value, "workflow_run": value, "repository": value},):
-                found = do(event(name, body))
-                assert found.explanation.endswith(".")
-                assert found.kind in cast("tuple[str, ...]", ("gate", "refuse"))
+                result = do(event(name, body))
+                assert result.explanation.endswith(".")
+                assert result.kind in cast("tuple[str, ...]", ("gate", "refuse"))

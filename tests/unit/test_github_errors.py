@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.github.errors import SECONDARY_WAIT, GitHubError, Wait, rate_limit_wait, refused
+from agent_eval.github.errors import SECONDARY_WAIT, GitHubError, Wait, rate_limit_wait, response_error
 
 NOW = 1_800_000_000.0
 DATE = "Fri, 15 Jan 2027 08:00:00 GMT"  # the same moment
@@ -13,7 +13,7 @@ PRIMARY = "API rate limit exceeded for installation ID 1."
 
 
 def named(seconds: float) -> Wait:
-    return Wait(seconds=seconds, named=True)
+    return Wait(seconds=seconds, is_exact=True)
 
 
 @pytest.mark.parametrize(
@@ -27,21 +27,21 @@ def named(seconds: float) -> Wait:
         (429, {"retry-after": " 0 "}, "", named(1)),
         (429, {"retry-after": "Fri, 15 Jan 2027 08:00:30 GMT", "date": DATE}, "", named(30)),
         (429, {"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT", "date": DATE}, "", named(1)),
-        (429, {"retry-after": "soon"}, "", Wait(seconds=SECONDARY_WAIT, named=False)),
-        (429, {}, "", Wait(seconds=60, named=False)),
-        (403, {}, SECONDARY, Wait(seconds=60, named=False)),
-        (403, {}, "You have triggered an abuse detection mechanism.", Wait(seconds=60, named=False)),
+        (429, {"retry-after": "soon"}, "", Wait(seconds=SECONDARY_WAIT, is_exact=False)),
+        (429, {}, "", Wait(seconds=60, is_exact=False)),
+        (403, {}, SECONDARY, Wait(seconds=60, is_exact=False)),
+        (403, {}, "You have triggered an abuse detection mechanism.", Wait(seconds=60, is_exact=False)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100", "date": DATE}, PRIMARY, named(101)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, PRIMARY, named(101)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1799999000", "date": DATE}, PRIMARY, named(1)),
-        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, PRIMARY, Wait(seconds=60, named=False)),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, PRIMARY, Wait(seconds=60, is_exact=False)),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000100"}, "not accessible by integration", None),
         # A burst while the hour's budget still lasts: the header about the hour says nothing.
         (
             403,
             {"x-ratelimit-remaining": "900", "x-ratelimit-reset": "1800003600"},
             SECONDARY,
-            Wait(seconds=60, named=False),
+            Wait(seconds=60, is_exact=False),
         ),
     ],
 )
@@ -56,7 +56,7 @@ def test_the_servers_clock_counts() -> None:
 
 
 def error(status: int, message: object = "No", **more: object) -> GitHubError:
-    return refused(status, {}, {"message": message, **more}, asked="POST /x", write=True, now=NOW)
+    return response_error(status, {}, {"message": message, **more}, operation="POST /x", write=True, now=NOW)
 
 
 @pytest.mark.parametrize(

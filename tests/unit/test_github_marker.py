@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.github.comments import starts_comment
+from agent_eval.github.comments import Comment, CommentMode
 from agent_eval.github.marker import Marked, RunStamp, marked, read_marker, same_text
 
 RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)
@@ -80,7 +80,11 @@ def test_newer_is_greater() -> None:
 @pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
 def test_never_and_always(failed: bool, changed: bool) -> None:
-    assert starts_comment("always", failed=failed, changed=changed)
-    assert not starts_comment("never", failed=failed, changed=changed)
-    assert starts_comment("on-failure", failed=failed, changed=changed) == failed
-    assert starts_comment("on-change", failed=failed, changed=changed) == (failed or changed)
+    def creates(mode: CommentMode) -> bool:
+        run = RunStamp(run_id=1, attempt=1, sha="a" * 40)
+        return Comment(number=7, key="k", body="", run=run, mode=mode, failed=failed, changed=changed).creates
+
+    assert creates("always")
+    assert not creates("never")
+    assert creates("on-failure") == failed
+    assert creates("on-change") == (failed or changed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.github._origin import check_encrypted, checked_api_url, joined, same_origin
+from agent_eval.github._origin import check_encrypted, checked_api_url, resolve_link, same_origin
 from agent_eval.github.errors import GitHubError
 
 API = "https://api.github.com"
@@ -39,9 +39,9 @@ def test_a_store_may_be_as_open_as_the_api_itself() -> None:
 
 
 def test_links() -> None:
-    assert joined(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
-    with pytest.raises(GitHubError, match="that is none"):
-        joined(API, "http://[x", "GET /x")
+    assert resolve_link(f"{API}/repos/a", "/repos/b?page=2", "GET /x") == f"{API}/repos/b?page=2"
+    with pytest.raises(GitHubError, match="invalid link"):
+        resolve_link(API, "http://[x", "GET /x")
 
 
 def test_an_api_url_loses_its_last_slash() -> None:

@@ -270,7 +270,7 @@ def test_comment_markdown__says_why_there_is_no_baseline(status: BaselineStatus,
 
 def test_comment_markdown__says_where_the_baseline_is_from() -> None:
     page = rendered(comment("fine"))
-    assert "The base's results are those of main at b45e0ff (its run, recorded 2026-09-20)." in page.folded
+    assert "The base branch's results come from main at b45e0ff (its run, recorded 2026-09-20)." in page.folded
     assert f"{SERVER}/example/repo/actions/runs/1234000" in page.links
 
 

@@ -7,11 +7,11 @@ from agent_eval.baseline.chain import Resolver, parse_order, resolve
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
-from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, to_report, told
+from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, describe, to_report
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, opened_base
+from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, open_base
 
 __all__ = [
     "ORIGIN",
@@ -32,16 +32,16 @@ __all__ = [
     "UnreadableError",
     "UnsafeArchive",
     "agents_on_base",
+    "describe",
     "earlier_attempt",
     "find_request",
+    "open_base",
     "open_git",
-    "opened_base",
     "parse_order",
     "read_file",
     "read_report",
     "read_results",
     "resolve",
     "to_report",
-    "told",
     "with_head",
 ]

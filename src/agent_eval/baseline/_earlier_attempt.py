@@ -1,7 +1,7 @@
-"""What the previous run of the same pull request found, from the artifact that it uploaded.
+"""Results of the previous run of the same pull request, from its artifact.
 
-It can only make this run look more closely (`gate.attempts`), so nothing is refused for want of it, and a forged one
-could only harm the pull request it is of. Still nothing of a fork is read.
+They can only make this run more careful (`gate.attempts`). So a missing artifact is no error, and a forged one can only
+harm its own pull request. Artifacts of forks are not read.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from agent_eval.baseline.reader import read_report
 from agent_eval.github import GitHub, PullRequest, runs, same_repository
 from agent_eval.results import Origin, RunReport
 
-_MOST_RUNS = 5
-"""Earlier runs of the branch whose artifacts are looked for."""
-_MOST_ARTIFACTS = 2
-"""Artifacts of a run that are opened: each attempt of it may have uploaded one."""
+_MAX_RUNS = 5
+"""Maximum number of earlier runs of the branch to examine."""
+_MAX_ARTIFACTS = 2
+"""Maximum number of artifacts to open per run; each attempt may have uploaded one."""
 _LIMITS = ArchiveLimits()
 
 
 def earlier_attempt(github: GitHub, origin: Origin, pull_request: PullRequest, artifact: str) -> RunReport | None:
-    """The newest results of the same pull request.
+    """Returns the newest results of the same pull request.
 
     Args:
         github: The repository.
-        origin: Of this run.
-        pull_request: What it is about; of a fork nothing is read.
+        origin: The origin of this run.
+        pull_request: The pull request; nothing is read for a fork.
         artifact: The name of the artifacts.
 
     Returns:
-        None if there are none, or none that compared anything.
+        None if there are no results with a comparison.
 
     Raises:
-        GitHubError: GitHub could not be asked.
+        GitHubError: A request failed.
     """
     if pull_request.is_fork or not origin.workflow or origin.run_id is None:
         return None
     for run_id in _runs(github, origin, pull_request):
-        for found in runs.list_artifacts(github, run_id, artifact)[:_MOST_ARTIFACTS]:
-            report = None if found.expired else _report(github, found)
+        for item in runs.list_artifacts(github, run_id, artifact)[:_MAX_ARTIFACTS]:
+            report = None if item.expired else _report(github, item)
             if report is not None and report.origin is not None and report.decision is not None:
                 own = report.origin
                 if own.pull_request == origin.pull_request and same_repository(own.repository, origin.repository):
@@ -48,12 +48,12 @@ def earlier_attempt(github: GitHub, origin: Origin, pull_request: PullRequest, a
 
 
 def _runs(github: GitHub, origin: Origin, pull_request: PullRequest) -> Iterator[int]:
-    """This run, if it was started again, and the earlier ones of its branch; newest first."""
+    """Yields the ids of this run, if it was re-run, and of earlier runs of its branch; newest first."""
     assert origin.run_id is not None
     if (origin.run_attempt or 1) > 1:
         yield origin.run_id
     listed = runs.list_runs(
-        github, workflow=origin.workflow, event=origin.event, branch=pull_request.head_ref, limit=4 * _MOST_RUNS
+        github, workflow=origin.workflow, event=origin.event, branch=pull_request.head_ref, limit=4 * _MAX_RUNS
     )
     fit = [
         run.id
@@ -64,16 +64,16 @@ def _runs(github: GitHub, origin: Origin, pull_request: PullRequest) -> Iterator
         and run.head_repository is not None
         and same_repository(run.head_repository.full_name, origin.repository)
     ]
-    yield from sorted(fit, reverse=True)[:_MOST_RUNS]
+    yield from sorted(fit, reverse=True)[:_MAX_RUNS]
 
 
 def _report(github: GitHub, artifact: runs.Artifact) -> RunReport | None:
-    """The results in an artifact; None if it has none that can be read."""
+    """Returns the results in an artifact; None if they are missing or unreadable."""
     if artifact.size_in_bytes > _LIMITS.archive_bytes:
         return None
     data = runs.download_artifact(github, artifact.id, max_bytes=_LIMITS.archive_bytes)
     try:
-        found = read_report(read_results(data, _LIMITS), "The previous attempt's artifact")
+        report = read_report(read_results(data, _LIMITS), "The previous attempt's artifact")
     except UnsafeArchive:
         return None
-    return found if isinstance(found, RunReport) else None
+    return report if isinstance(report, RunReport) else None

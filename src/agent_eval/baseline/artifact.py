@@ -1,9 +1,8 @@
-"""The baseline that the base branch's own run has uploaded.
+"""The source `artifact`: the baseline that a run of the base branch has uploaded.
 
-Everything that could lead to another run than the request one is checked: a workflow's file by its path and not by
-its name, the branch together with its repository (a fork's branch may be called `main`), the event, the commit, and
-what the results say of themselves. When in doubt there is no baseline; an earlier commit's serves only where nothing
-of the request one's could, and is told as such.
+A run is checked by its workflow's path (not name), its branch and repository (a fork may have a branch `main`), its
+event, its commit, and the origin in its results. In doubt there is no baseline. The results of an earlier commit are
+used only if the requested commit has none that could be used, and are reported as such.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_eval.baseline._recording import BASE_EVENTS, may_record
+from agent_eval.baseline._permission import BASE_EVENTS, may_record
 from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive, read_results
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
@@ -25,17 +24,17 @@ from agent_eval.github import Artifact, GitHub, GitHubError, WorkflowRun, runs, 
 from agent_eval.results import BaselineSource, Origin, RunReport
 
 DEPTH = 20
-"""How many commits before the request one are looked at."""
+"""Maximum number of earlier commits to examine."""
 _RECENT = 300
-"""How many of the branch's latest runs are looked through for those commits, of each event."""
+"""Maximum number of the branch's latest runs to examine, per event."""
 _ATTEMPTS = 5
-"""How many artifacts of one run are opened; each attempt of a run may have uploaded one of the same name."""
-_AGAIN = "Run the workflow on the base branch once more to record a baseline."
+"""Maximum number of artifacts to open per run; each attempt may have uploaded one of the same name."""
+_AGAIN = "Re-run the workflow on the base branch to record a baseline."
 _NO_TOKEN = "Let this step have the token (`github-token`), with the permission `actions: read`."  # noqa: S105
 
 
 class _Refused(Exception):
-    """The search has to end here: to go on to an older run would hide that something is wrong."""
+    """Ends the search: an older run would hide a problem."""
 
     def __init__(self, baseline: Missing) -> None:
         super().__init__(baseline.message)
@@ -44,32 +43,34 @@ class _Refused(Exception):
 
 @dataclass(kw_only=True)
 class _Notes:
-    """Why runs that were looked at do not serve."""
+    """Why the examined runs have no usable baseline."""
 
     passed_over: list[str]
-    """Sentences, the nearest commit's first."""
+    """Sentences, nearest commit first."""
     foreign: Counter[str]
-    """Runs that look like the base's and aren't, by what they are."""
+    """Numbers of runs that only look like the base branch's, by description."""
     lost: bool = False
-    """Something had been recorded once."""
+    """A baseline existed but has expired."""
 
-    def told(self) -> str:
-        """All of it, at a bearable length."""
+    def summary(self) -> str:
+        """Returns all notes, shortened."""
         shown = self.passed_over[:3]
         if len(self.passed_over) > len(shown):
-            shown.append(f"{plural(len(self.passed_over) - len(shown), 'more run')} could not serve either.")
-        shown += [f"Not counted: {plural(count, 'run')} {what}." for what, count in sorted(self.foreign.items())]
+            shown.append(f"{plural(len(self.passed_over) - len(shown), 'more run')} without a usable baseline.")
+        shown += [
+            f"Ignored: {plural(count, 'run')} {description}." for description, count in sorted(self.foreign.items())
+        ]
         return " ".join(shown)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactSource:
-    """Asks GitHub."""
+    """Reads the artifact through GitHub's API."""
 
     github: GitHub | None
-    """None without a token."""
+    """None outside GitHub."""
     git: Git | GitError
-    """The checkout, which knows first parents without a request."""
+    """The checkout, which knows first parents without requests."""
     depth: int = DEPTH
     limits: ArchiveLimits = ArchiveLimits()  # noqa: RUF009 - frozen
 
@@ -79,18 +80,18 @@ class ArtifactSource:
         return "artifact"
 
     async def find(self, request: BaselineRequest) -> Baseline:
-        """Looks for the newest complete results of the request commit, else of those before it."""
+        """Looks for the newest complete results of the requested commit, else of its ancestors."""
         return await asyncio.to_thread(self._find, request)
 
     def _find(self, request: BaselineRequest) -> Baseline:
         if not request.workflow or not request.repository:
-            return FetchFailed(message="Artifacts of earlier runs are known on GitHub Actions only.")
+            return FetchFailed(message="Artifacts of earlier runs exist on GitHub Actions only.")
         if self.github is None or not self.github.has_token:
             return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
         notes = _Notes(passed_over=[], foreign=Counter())
         try:
-            for distance, commit, found in self._candidates(self.github, request):
-                for run in found:
+            for distance, commit, listed in self._candidates(self.github, request):
+                for run in listed:
                     report = self._results(self.github, run, request, notes)
                     if report is not None:
                         return _found(report, run, request, commit, distance, notes)
@@ -102,7 +103,7 @@ class ArtifactSource:
         return self._nothing(request, notes)
 
     def _candidates(self, github: GitHub, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
-        """Commits from the request one backwards, each with its runs that may serve, newest first."""
+        """Yields the requested commit and its ancestors, each with its possible runs, newest first."""
         yield 0, request.commit, _runs_of_base(github, request, head_sha=request.commit)
         if self.depth < 1:
             return
@@ -115,28 +116,29 @@ class ArtifactSource:
             yield distance, commit, by_commit.get(commit, ())
 
     def _walk(self, github: GitHub, request: BaselineRequest) -> Iterator[str]:
-        """The commits before the request one along first parents; GitHub is asked for what this clone lacks."""
-        known, is_all = _local(self.git, request.commit, self.depth + 1)
-        if not is_all:
-            start = known[-1] if known else request.commit
+        """Yields the ancestors along first parents; asks GitHub for those that this clone lacks."""
+        commits, is_complete = _local(self.git, request.commit, self.depth + 1)
+        if not is_complete:
+            start = commits[-1] if commits else request.commit
             try:
-                known = known[:-1] + runs.first_parents(github, start, limit=self.depth + 2 - max(len(known), 1))
+                count = self.depth + 2 - max(len(commits), 1)
+                commits = commits[:-1] + runs.first_parents(github, start, limit=count)
             except GitHubError as error:
                 if error.kind != "not-found":
                     raise
                 message = (
-                    f"GitHub does not know the commit {short(start)}, which this was tested upon or which lies before "
-                    f"that: {harmless(request.base_ref)} was rewritten."
+                    f"GitHub does not know the commit {short(start)}, the tested base or one of its ancestors: "
+                    f"{harmless(request.base_ref)} was rewritten."
                 )
                 raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
-        yield from known[1:]
+        yield from commits[1:]
 
     def _results(self, github: GitHub, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> RunReport | None:
-        """The results of a run; None, and a note, if it has none that may serve.
+        """Returns a run's results; None, with a note, if it has no usable ones.
 
         Raises:
-            GitHubError: GitHub could not be asked.
-            _Refused: It has some that must not be used.
+            GitHubError: A request failed.
+            _Refused: The results must not be used.
         """
         who = f"The {_outcome_of(run)} run of {short(run.head_sha)} ({run.html_url})"
         if run.status != "completed":
@@ -173,12 +175,12 @@ class ArtifactSource:
         if (contradiction := _contradiction(report.origin, run, request)) is not None:
             raise _Refused(FetchFailed(message=f"{where} is not used: {contradiction}.", hint=_AGAIN))
         if (reason := incomplete(report)) is not None:
-            notes.passed_over.append(f"{who} does not serve: {reason}.")
+            notes.passed_over.append(f"{who} is not usable: {reason}.")
             return None
         return report
 
     def _download(self, github: GitHub, artifact: Artifact, where: str) -> bytes | None:
-        """The zip; None if it is gone."""
+        """Returns the zip; None if it no longer exists."""
         if artifact.size_in_bytes > self.limits.archive_bytes:
             raise _Refused(
                 FetchFailed(message=f"{where} is not used: it is too large ({artifact.size_in_bytes:,} bytes).")
@@ -192,7 +194,7 @@ class ArtifactSource:
             raise _Refused(FetchFailed(message=message, hint=error.hint or None)) from None
         algorithm, _, digest = (artifact.digest or "").partition(":")
         if algorithm == "sha256" and hashlib.sha256(data).hexdigest() != digest.lower():
-            message = f"{where} is not used: it is not what was uploaded (its digest is another one)."
+            message = f"{where} is not used: its digest differs from the uploaded file's."
             raise _Refused(FetchFailed(message=message))
         return data
 
@@ -202,20 +204,20 @@ class ArtifactSource:
             f"No run of {harmless(request.workflow)} on {harmless(request.base_ref)} has results for "
             f"{short(request.commit)}{before}."
         )
-        message = " ".join(part for part in (message, notes.told()) if part)
+        message = " ".join(part for part in (message, notes.summary()) if part)
         if notes.lost:
             return FetchFailed(message=message, hint=_AGAIN)
         if notes.passed_over:
             return NoneYet(message=message)
-        hint = f"It is there once the workflow has run on a push to {harmless(request.base_ref)}."
+        hint = f"It exists once the workflow has run on a push to {harmless(request.base_ref)}."
         return NoneYet(message=message, hint=hint)
 
 
 def _runs_of_base(github: GitHub, request: BaselineRequest, *, head_sha: str | None = None) -> list[WorkflowRun]:
-    """The base branch's own runs, newest first.
+    """Lists the base branch's own runs, newest first.
 
-    GitHub gives the latest runs only, and anyone can start runs on a commit of the base branch, or of a branch of the
-    same name, with a pull request from a fork. So each event is asked for by itself.
+    GitHub lists only the latest runs, and anyone can start runs on a commit of the base branch, or on a branch of the
+    same name, by a pull request from a fork. So each event is queried separately.
     """
     listed = [
         run
@@ -228,24 +230,24 @@ def _runs_of_base(github: GitHub, request: BaselineRequest, *, head_sha: str | N
 
 
 def _foreign_runs(github: GitHub, request: BaselineRequest) -> Counter[str]:
-    """The latest runs that look like the base branch's and are not, by what they are."""
+    """Counts the latest runs that only look like the base branch's, by description."""
     listed = [
         *runs.list_runs(github, workflow=request.workflow, head_sha=request.commit),
         *runs.list_runs(github, workflow=request.workflow, branch=request.base_ref),
     ]
-    words = (_foreign(run, request) for run in {run.id: run for run in listed}.values())
-    return Counter(word for word in words if word)
+    descriptions = (_foreign(run, request) for run in {run.id: run for run in listed}.values())
+    return Counter(description for description in descriptions if description)
 
 
 def _foreign(run: WorkflowRun, request: BaselineRequest) -> str | None:
-    """What a run is that is not the base branch's; None if it is, "" if it isn't worth a word."""
+    """Describes a run that is not the base branch's; None if it is, "" if it need not be reported."""
     if run.id == request.own_run:
         return ""
     if run.workflow_path != request.workflow:
         return f"of another workflow ({harmless(run.workflow_path)})"
     repository = run.head_repository.full_name if run.head_repository is not None else None
     if not same_repository(repository, request.repository):
-        return f"of a fork whose branch is called {harmless(run.head_branch or '')} too"
+        return f"of a fork's branch of the same name ({harmless(run.head_branch or '')})"
     if run.head_branch != request.base_ref:
         return f"of another branch ({harmless(run.head_branch or 'none')})"
     if run.event not in BASE_EVENTS:
@@ -254,7 +256,7 @@ def _foreign(run: WorkflowRun, request: BaselineRequest) -> str | None:
 
 
 def _contradiction(origin: Origin | None, run: WorkflowRun, request: BaselineRequest) -> str | None:
-    """Where results say something else of themselves than GitHub says of the run that uploaded them."""
+    """Returns a contradiction between the results and GitHub's data of the run that uploaded them."""
     if origin is None:
         return None
     if origin.repository and not same_repository(origin.repository, request.repository):
@@ -274,12 +276,12 @@ def _found(
     report: RunReport, run: WorkflowRun, request: BaselineRequest, commit: str, distance: int, notes: _Notes
 ) -> Found:
     base = harmless(request.base_ref)
-    message = f"The base's results are those of {base} at {short(commit)} ({run.html_url})"
+    message = f"The base branch's results come from {base} at {short(commit)} ({run.html_url})"
     if distance:
-        message += f", {plural(distance, 'commit')} before {short(request.commit)}, which this was tested upon"
+        message += f", {plural(distance, 'commit')} before the tested base {short(request.commit)}"
         if not notes.passed_over:
-            message += " and which has no results"
-    told = " ".join([f"{message}.", *notes.passed_over[:3]])
+            message += ", which has no results"
+    text = " ".join([f"{message}.", *notes.passed_over[:3]])
     return Found(
         report=report,
         provenance=Provenance(
@@ -289,7 +291,7 @@ def _found(
             run_url=run.html_url,
             recorded_at=report.started_at,
         ),
-        message=told,
+        message=text,
     )
 
 
@@ -299,26 +301,28 @@ def _failed(error: GitHubError, request: BaselineRequest) -> FetchFailed:
         hint = "Add `actions: read` to the job's `permissions`."
         return FetchFailed(message=f"The token may not read the runs of {workflow}: {error.message}", hint=hint)
     if error.kind == "not-found":
-        hint = "That is so before its first run, and where the token lacks `actions: read`."
+        hint = "Either it has not run yet, or the token lacks `actions: read`."
         return FetchFailed(message=f"GitHub knows no runs of {workflow}: {error.message}", hint=hint)
-    return FetchFailed(message=f"The base's results could not be fetched: {error.message}", hint=error.hint or None)
+    return FetchFailed(
+        message=f"The base branch's results could not be fetched: {error.message}", hint=error.hint or None
+    )
 
 
 def _local(git: Git | GitError, commit: str, count: int) -> tuple[list[str], bool]:
-    """First parents as far as they are in this clone, and whether that is all of `count` or of history."""
+    """Returns first parents as far as this clone has them, and whether they are complete: `count` or all history."""
     if isinstance(git, GitError):
         return [], False
     try:
         if git.commit(commit) is None:
             return [], False
-        known = git.first_parents(commit, count)
-        return known, len(known) >= count or not git.parents(known[-1])
-    except GitError:  # GitHub knows it too.
+        commits = git.first_parents(commit, count)
+        return commits, len(commits) >= count or not git.parents(commits[-1])
+    except GitError:  # GitHub has them too.
         return [], False
 
 
 def _outcome_of(run: WorkflowRun) -> str:
-    """E.g. "cancelled"; a green run needs no word, and a red one serves as well."""
+    """Describes a run's conclusion, e.g. "cancelled"."""
     return {"success": "green", "failure": "red"}.get(
         run.conclusion or "", harmless(run.conclusion or "").replace("_", " ")
     )

@@ -1,4 +1,4 @@
-"""Asks one source of baselines after the other; the first that has one wins."""
+"""Tries the sources of baselines in order; the first baseline wins."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from agent_eval.baseline.lookup import Baseline, BaselineOutcome, Found, Step, o
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results import BaselineSource
 
-WHAT_IS_WANTED = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
+SYNTAX = "must be auto, none, or sources in order, separated by commas: artifact, file:PATH, rerun"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A source that was asked for."""
+    """A requested source."""
 
     source: BaselineSource
     path: str | None = None
-    """Of `file:PATH`: relative to the repository's root, with forward slashes."""
+    """PATH of `file:PATH`: relative to the repository root, with forward slashes."""
 
     def __str__(self) -> str:
         return self.source if self.path is None else f"{self.source}:{self.path}"
 
 
 AUTO: tuple[Choice, ...] = (Choice(source="artifact"),)
-"""Without `rerun`: it runs the whole suite a second time, which nobody should have to pay for unasked."""
+"""Without `rerun`, which runs the whole suite a second time and costs as much."""
 
 
 class Resolver(Protocol):
@@ -35,25 +35,25 @@ class Resolver(Protocol):
 
     @property
     def source(self) -> BaselineSource:
-        """Its name."""
+        """The source's name."""
         ...
 
     async def find(self, request: BaselineRequest) -> Baseline:
-        """Looks for it. Never raises for what the world does: that is an answer too."""
+        """Looks for the baseline. Returns failures instead of raising them."""
         ...
 
 
 def parse_order(text: str) -> tuple[Choice, ...]:
-    """Reads the setting `baseline`.
+    """Parses the setting `baseline`.
 
     Args:
         text: `auto`, `none`, or a comma list of `artifact`, `file:PATH` and `rerun`.
 
     Returns:
-        The sources to ask, in order; none of them for `none`.
+        The sources in order; empty for `none`.
 
     Raises:
-        ValueError: Anything else, a source that is there twice, a PATH outside of the repository.
+        ValueError: Invalid text, a repeated source, or a PATH outside the repository.
     """
     words = [word.strip() for word in text.split(",")]
     if words == ["auto"]:
@@ -76,11 +76,11 @@ def _choice(word: str) -> Choice:
         if path.is_absolute() or ".." in path.parts or path == PurePosixPath():
             raise ValueError("must be file:PATH with a path inside the repository, e.g. file:evals/baseline.json")
         return Choice(source="file", path=path.as_posix())
-    raise ValueError(WHAT_IS_WANTED)
+    raise ValueError(SYNTAX)
 
 
 async def resolve(resolvers: Sequence[Resolver], request: BaselineRequest) -> BaselineOutcome:
-    """Asks the sources in order until one has a baseline."""
+    """Tries the sources in order until one returns a baseline."""
     steps: list[Step] = []
     for resolver in resolvers:
         answer = await resolver.find(request)

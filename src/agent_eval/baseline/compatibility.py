@@ -1,4 +1,4 @@
-"""Whether anything at all of a baseline can be compared with the head. Piece by piece it is `gate.comparison`'s."""
+"""Decides whether a baseline is comparable with the head at all. `gate.comparison` compares case by case."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agent_eval.results import CaseReport, MetricReport, RunReport
 
 
 def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
-    """The outcome, now that the head's results are there.
+    """Checks a found baseline against the head's results.
 
-    A baseline that shares nothing with them is incompatible; of agents that answered in no case it knows nothing.
+    A baseline without comparable cases is incompatible. Results of agents that never answered are dropped.
     """
     if not isinstance(outcome.baseline, Found) or head.verdict == "invalid":
         return outcome
@@ -28,19 +28,19 @@ def with_head(outcome: BaselineOutcome, head: RunReport) -> BaselineOutcome:
 
 
 def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
-    """Why no case of the head can be compared with the base.
+    """Returns why no case of the head can be compared with the base branch.
 
-    Two cases are compared if they have the same content (`gate.pairing`, which also finds those that were renamed or
-    whose file was moved), and one gating metric that is measured in the same way on both sides or none on either. An
-    empty fingerprint (an older file) says nothing, and is taken as equal.
+    Two cases are comparable if they have the same content (`gate.pairing` also matches renamed cases and moved files),
+    and share a gating metric that is measured in the same way, or have no gating metric on either side. An empty
+    fingerprint (of an older file) counts as equal.
 
     Returns:
-        None if one case can be compared.
+        None if at least one case is comparable.
     """
     if head.scoring_version != base.scoring_version:
         return Incompatible(
-            message=f"The base's scores mean something else: they were made by scoring version {base.scoring_version}, "
-            f"these by {head.scoring_version}."
+            message=f"The base branch's scores have another meaning: scoring version {base.scoring_version}, "
+            f"this run's is {head.scoring_version}."
         )
     pairing = pair_up(head.cases, base.cases, head.selection, base.selection)
     if any(_measured_alike(pair.head, pair.base) for pair in pairing.pairs):
@@ -49,23 +49,23 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
         return Incompatible(message=_why_not_alike((pair.head, pair.base) for pair in pairing.pairs))
     if pairing.changed:
         return Incompatible(
-            message=f"All {plural(len(pairing.changed), 'case')} that both sides have are changed: they ask or expect "
-            "something else now."
+            message=f"All {plural(len(pairing.changed), 'case')} on both sides have changed: their messages or "
+            "expectations differ."
         )
     return Incompatible(
         message=f"None of the {plural(len(head.cases), 'case')} of this run is among the "
-        f"{plural(len(base.cases), 'case')} of the base's results."
+        f"{plural(len(base.cases), 'case')} of the base branch."
     )
 
 
-def _equal(one: str, other: str) -> bool:
-    return one == other or not one or not other
+def _equal(left: str, right: str) -> bool:
+    return left == right or not left or not right
 
 
 def _measured_alike(head: CaseReport, base: CaseReport) -> bool:
     ours, theirs = _gating(head), _gating(base)
     if not ours:
-        # A head that measured nothing, since every run broke, is no reason to find fault with the base.
+        # A head without measurements, because every run had an error, does not make the baseline incompatible.
         return not theirs or any(run.error is not None for run in head.runs)
     return any(
         name in theirs and metric.judge == theirs[name].judge and _equal(metric.fingerprint, theirs[name].fingerprint)
@@ -78,7 +78,7 @@ def _gating(case: CaseReport) -> Mapping[str, MetricReport]:
 
 
 def _why_not_alike(pairs: Iterable[tuple[CaseReport, CaseReport]]) -> str:
-    """Judges first: that they changed is told by name."""
+    """Describes why metrics differ; a changed judge takes precedence and is named."""
     judges: dict[tuple[str, str], None] = {}
     names: dict[str, None] = {}
     for head, base in pairs:
@@ -90,11 +90,11 @@ def _why_not_alike(pairs: Iterable[tuple[CaseReport, CaseReport]]) -> str:
             if metric.judge != (other := theirs[name].judge):
                 judges[other or "no model", metric.judge or "no model"] = None
     if judges:
-        changes = ", ".join(f"{_shown(old)} on the base, {_shown(new)} now" for old, new in list(judges)[:3])
-        return f"The judge is another one ({changes}), so that no score can be compared."
+        changes = ", ".join(f"{_shown(old)} on the base branch, {_shown(new)} now" for old, new in list(judges)[:3])
+        return f"The judge model has changed ({changes}), so no score can be compared."
     if names:
-        return f"The criteria measure something else now ({_listed(names)}), so that no score can be compared."
-    return "No criterion of this run was measured on the base."
+        return f"The criteria have changed ({_listed(names)}), so no score can be compared."
+    return "No criterion of this run was measured on the base branch."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""A baseline that is committed: `file:PATH`, read from the base branch and not from the pull request's own tree."""
+"""The source `file:PATH`: a committed baseline, read from the base branch and not from the pull request's tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECORD = "To record one, commit the results.json of a run of the base branch th
 
 @dataclass(frozen=True, kw_only=True)
 class FileSource:
-    """Reads one file."""
+    """Reads a baseline from a file."""
 
     path: str
     """Relative to `root`, with forward slashes."""
@@ -29,7 +29,7 @@ class FileSource:
     git: Git | GitError
     """The checkout around it, or why there is none."""
     remote: Remote = ORIGIN
-    """Where to get the base's commit from when the clone is shallow."""
+    """Where to fetch the base branch's commit from if the clone is shallow."""
     max_bytes: int = MAX_BYTES
 
     @property
@@ -38,8 +38,8 @@ class FileSource:
         return "file"
 
     async def find(self, request: BaselineRequest) -> Baseline:
-        """Reads it from the request commit on a pull request, else from the working tree."""
-        return await asyncio.to_thread(self._committed if request.is_pull_request else self._lying_there, request)
+        """Reads the file from the requested commit on a pull request, else from the working tree."""
+        return await asyncio.to_thread(self._committed if request.is_pull_request else self._in_working_tree, request)
 
     def _committed(self, request: BaselineRequest) -> Baseline:
         where = f"{self.path} on {harmless(request.base_ref)} at {short(request.commit)}"
@@ -59,7 +59,7 @@ class FileSource:
             return FetchFailed(message=f"{where} could not be read: {error.message}", hint=error.hint)
         return self._read(data, where)
 
-    def _lying_there(self, request: BaselineRequest) -> Baseline:
+    def _in_working_tree(self, request: BaselineRequest) -> Baseline:
         root, path = self.root.resolve(), self.root / self.path
         where = f"{self.path} in the checkout"
         try:
@@ -71,7 +71,7 @@ class FileSource:
             return self._read(resolved.read_bytes(), where)
         except FileNotFoundError:
             return NoneYet(message=f"There is no {where}.", hint=_RECORD)
-        except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle, before Python 3.13
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links, before Python 3.13
             return FetchFailed(message=f"{where} could not be read: {harmless(str(error))}.")
 
     def _too_large(self, where: str) -> FetchFailed:
@@ -80,7 +80,7 @@ class FileSource:
     def _read(self, data: bytes, where: str) -> Baseline:
         if data.startswith(b"version https://git-lfs.github.com/spec/"):
             return FetchFailed(
-                message=f"{where} is not used: it lies in Git LFS, which is not read here.",
+                message=f"{where} is not used: it is stored in Git LFS, which is not supported here.",
                 hint="Commit it as an ordinary file.",
             )
         report = read_report(data, where)
@@ -90,7 +90,7 @@ class FileSource:
             return FetchFailed(message=f"{where} is not used: {reason}.")
         origin = report.origin
         commit = origin.commit if origin is not None and origin.commit else None
-        told = f"The base's results are those of {where}"
+        message = f"The base branch's results come from {where}"
         return Found(
             report=report,
             provenance=Provenance(
@@ -99,5 +99,5 @@ class FileSource:
                 run_url=None if origin is None else origin.run_url,
                 recorded_at=report.started_at,
             ),
-            message=f"{told}, recorded for {short(commit)}." if commit else f"{told}.",
+            message=f"{message}, recorded for {short(commit)}." if commit else f"{message}.",
         )

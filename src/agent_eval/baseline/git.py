@@ -1,7 +1,7 @@
-"""Asks git about the checkout.
+"""Queries of the git checkout.
 
-The checkout belongs to the runner's user and we are often root, so git runs as the checkout's owner: what it writes
-can then be removed by whoever has to.
+The checkout belongs to the runner's user, but agent-eval often runs as root. So git runs as the checkout's owner, who
+can then remove the files that git writes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Remote:
-    """Where to fetch from."""
+    """A remote to fetch from."""
 
     url: str = "origin"
-    """A URL, or a name of the checkout's configuration."""
+    """A URL, or a remote's name in the checkout's configuration."""
     token: str | None = field(default=None, repr=False)
-    """For an http(s) URL only. It is sent to that server and nowhere else."""
+    """For http(s) URLs only. It is sent to that server only."""
 
 
 ORIGIN = Remote()
@@ -36,29 +36,29 @@ ORIGIN = Remote()
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A path in a commit."""
+    """A tree entry of a commit."""
 
     mode: str
     """Octal, e.g. `100644`, `120000` for a symbolic link, `160000` for a submodule."""
     blob: str
     size: int | None
-    """Bytes; None for what is no file."""
+    """Bytes; None if it is not a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Git:
-    """A checkout. Make it with `open_git`."""
+    """A checkout; created by `open_git`."""
 
     top: Path
-    """Its topmost directory, resolved."""
+    """The top-level directory, resolved."""
     prefix: PurePosixPath
-    """The directory that agent-eval works in, relative to `top`; `.` for all of it."""
+    """The directory that agent-eval works in, relative to `top`; `.` for `top` itself."""
     environment: Mapping[str, str]
     config: tuple[tuple[str, str], ...]
     owner: tuple[int, int] | None = None
-    """Whom to run git as (uid, gid); None for ourselves."""
+    """The user to run git as (uid, gid); None for the current user."""
     timeout: float = 60.0
-    """Seconds for a call that stays on this machine; fetching gets five times as many."""
+    """Seconds for a local command; fetching gets five times as many."""
 
     def run(
         self,
@@ -68,17 +68,17 @@ class Git:
         timeout: float | None = None,
         cwd: Path | None = None,
     ) -> bytes:
-        """Runs `git ARGUMENTS` and gives what it prints; see `run_git`.
+        """Runs `git ARGUMENTS` and returns its output; see `run_git`.
 
         Args:
-            arguments: Of git.
-            ok: Exit codes that are no error.
-            config: More configuration.
+            arguments: Arguments of git.
+            ok: Exit codes that are not errors.
+            config: Additional configuration.
             timeout: Seconds; None for `self.timeout`.
-            cwd: Where to run; None for the topmost directory.
+            cwd: Working directory; None for `top`.
 
         Raises:
-            GitError: It failed, took too long, or there is no git.
+            GitError: git failed, timed out, or is missing.
         """
         return run_git(
             arguments,
@@ -91,51 +91,51 @@ class Git:
         )
 
     def commit(self, name: str) -> str | None:
-        """The full sha of a commit, branch or tag; None if it is not here."""
+        """Returns the full sha of a commit, branch or tag; None if this clone lacks it."""
         if name.startswith("-"):
             return None
-        found = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
-        return found if _SHA.fullmatch(found) else None
+        sha = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", ok=(0, 1, 128)).decode().strip()
+        return sha if _SHA.fullmatch(sha) else None
 
     def refs(self) -> list[str]:
-        """The short names of branches, remote ones too, and tags."""
+        """Returns the short names of local and remote branches and of tags."""
         kinds = ("refs/heads", "refs/remotes", "refs/tags")
         return self.run("for-each-ref", "--format=%(refname:short)", *kinds).decode("utf-8", "replace").splitlines()
 
     def parents(self, sha: str) -> tuple[str, ...]:
-        """The parents as the commit names them, whether or not they are here: a shallow clone knows them too.
+        """Returns the parents that the commit names, even if a shallow clone lacks them.
 
         Raises:
-            GitError: The commit is not here.
+            GitError: This clone lacks the commit.
         """
         header = self.run("cat-file", "commit", checked(sha)).partition(b"\n\n")[0].decode("utf-8", "replace")
         return tuple(line.removeprefix("parent ") for line in header.splitlines() if line.startswith("parent "))
 
     def is_shallow(self) -> bool:
-        """Whether history was cut off when it was cloned."""
+        """Whether the clone is shallow."""
         return self.run("rev-parse", "--is-shallow-repository").strip() == b"true"
 
-    def merge_base(self, one: str, other: str) -> str | None:
-        """The best common ancestor; None if there is none. In a shallow clone neither answer can be relied on.
+    def merge_base(self, left: str, right: str) -> str | None:
+        """Returns the best common ancestor; None if there is none. Both may be wrong in a shallow clone.
 
         Raises:
-            GitError: One of the commits is not here.
+            GitError: This clone lacks one of the commits.
         """
-        return self.run("merge-base", checked(one), checked(other), ok=(0, 1)).decode().strip() or None
+        return self.run("merge-base", checked(left), checked(right), ok=(0, 1)).decode().strip() or None
 
     def first_parents(self, sha: str, count: int) -> list[str]:
-        """The commit and those before it along first parents, at most `count`, as far as they are here."""
+        """Returns a commit and its ancestors along first parents, at most `count`, as far as this clone has them."""
         listed = self.run("rev-list", "--first-parent", f"--max-count={count}", checked(sha), "--")
         return listed.decode().split()
 
     def changed_files(self, base: str, head: str) -> list[str]:
-        """Paths that differ between two commits, relative to the top; of a renamed file both names."""
+        """Returns the paths that differ between two commits, relative to `top`; of renamed files both names."""
         flags = ("--name-only", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
         out = self.run("diff-tree", "-r", *flags, checked(base), checked(head), "--")
         return [os.fsdecode(path) for path in out.split(b"\0") if path]
 
     def entry(self, commit: str, path: PurePosixPath) -> Entry | None:
-        """What a commit has at a path (relative to the top); None if nothing."""
+        """Returns the entry of a commit at a path relative to `top`; None if there is none."""
         out = self.run("ls-tree", "-z", "-l", "--full-tree", checked(commit), "--", path.as_posix())
         for line in out.split(b"\0"):
             facts, _, name = line.partition(b"\t")
@@ -145,20 +145,20 @@ class Git:
         return None
 
     def blob(self, sha: str) -> bytes:
-        """The content of a file. Look at its size before."""
+        """Returns the content of a file. Check its size first."""
         return self.run("cat-file", "blob", checked(sha))
 
     def need(self, sha: str, remote: Remote) -> None:
-        """Sees to it that a commit is here: without its history if it has to be fetched into a shallow clone.
+        """Fetches a commit if this clone lacks it; into a shallow clone without history.
 
-        Nothing but objects is changed: no branch, no FETCH_HEAD.
+        Changes only objects: no branch, no FETCH_HEAD.
 
         Args:
             sha: The commit's full sha.
-            remote: Where to get it from.
+            remote: Where to fetch it from.
 
         Raises:
-            GitError: It could not be had.
+            GitError: The commit can't be fetched.
         """
         if self.commit(checked(sha)) is not None:
             return
@@ -176,46 +176,46 @@ class Git:
             ) from None
 
     def add_worktree(self, path: Path, commit: str) -> None:
-        """Checks a commit out into a new directory, detached from any branch."""
+        """Checks out a commit into a new directory, with a detached HEAD."""
         timeout = 5 * self.timeout
         self.run("worktree", "add", "--quiet", "--detach", "--", str(path), checked(commit), timeout=timeout)
 
     def remove_worktree(self, path: Path) -> None:
-        """Removes a worktree with all that was done in it."""
+        """Removes a worktree and all changes in it."""
         self.run("worktree", "remove", "--force", "--", str(path), timeout=5 * self.timeout)
 
     def prune_worktrees(self) -> None:
-        """Forgets worktrees whose directory has gone."""
+        """Removes worktrees with a missing directory."""
         self.run("worktree", "prune")
 
     def files(self, worktree: Path) -> list[tuple[str, str]]:
-        """Each path of a worktree's commit with its mode, relative to its top."""
+        """Returns each path of a worktree's commit, relative to its top, with its mode."""
         out = self.run("ls-files", "-z", "--stage", cwd=worktree)
-        found = [line.partition(b"\t") for line in out.split(b"\0") if line]
-        return [(os.fsdecode(name), facts[:6].decode()) for facts, _, name in found]
+        entries = [line.partition(b"\t") for line in out.split(b"\0") if line]
+        return [(os.fsdecode(name), facts[:6].decode()) for facts, _, name in entries]
 
 
 def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -> Git:
-    """The checkout that a directory lies in.
+    """Opens the checkout that contains a directory.
 
     Args:
         root: The directory that agent-eval works in.
-        environ: Our environment; git gets a few variables of it.
-        timeout: Seconds for a call.
+        environ: The environment; git gets only some of its variables.
+        timeout: Seconds per command.
 
     Raises:
-        GitError: It lies in none, or in one whose owner is neither the directory's nor ourselves.
+        GitError: There is no checkout, or its owner is neither the directory's owner nor the current user.
     """
     directory = root.resolve()
     top = next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
     if top is None:
         raise GitError(
-            f"{directory} is not in a git checkout.", hint="Check the repository out with git (actions/checkout)."
+            f"{directory} is not in a git checkout.", hint="Check out the repository with git (actions/checkout)."
         )
     facts, ours = (top / ".git").stat(), os.geteuid()
     if facts.st_uid not in {directory.stat().st_uid, ours, 0}:
-        # Git itself would refuse it, had we not said that this directory is fine: its configuration names programs.
-        raise GitError(f"The git repository {top} belongs to somebody else than {directory}.")
+        # Git would refuse it without our `safe.directory`, since its configuration can name programs.
+        raise GitError(f"The git repository {top} has another owner than {directory}.")
     return Git(
         top=top,
         prefix=PurePosixPath(directory.relative_to(top).as_posix()),
@@ -227,7 +227,7 @@ def open_git(root: Path, environ: Mapping[str, str], *, timeout: float = 60.0) -
 
 
 def _owner(top: Path, facts: os.stat_result) -> tuple[int, int] | None:
-    """Whose checkout it is; None if that user can't even get there, or we may not become that user."""
+    """Returns the checkout's owner; None if that user can't enter it, or we may not switch to that user."""
     if sys.platform == "linux" and missing_capabilities():
         return None
     account = Account(name="", uid=facts.st_uid, gid=facts.st_gid, home=top)
@@ -236,10 +236,10 @@ def _owner(top: Path, facts: os.stat_result) -> tuple[int, int] | None:
 
 
 def checked(sha: str) -> str:
-    """A full sha, as git may be given it.
+    """Checks that a text is a full sha, so that no option or path gets into a command line.
 
     Raises:
-        GitError: It is none: an option or a path must not get into a command line.
+        GitError: It is not a full sha.
     """
     if not _SHA.fullmatch(sha):
         raise GitError(f"{harmless(sha)[:60]!r} is not the full sha of a commit.")
@@ -247,5 +247,5 @@ def checked(sha: str) -> str:
 
 
 def short(sha: str) -> str:
-    """A commit as people read it."""
+    """Returns the abbreviated sha of a commit, safe to print."""
     return harmless(sha)[:7]

@@ -1,4 +1,4 @@
-"""What came of looking for the base branch's results: found, or why not. Every text tells the four cases apart."""
+"""The result of a baseline lookup: the base branch's results, or one of three reasons why there are none."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, B
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where results come from."""
+    """The origin of a baseline."""
 
     commit: str | None
-    """Of the state that they were measured on; None when a committed file doesn't tell."""
+    """The measured commit; None if a committed file doesn't name it."""
     distance: int | None = None
-    """Commits from the request one back to `commit`, along first parents; None when nobody knows."""
+    """Commits from the request one back to `commit`, along first parents; None if unknown."""
     run_id: int | None = None
     run_url: str | None = None
     recorded_at: float | None = None
@@ -25,7 +25,7 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """There is a baseline."""
+    """A baseline was found."""
 
     report: RunReport
     provenance: Provenance
@@ -34,7 +34,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class NoneYet:
-    """Nobody has recorded one; that is no mistake."""
+    """No baseline has been recorded yet, which is no error."""
 
     message: str
     hint: str | None = None
@@ -42,17 +42,17 @@ class NoneYet:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchFailed:
-    """There may be one, but it could not be had, or it could not be trusted."""
+    """A baseline may exist, but it could not be fetched or is not trusted."""
 
     message: str
     hint: str | None = None
     by_name: bool = False
-    """What `base-ref` names can't be compared with, and trying again would change nothing."""
+    """`base-ref` names something that can't be compared with; a retry doesn't help."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incompatible:
-    """There is one, and nothing of it can be compared."""
+    """A baseline was found, but nothing in it is comparable."""
 
     message: str
     hint: str | None = None
@@ -68,12 +68,12 @@ STATUSES: dict[type[Baseline], BaselineStatus] = {
     Incompatible: "incompatible",
 }
 _WEIGHT = (Incompatible, FetchFailed, NoneYet)
-"""Which of several reasons is told as the reason: one that somebody can do something about comes first."""
+"""Order in which several reasons are reported: actionable ones first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One source that was asked, and its answer."""
+    """The answer of one source."""
 
     source: BaselineSource
     baseline: Baseline
@@ -81,50 +81,54 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineOutcome:
-    """What came of all sources."""
+    """The result of all sources."""
 
     baseline: Baseline
-    """What was found by the last step, or the weightiest reason why there is nothing."""
+    """The baseline of the last step, or the most important reason why there is none."""
     steps: tuple[Step, ...]
-    """In the order in which they were asked; those after the one that found it were not."""
+    """The steps in order; sources after the first success are not tried."""
 
     @property
     def report(self) -> RunReport | None:
-        """The base's results, when they were found."""
+        """The base branch's results, if found."""
         return self.baseline.report if isinstance(self.baseline, Found) else None
 
 
 def outcome_of(steps: Sequence[Step]) -> BaselineOutcome:
-    """The outcome of the steps that were taken.
+    """Combines the steps of a lookup.
 
     Args:
-        steps: In order. None of them: no baseline was asked for.
+        steps: The steps in order; empty if no baseline was requested.
     """
     if not steps:
-        return BaselineOutcome(baseline=NoneYet(message="No baseline was asked for (`baseline: none`)."), steps=())
+        return BaselineOutcome(baseline=NoneYet(message="No baseline was requested (`baseline: none`)."), steps=())
     last = steps[-1].baseline
     if isinstance(last, Found):
         return BaselineOutcome(baseline=last, steps=tuple(steps))
-    weightiest = min((step.baseline for step in steps), key=lambda one: _WEIGHT.index(type(one)))
+    weightiest = min((step.baseline for step in steps), key=lambda missing: _WEIGHT.index(type(missing)))
     return BaselineOutcome(baseline=weightiest, steps=tuple(steps))
 
 
 def to_report(outcome: BaselineOutcome, request: BaselineRequest | None) -> BaselineReport:
-    """The outcome on the wire.
+    """Converts the outcome for the report.
 
     Args:
-        outcome: What came of it.
-        request: What was looked for; None when that could not be told.
+        outcome: The outcome of the lookup.
+        request: The request; None if it could not be determined.
     """
     baseline = outcome.baseline
     steps = [
-        BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=told(step.baseline))
+        BaselineStep(source=step.source, status=STATUSES[type(step.baseline)], message=describe(step.baseline))
         for step in outcome.steps
     ]
     commit, branch = (None, "") if request is None else (request.commit, request.base_ref)
     if not isinstance(baseline, Found):
         return BaselineReport(
-            status=STATUSES[type(baseline)], branch=branch, wanted_commit=commit, message=told(baseline), steps=steps
+            status=STATUSES[type(baseline)],
+            branch=branch,
+            wanted_commit=commit,
+            message=describe(baseline),
+            steps=steps,
         )
     provenance = baseline.provenance
     return BaselineReport(
@@ -141,8 +145,8 @@ def to_report(outcome: BaselineOutcome, request: BaselineRequest | None) -> Base
     )
 
 
-def told(baseline: Baseline) -> str:
-    """What to tell people: what happened, then what to do about it."""
+def describe(baseline: Baseline) -> str:
+    """Returns the message followed by the hint."""
     if isinstance(baseline, Found) or baseline.hint is None:
         return baseline.message
     return f"{baseline.message} {baseline.hint}"

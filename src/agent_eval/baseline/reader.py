@@ -1,4 +1,4 @@
-"""Reads somebody else's `results.json`, and judges whether it can serve as a baseline at all."""
+"""Reads an untrusted `results.json`, and checks whether it can be a baseline."""
 
 from __future__ import annotations
 
@@ -19,69 +19,69 @@ from agent_eval.gate.history import agents_by_file, broken_off, silent_cases
 from agent_eval.results import FILES, SCHEMA_VERSION, SCORING_VERSION, RunError, RunReport
 
 _LARGEST = 1e18
-"""More tokens, seconds or dollars than anybody has; beyond, sums of numbers stop to be some."""
+"""Bound for tokens, seconds and dollars; larger numbers would make sums meaningless."""
 
 
 class UnreadableError(Exception):
-    """A file that holds no results which could be used."""
+    """A file without usable results."""
 
     def __init__(self, message: str, hint: str) -> None:
-        """`message` says which file and why, `hint` what to do; both are harmless in a log."""
+        """`message` names file and reason, `hint` the next step; both are safe to log."""
         super().__init__(f"{message} {hint}")
         self.message = message
         self.hint = hint
 
 
 def read_file(path: Path) -> RunReport:
-    """Reads the results that somebody has named.
+    """Reads a results file that the user names.
 
     Args:
-        path: A `results.json`, or the output directory that it lies in.
+        path: A `results.json`, or the output directory that contains it.
 
     Raises:
-        UnreadableError: There is none, or it can't be used.
+        UnreadableError: The file is missing or unusable.
     """
     file = path / FILES["results-file"] if path.is_dir() else path
     where = harmless(str(file))
     try:
-        found = read_report(read_regular(file, MAX_RESULTS), where)
+        report = read_report(read_regular(file, MAX_RESULTS), where)
     except OSError as error:
-        raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_ONE) from None
-    if isinstance(found, RunReport):
-        return found
-    raise UnreadableError(found.message, _SCORE_AGAIN if isinstance(found, Incompatible) else _NAME_ONE)
+        raise UnreadableError(f"{where} can't be read: {error.strerror or error}.", _NAME_FILE) from None
+    if isinstance(report, RunReport):
+        return report
+    raise UnreadableError(report.message, _SCORE_AGAIN if isinstance(report, Incompatible) else _NAME_FILE)
 
 
-_NAME_ONE = "Name the results.json of a run, or the directory that it lies in."
+_NAME_FILE = "Name the results.json of a run, or the directory that contains it."
 _SCORE_AGAIN = "Score its recordings again with this version: `agent-eval run --agent recorded:DIRECTORY`."
 
 
 def read_report(data: bytes, where: str) -> RunReport | FetchFailed | Incompatible:
-    """Parses results by the schema.
+    """Parses a `results.json` and validates it.
 
     Args:
-        data: The bytes of a `results.json`; anybody may have written them.
-        where: What they were found as, to begin a sentence with, e.g. "The artifact of run 17".
+        data: The untrusted bytes of the file.
+        where: The subject of a message about it, e.g. "The artifact of run 17".
 
     Returns:
-        The report; `Incompatible` if another version of agent-eval wrote it; `FetchFailed` if it is no report.
+        The report; `Incompatible` if another version of agent-eval wrote it; `FetchFailed` if it is not a report.
     """
     try:
         report = RunReport.model_validate_json(data)
     except ValidationError as error:
         return _refusal(data, error, where)
-    if (wrong := _wrong(report)) is not None:
-        return FetchFailed(message=f"{where} is not used: {wrong}.")
+    if (defect := _defect(report)) is not None:
+        return FetchFailed(message=f"{where} is not used: {defect}.")
     if report.scoring_version != SCORING_VERSION:
         return Incompatible(
-            message=f"{where} was scored by agent-eval {_short(report.tool_version)}, whose scores mean something else "
-            f"(scoring version {report.scoring_version}; this is {SCORING_VERSION}).",
+            message=f"{where} was scored by agent-eval {_short(report.tool_version)}, and its scores have another "
+            f"meaning (scoring version {report.scoring_version}; this is {SCORING_VERSION}).",
             hint=_WAIT,
         )
     return report
 
 
-_WAIT = "The base branch's next run records results that can be compared."
+_WAIT = "The next run of the base branch records comparable results."
 
 
 def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | Incompatible:
@@ -104,8 +104,8 @@ def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | I
     if all(mistake["type"] == "extra_forbidden" for mistake in mistakes):
         path = _path(mistakes[0]["loc"])
         return Incompatible(
-            message=f"{where} was written by agent-eval {writer}, which tells more than this version "
-            f"({__version__}) knows: {path}.",
+            message=f"{where} was written by agent-eval {writer}, which has a field that this version "
+            f"({__version__}) doesn't know: {path}.",
             hint="Use the same version of agent-eval on both branches.",
         )
     first = mistakes[0]
@@ -114,20 +114,20 @@ def _refusal(data: bytes, error: ValidationError, where: str) -> FetchFailed | I
     return FetchFailed(message=f"{where} is not used: it does not fit the schema of results.json ({what}).")
 
 
-def _wrong(report: RunReport) -> str | None:
-    """What the schema doesn't forbid and no run of ours writes."""
+def _defect(report: RunReport) -> str | None:
+    """Returns a defect that the schema allows but no run of agent-eval writes."""
     twice = [name for name, count in Counter(case.case_id for case in report.cases).items() if count > 1]
     if twice:
         return f"it has the case {_short(twice[0])} {plural(2, 'time')} or more"
     for number in _numbers(report):
-        if not -_LARGEST <= number <= _LARGEST:  # nor if it is none
+        if not -_LARGEST <= number <= _LARGEST:  # also true for NaN
             strange = number in {math.inf, -math.inf} or number != number
-            return "it has a score that is not a number" if strange else "it has a number that no run has"
+            return "it has a score that is not a number" if strange else "it has a number out of range"
     return None
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """All numbers in a model or in what JSON can hold."""
+    """Yields all numbers in a model or a JSON value."""
     kind = type(value)
     if kind is float or kind is int:
         yield value
@@ -144,10 +144,10 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def incomplete(report: RunReport) -> str | None:
-    """Why a run's results can't stand for its commit, as a clause; None if they can.
+    """Returns why a run's results don't represent its commit, as a clause; None if they do.
 
-    A run that was killed or broken off has seen only a part of the agent, and one in which no agent answered has seen
-    nothing of any. Red results are as good as green ones.
+    An interrupted run has measured only a part of the agent; a run without any answer has measured nothing. Failed
+    cases don't matter.
     """
     if report.verdict == "invalid":
         return "its eval files or settings were invalid, so nothing was run"
@@ -155,13 +155,13 @@ def incomplete(report: RunReport) -> str | None:
         return "it has no cases"
     unrun = sum(map(broken_off, report.cases))
     if unrun:
-        return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not run to the end, so it was broken off"
+        return f"{unrun:,} of its {plural(len(report.cases), 'case')} did not finish, so the run was interrupted"
     if not any(case.status in {"passed", "failed", "quarantined"} for case in report.cases):
-        return "errors kept all of its cases from being judged"
+        return "because of errors none of its cases was evaluated"
     silent = silent_cases(report.cases, agents_by_file(report))
     if len(silent) == len(report.cases):
         errors = (run.error for case in report.cases for run in case.runs if run.error is not None)
-        return "its agent answered in no case" + "".join(f" ({_error(error)})" for error in islice(errors, 1))
+        return "its agent never answered" + "".join(f" ({_error(error)})" for error in islice(errors, 1))
     return None
 
 
@@ -174,6 +174,6 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _short(text: str, limit: int = 60) -> str:
-    """Somebody else's words in a sentence of ours."""
+    """Shortens untrusted text for a message."""
     shown = " ".join(harmless(text).split())
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

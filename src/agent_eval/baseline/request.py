@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineRequest:
-    """What a source is asked for."""
+    """The baseline to look for."""
 
     repository: str
-    """`owner/name`; "" outside of a forge."""
+    """`owner/name`; "" outside GitHub."""
     base_ref: str
     """The base branch's name, e.g. `main`."""
     commit: str
-    """The full sha to compare with; a source may give an earlier one along first parents, and says so."""
+    """The full sha to compare with; a source may return an earlier one along first parents, and reports it."""
     how: str
-    """How that commit was found, for people, e.g. "the first parent of the tested merge commit"."""
+    """How that commit was determined, e.g. "the first parent of the tested merge commit"."""
     is_pull_request: bool
-    """Whether the checkout holds somebody's proposal; then a committed file is read from the base."""
+    """Whether the checkout is a pull request; a committed file is then read from the base branch."""
     workflow: str = ""
-    """Path of the workflow's file, e.g. `.github/workflows/evals.yml`; only its runs are looked at."""
+    """Path of the workflow file, e.g. `.github/workflows/evals.yml`; only its runs are considered."""
     artifact: str = "agent-eval-results"
     own_run: int | None = None
-    """The id of the run that asks; never its own baseline."""
+    """Id of this run, which is never its own baseline."""

@@ -1,6 +1,6 @@
-"""The base's own agent, to be run again: its commit in a git worktree outside of the workspace.
+"""The source `rerun`: runs the base branch's agent from a git worktree outside the workspace.
 
-Only what git knows is there: what earlier steps of the job made, and what is not committed, is not.
+The worktree contains only committed files, not those that earlier steps of the job created.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _SUBMODULE = "160000"
 
 
 class NotOnBase(Exception):
-    """The base has nothing to run. The message is a whole sentence."""
+    """The base branch has nothing to run. The message is a complete sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseWorktree:
-    """The base's commit as files."""
+    """A worktree with the base branch's commit."""
 
     root: Path
-    """What corresponds to the directory that agent-eval works in."""
+    """The directory in the worktree that corresponds to agent-eval's working directory."""
     top: Path
-    """The worktree's topmost directory."""
+    """The worktree's top-level directory."""
     head_top: Path
-    """The checkout's topmost directory, to which `top` corresponds."""
+    """The checkout's top-level directory, which corresponds to `top`."""
     commit: str
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The environment for the base's agent: PYTHONPATH must not lead to the head's modules."""
+        """Returns the environment for the base branch's agent: PYTHONPATH must not contain the head's modules."""
         changed = dict(environ)
         if paths := environ.get("PYTHONPATH"):
             changed["PYTHONPATH"] = os.pathsep.join(self.corresponding(path) for path in paths.split(os.pathsep))
         return changed
 
     def corresponding(self, path: str) -> str:
-        """An absolute path inside the head's checkout as it is here; any other text as it is."""
+        """Maps an absolute path in the head's checkout to the worktree; returns other text unchanged."""
         if not path or not Path(path).is_absolute():
             return path
         with contextlib.suppress(ValueError):
@@ -64,31 +64,30 @@ class BaseWorktree:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseAgents:
-    """Which agents the base has of those that the head's files belong to."""
+    """The agents of the head's files that the base branch has too."""
 
     choices: AgentChoices
-    """Only files whose agent is on the base; with paths that hold below `BaseWorktree.root`."""
+    """Only files with an agent on the base branch; paths are relative to `BaseWorktree.root`."""
     missing: Mapping[str, str]
-    """By agent: one plain sentence why the base can't run it."""
+    """By agent: a sentence that says why the base branch can't run it."""
 
 
 @contextlib.contextmanager
 def base_checkout(
     git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
 ) -> Iterator[BaseWorktree]:
-    """Checks a commit out into a temporary directory that everybody may read, and removes it in the end.
+    """Checks out a commit into a world-readable temporary directory, and removes it at the end.
 
     Args:
         git: The checkout.
         commit: The full sha.
-        remote: Where to get the commit from if it is not here.
-        directory: Where to make the temporary directory; None for the system's place. Everybody must be able to enter
-            it.
-        complete: Whether files that git alone does not have (submodules, Git LFS) must not be missing.
+        remote: Where to fetch the commit from if this clone lacks it.
+        directory: Parent of the temporary directory, which every user must be able to enter; None for the default.
+        complete: Whether missing submodules and Git LFS files are an error.
 
     Raises:
-        GitError: It can't be checked out, or not as completely as the head is.
-        NotOnBase: The commit has no directory at the place that agent-eval works in.
+        GitError: The commit can't be checked out, or less completely than the head.
+        NotOnBase: The commit lacks agent-eval's working directory.
     """
     git.need(commit, remote or ORIGIN)
     temporary = Path(tempfile.mkdtemp(prefix="agent-eval-base-", dir=directory)).resolve()
@@ -102,12 +101,12 @@ def base_checkout(
             _check_complete(git, top)
         root = top / git.prefix
         if not root.is_dir() or not root.resolve().is_relative_to(top):
-            raise NotOnBase(f"The base ({short(commit)}) has no directory {git.prefix}.")
+            raise NotOnBase(f"The base branch ({short(commit)}) has no directory {git.prefix}.")
         yield BaseWorktree(root=root, top=top, head_top=git.top, commit=commit)
     finally:
         try:
             git.remove_worktree(top)
-        except GitError:  # An agent of our own user may have locked a directory in it.
+        except GitError:  # An agent that runs as our user may have locked a directory in it.
             _remove(temporary)
             with contextlib.suppress(GitError):
                 git.prune_worktrees()
@@ -115,16 +114,16 @@ def base_checkout(
 
 
 def _check_complete(git: Git, top: Path) -> None:
-    """Whether the base lacks files that the head has only because somebody fetched them besides.
+    """Checks that the worktree lacks no submodules or Git LFS files that the head has.
 
     Raises:
-        GitError: Its agent would be another one than the commit's, and its results wrong.
+        GitError: The agent would differ from the commit's agent, and its results would be wrong.
     """
     listed = git.files(top)
     for name, mode in listed:
         if mode == _SUBMODULE and _has_content(git.top / name):
             raise GitError(
-                f"The repository has the submodule {harmless(name)}, which a rerun of the base does not fetch.",
+                f"The repository has the submodule {harmless(name)}, which `baseline: rerun` does not fetch.",
                 hint="Use `baseline: artifact`.",
             )
     attributes = [top / name for name, _ in listed if PurePosixPath(name).name == ".gitattributes"]
@@ -133,7 +132,7 @@ def _check_complete(git: Git, top: Path) -> None:
     for name, _ in listed:
         if _is_pointer(top / name) and not _is_pointer(git.top / name):
             raise GitError(
-                f"{harmless(name)} lies in Git LFS, from which a rerun of the base does not fetch.",
+                f"{harmless(name)} is stored in Git LFS, which `baseline: rerun` does not fetch.",
                 hint="Use `baseline: artifact`.",
             )
 
@@ -153,7 +152,9 @@ def _is_pointer(path: Path) -> bool:
 
 
 def _remove(directory: Path) -> None:
-    """Removes a directory, also what an agent of our own user has locked; what can't be removed stays."""
+    """Removes a directory, even if an agent that ran as our user has locked parts; ignores files that can't be
+    removed.
+    """
     for folder, folders, _ in os.walk(directory):
         for name in folders:
             with contextlib.suppress(OSError):
@@ -164,10 +165,10 @@ def _remove(directory: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened_base(
+async def open_base(
     git: Git, commit: str, *, remote: Remote | None = None, directory: Path | None = None, complete: bool = True
 ) -> AsyncIterator[BaseWorktree]:
-    """`base_checkout` for the event loop: git works in a thread, and what it made goes even if we are cancelled."""
+    """Async version of `base_checkout`: git runs in a thread, and the worktree is removed even on cancellation."""
     stack = contextlib.ExitStack()
     checkout = base_checkout(git, commit, remote=remote, directory=directory, complete=complete)
     entering = asyncio.create_task(asyncio.to_thread(stack.enter_context, checkout))
@@ -179,11 +180,11 @@ async def opened_base(
 
 
 def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -> BaseAgents:
-    """The same choices on the base, as far as it has the agents.
+    """Finds the head's agents on the base branch.
 
     Args:
-        choices: The head's.
-        base: The base's files.
+        choices: The head's agents by file.
+        base: The base branch's worktree.
         head_root: The directory that the head's choices are relative to.
     """
     missing: dict[str, str] = {}
@@ -191,19 +192,19 @@ def agents_on_base(choices: AgentChoices, base: BaseWorktree, head_root: Path) -
         reason = _why_not_there(choice, base, head_root)
         if reason is not None:
             missing[choice.path] = reason
-    kept = {file: choice for file, choice in choices.by_file.items() if choice.path not in missing}
-    return BaseAgents(choices=AgentChoices(by_file=kept), missing=missing)
+    available = {file: choice for file, choice in choices.by_file.items() if choice.path not in missing}
+    return BaseAgents(choices=AgentChoices(by_file=available), missing=missing)
 
 
 def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> str | None:
-    where = f"on the base ({short(base.commit)})"
+    where = f"on the base branch ({short(base.commit)})"
     named = choice.source
     shown = harmless(named)
     if Path(named).is_absolute():
-        return f"{shown} lies outside of the repository, so that there is no other one {where}."
+        return f"{shown} is outside the repository, so there is no version of it {where}."
     path = (base.root / named).resolve()
     if choice.runs_here and choice.directory(head_root) is None:
-        # A dotted module. One that the head doesn't have as files comes from a package, which the base may have too.
+        # A dotted module. If the head has no such files, it comes from an installed package.
         places = (Path(), Path("src"))
         first = named.partition(".")[0]
         here = [place for place in places if _has_module(head_root / place, first)]
@@ -211,7 +212,7 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
             return f"There is no module {shown} {where}."
         return None
     if not path.is_relative_to(base.top):
-        return f"{shown} leads out of the repository {where}."
+        return f"{shown} points outside the repository {where}."
     if not choice.runs_here:
         return None if path.exists() else f"There is no recording {shown} {where}."
     return None if path.is_dir() and is_agent(path) else f"There is no agent {shown} {where}."
@@ -223,17 +224,17 @@ def _has_module(directory: Path, name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class RerunSource:
-    """Runs the base's agent."""
+    """Runs the base branch's agent."""
 
     git: Git | GitError
-    """The checkout, or why there is none."""
+    """The checkout, or the reason why there is none."""
     run: Callable[[BaseWorktree], Awaitable[RunReport]]
-    """Runs the evals with the base's agent. Raises NotOnBase if that can't be done."""
+    """Runs the evals with the base branch's agent. Raises NotOnBase if that is impossible."""
     remote: Remote = ORIGIN
-    checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseWorktree]] = opened_base
-    """Checks the commit out, as `opened_base` does; another one may keep it for later."""
+    checkout: Callable[..., contextlib.AbstractAsyncContextManager[BaseWorktree]] = open_base
+    """Checks out the commit, like `open_base`; a replacement may keep the worktree for later."""
     evals: Literal["head", "base"] = "head"
-    """Whose eval files `run` uses; for the words."""
+    """The side with the eval files that `run` uses; for messages."""
 
     @property
     def source(self) -> BaselineSource:
@@ -244,7 +245,7 @@ class RerunSource:
         """Checks the request commit out and runs its agent."""
         where = f"{harmless(request.base_ref)} at {short(request.commit)}"
         if isinstance(self.git, GitError):
-            return FetchFailed(message=f"{where} could not be run again: {self.git.message}", hint=self.git.hint)
+            return FetchFailed(message=f"{where} could not be re-run: {self.git.message}", hint=self.git.hint)
         try:
             async with self.checkout(self.git, request.commit, remote=self.remote) as checkout:
                 report = await self.run(checkout)
@@ -253,13 +254,12 @@ class RerunSource:
         except (GitError, OSError) as error:
             message = error.message if isinstance(error, GitError) else f"{harmless(str(error))}."
             hint = error.hint if isinstance(error, GitError) else None
-            return FetchFailed(message=f"{where} could not be run again: {message}", hint=hint)
-        if (reason_ := incomplete(report)) is not None:
-            return FetchFailed(message=f"{where} was run again, but {reason_}.")
-        whose = "its own" if self.evals == "base" else "this run's"
+            return FetchFailed(message=f"{where} could not be re-run: {message}", hint=hint)
+        if (defect := incomplete(report)) is not None:
+            return FetchFailed(message=f"{where} was re-run, but {defect}.")
+        owner = "its own" if self.evals == "base" else "this run's"
         return Found(
             report=report,
             provenance=Provenance(commit=request.commit, distance=0, recorded_at=report.started_at),
-            message=f"The agent of {where} was run again with {whose} eval files "
-            f"({plural(len(report.cases), 'case')}).",
+            message=f"The agent of {where} was re-run with {owner} eval files ({plural(len(report.cases), 'case')}).",
         )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import ArchiveLimits, UnsafeArchive, read_report, read_results, told
+from agent_eval.baseline import ArchiveLimits, UnsafeArchive, describe, read_report, read_results
 from agent_eval.core.text import harmless
-from agent_eval.github import GitHubError, Posted, RunStamp, upsert_comment
+from agent_eval.github import Comment, GitHubError, Posted, RunStamp, upsert_comment
 from agent_eval.pipeline import links_of
 from agent_eval.results import Origin, Reason, RunReport
 
@@ -47,14 +47,16 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
     links = links_of(ci, settings, ci.source_url)
     return upsert_comment(
         ci.github,
-        number=pull_request.number,
-        key=settings.comment_key or DEFAULT_KEY,
-        body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
-        run=RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha),
-        mode=settings.comment,
-        failed=report.verdict != "passed",
-        changed=_changed(report),
-        author=settings.comment_author,
+        Comment(
+            number=pull_request.number,
+            key=settings.comment_key or DEFAULT_KEY,
+            body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
+            run=RunStamp(run_id=event.run_id, attempt=event.run_attempt or 1, sha=pull_request.head_sha),
+            mode=settings.comment,
+            failed=report.verdict != "passed",
+            changed=_changed(report),
+            author=settings.comment_author,
+        ),
     )
 
 
@@ -94,7 +96,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
         report = _results(github, run_id, settings.artifact_name)
         if not isinstance(report, RunReport):
             # A run without results is an error, unless its pull request has new commits or is closed.
-            return report if not isinstance(binding, Unbound) or binding.suspicious else _unbound(binding)
+            return report if not isinstance(binding, Unbound) or binding.is_contradiction else _unbound(binding)
         binding = bind(github, run_id, _claim(report))
     except GitHubError as error:
         return Published(message=f"Nothing was published. {error}", ok=False)
@@ -107,7 +109,7 @@ def publish(settings: Settings, ci: CIContext) -> Published:
 
 
 def _unbound(binding: Unbound) -> Published:
-    return Published(message=f"Nothing was published. {binding.message}", ok=not binding.suspicious)
+    return Published(message=f"Nothing was published. {binding.message}", ok=not binding.is_contradiction)
 
 
 def _claim(report: RunReport) -> Claim:
@@ -140,7 +142,7 @@ def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
     except UnsafeArchive as error:
         return Published(message=f"Nothing was published: {where} is refused, since {error}.", ok=False)
     report = read_report(data, where)
-    return report if isinstance(report, RunReport) else Published(message=told(report), ok=False)
+    return report if isinstance(report, RunReport) else Published(message=describe(report), ok=False)
 
 
 def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
@@ -180,14 +182,16 @@ def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, 
     warnings += _changed_rules(github, binding)
     return upsert_comment(
         github,
-        number=pull_request.number,
-        key=settings.comment_key or DEFAULT_KEY,
-        body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
-        run=RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha),
-        mode=settings.comment,
-        failed=report.verdict != "passed",
-        changed=_changed(report),
-        author=settings.comment_author,
+        Comment(
+            number=pull_request.number,
+            key=settings.comment_key or DEFAULT_KEY,
+            body=comment_markdown(report, warnings=warnings, links=links, key=settings.comment_key),
+            run=RunStamp(run_id=run.id, attempt=run.run_attempt, sha=pull_request.head_sha),
+            mode=settings.comment,
+            failed=report.verdict != "passed",
+            changed=_changed(report),
+            author=settings.comment_author,
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from agent_eval.github._activity import Activity, activity
 from agent_eval.github.binding import Bound, Claim, Unbound, bind, finished_run
 from agent_eval.github.client import GitHub
-from agent_eval.github.comments import Posted, upsert_comment
+from agent_eval.github.comments import Comment, Posted, upsert_comment
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import Event, EventError, PullRequest, read_event, same_repository
 from agent_eval.github.labels import ACCEPT_RULES, acceptance
@@ -16,6 +16,7 @@ __all__ = [
     "Artifact",
     "Bound",
     "Claim",
+    "Comment",
     "Event",
     "EventError",
     "GitHub",

@@ -1,14 +1,15 @@
-"""From an event to what is done about it. Pure, so that every event has a row in a table of tests.
+"""Decides what a run does, by its event. Pure.
 
-Rules, the first that fits:
+The first matching rule applies:
 
-1. `pull_request_target` of a fork is refused unless it was allowed by name: the job holds the secrets and a token that
-   writes, and whatever its checkout is, it is wrong. The default checkout would gate the base and report it as the pull
-   request; the pull request's own would run a stranger's code beside the secrets.
-2. `mode: gate`: the gate, with nothing compared, recorded or published.
-3. `mode: publish`: `workflow_run` publishes what the finished run found; every other event is refused.
-4. `mode: auto`: pull requests and merge groups are compared with their base; a run on the default branch (or one of
-   `base_branches`) records a baseline; `workflow_run` after a pull request's run publishes; all else is gated.
+1. `pull_request_target` of a fork is refused unless allowed explicitly. The job holds secrets and a token with write
+   access, and either checkout is wrong: the default one would gate the base branch and report the result for the pull
+   request, and the pull request's own one would run untrusted code next to the secrets.
+2. `mode: gate` gates without comparing, recording or publishing.
+3. `mode: publish`: `workflow_run` publishes the results of the finished run; every other event is refused.
+4. `mode: auto`: pull requests and merge groups are compared with their base branch; a run on the default branch (or one
+   of `base_branches`) records a baseline; `workflow_run` after a pull request's run publishes; all other events are
+   gated only.
 """
 
 from __future__ import annotations
@@ -34,32 +35,32 @@ _FROM_DEPENDABOT = frozenset(
         "deployment_status",
     }
 )
-"""Events whose runs get a reading token and no secrets when Dependabot is their actor (docs.github.com,
+"""Events whose runs get a read-only token and no secrets if Dependabot is their actor (docs.github.com,
 "Troubleshooting Dependabot on GitHub Actions")."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activity:
-    """What this run does."""
+    """What the run does."""
 
     kind: Kind
-    """`compare`: gate, and tell what changed against the base. `record`: gate, and what comes out may serve as a base.
-    `publish`: run nothing, post what another run found. `gate`: gate only. `refuse`: end with exit code 2."""
+    """`compare`: gate, and compare with the base branch. `record`: gate, and record the results as a baseline.
+    `publish`: post the results of another run. `gate`: gate only. `refuse`: exit with code 2."""
     pull_request: PullRequest | None = None
-    """Not verified beyond the payload; for `publish` it is None (see binding.py)."""
+    """As in the payload, not verified; None for `publish` (see binding.py)."""
     base_ref: str | None = None
-    """The branch to compare with, without `refs/heads/`; for `record`, the branch that the results stand for."""
+    """The branch to compare with, without `refs/heads/`; for `record`, the branch of the results."""
     commit: str | None = None
-    """What the event is about. For `pull_request` GitHub's merge with the base; the workflow may have checked out the
-    head instead, which only git knows. None if the event doesn't say."""
+    """The commit of the event. For `pull_request` GitHub's merge with the base branch; the workflow may have checked
+    out the head instead, which only git knows. None if the event has no commit."""
     base_commit: str | None = None
-    """What the commit lies on top of: exact for `merge_group`. For pull requests the base's tip when the event was
-    made; the first parent of the merge that was tested tells better."""
+    """The base of the commit: exact for `merge_group`. For pull requests the tip of the base branch at the time of the
+    event; the first parent of the tested merge is more accurate."""
     secrets_withheld: bool = False
-    """GitHub gives this run no secrets and a token that only reads (a fork's pull request, Dependabot). A private
-    repository can be set to give them all the same: a key that is there counts."""
+    """GitHub gives this run no secrets and a token that only reads (a fork's pull request, Dependabot). Private
+    repositories can be configured to pass them: an existing key is used."""
     explanation: str
-    """One plain sentence for the log: what is done, and why."""
+    """A sentence for the log: what the run does, and why."""
 
 
 def activity(
@@ -69,28 +70,31 @@ def activity(
     allow_unsafe_pull_request_target: bool = False,
     base_branches: Sequence[str] = (),
 ) -> Activity:
-    """What to do about an event; see the rules above.
+    """Decides what to do for an event, by the rules above.
 
     Args:
-        event: What started the run.
+        event: The event that started the run.
         mode: The input of the same name.
-        allow_unsafe_pull_request_target: Run on a fork's pull request although secrets are at hand.
-        base_branches: Names or globs (`release/*`) of branches besides the default one that record baselines.
+        allow_unsafe_pull_request_target: Run on a fork's pull request although secrets are available.
+        base_branches: Names or globs (`release/*`) of further branches that record baselines.
     """
-    told = pull_request_at(event.payload, "pull_request")
-    pull_request = told if event.name in {"pull_request", "pull_request_target"} else None
+    in_payload = pull_request_at(event.payload, "pull_request")
+    pull_request = in_payload if event.name in {"pull_request", "pull_request_target"} else None
     if event.name == "pull_request_target" and not allow_unsafe_pull_request_target:
         refusal = _unsafe(pull_request)
         if refusal is not None:
             return Activity(kind="refuse", pull_request=pull_request, explanation=refusal)
     if mode == "publish":
         return _publish(event)
-    withheld = _secrets_withheld(event, told)
+    withheld = _secrets_withheld(event, in_payload)
     if mode == "gate":
-        about = _commit(event)
-        explanation = "The gate runs alone, as mode: gate asks: nothing is compared, recorded or posted."
+        explanation = "With mode: gate nothing is compared, recorded or posted."
         return Activity(
-            kind="gate", pull_request=pull_request, commit=about, secrets_withheld=withheld, explanation=explanation
+            kind="gate",
+            pull_request=pull_request,
+            commit=_commit(event),
+            secrets_withheld=withheld,
+            explanation=explanation,
         )
     match event.name:
         case "pull_request" | "pull_request_target":
@@ -106,54 +110,44 @@ def activity(
         case "workflow_run":
             before = text_at(event.payload, "workflow_run", "event") or "an unknown event"
             explanation = (
-                f"The run that ended was started by {before}, not by a pull request: gated, nothing to publish."
+                f"The finished run was started by {before}, not by a pull request: gated only, nothing to publish."
             )
             return Activity(kind="gate", commit=event.sha, explanation=explanation)
         case "":
-            return Activity(kind="gate", explanation="This is no run of GitHub Actions: gated, and that is all.")
+            return Activity(kind="gate", explanation="This is not a GitHub Actions run: gated only.")
         case other:
-            explanation = (
-                f"The event {other} has no base to compare with and records no baseline: gated, and that is all."
-            )
+            explanation = f"The event {other} has no base branch to compare with and records no baseline: gated only."
             return Activity(kind="gate", commit=event.sha, secrets_withheld=withheld, explanation=explanation)
 
 
 def _unsafe(pull_request: PullRequest | None) -> str | None:
     if pull_request is not None and not pull_request.is_fork:
         return None
-    whose = (
-        "a fork's pull request"
-        if pull_request
-        else "a pull request of which the event does not say whether it is a fork's"
-    )
+    subject = "a fork's pull request" if pull_request else "a pull request that may come from a fork"
     return (
-        f"pull_request_target on {whose} is refused: the job holds secrets, and the pull request's code would run "
-        "beside them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/recipes.md); or set "
+        f"pull_request_target on {subject} is refused: the job holds secrets, and the pull request's code would run "
+        "next to them. Use pull_request, and mode: publish in a workflow_run job to comment (docs/recipes.md); or set "
         "allow-pull-request-target if only trusted people can start this workflow."
     )
 
 
 def _secrets_withheld(event: Event, pull_request: PullRequest | None) -> bool:
-    """As GitHub does: for what a fork's pull request starts, and for what Dependabot starts (_FROM_DEPENDABOT)."""
+    """Applies GitHub's rules: for events of a fork's pull request, and of Dependabot (_FROM_DEPENDABOT)."""
     if pull_request is not None and pull_request.is_fork:
         return event.name != "pull_request_target"
     return event.actor == _DEPENDABOT and event.name in _FROM_DEPENDABOT
 
 
 def _commit(event: Event) -> str | None:
-    """`pull_request_target` has the base's commit in GITHUB_SHA, which isn't what is tested."""
+    """Returns the tested commit; for `pull_request_target` GITHUB_SHA is a commit of the base branch, so None."""
     return None if event.name == "pull_request_target" else event.sha
 
 
 def _compare(event: Event, pull_request: PullRequest | None, withheld: bool) -> Activity:
     if pull_request is None:
-        explanation = f"The event {event.name} comes without a pull request in its payload: gated without a comparison."
+        explanation = f"The event {event.name} has no pull request in its payload: gated without a comparison."
         return Activity(kind="gate", commit=_commit(event), secrets_withheld=withheld, explanation=explanation)
-    whose = ""
-    if pull_request.is_fork:
-        whose = " from a fork"
-    elif withheld:
-        whose = " by Dependabot"
+    origin = " from a fork" if pull_request.is_fork else " by Dependabot" if withheld else ""
     note = "; secrets are withheld" if withheld else ""
     return Activity(
         kind="compare",
@@ -162,14 +156,14 @@ def _compare(event: Event, pull_request: PullRequest | None, withheld: bool) -> 
         commit=_commit(event),
         base_commit=pull_request.base_sha,
         secrets_withheld=withheld,
-        explanation=f"Pull request {pull_request.number}{whose} is compared with {pull_request.base_ref}{note}.",
+        explanation=f"Pull request {pull_request.number}{origin} is compared with {pull_request.base_ref}{note}.",
     )
 
 
 def _merge_group(event: Event) -> Activity:
     base_ref = branch_of(text_at(event.payload, "merge_group", "base_ref"))
     if base_ref is None:
-        explanation = "The event merge_group comes without a base in its payload: gated without a comparison."
+        explanation = "The event merge_group has no base branch in its payload: gated without a comparison."
         return Activity(kind="gate", commit=event.sha, explanation=explanation)
     return Activity(
         kind="compare",
@@ -189,15 +183,15 @@ def _push(event: Event, base_branches: Sequence[str], withheld: bool) -> Activit
     if at(event.payload, "deleted") is True:
         return Activity(kind="gate", secrets_withheld=withheld, explanation="The push deleted its branch: gated only.")
     if branch is None:
-        explanation = "A push of a tag records no baseline: gated, and that is all."
+        explanation = "A push of a tag records no baseline: gated only."
         return Activity(kind="gate", commit=event.sha, secrets_withheld=withheld, explanation=explanation)
     if _is_base(event, branch, base_branches):
-        explanation = f"A push to {branch}: its results are what pull requests into it are compared with."
+        explanation = f"A push to {branch}: records the baseline for pull requests into it."
         return Activity(
             kind="record", base_ref=branch, commit=event.sha, secrets_withheld=withheld, explanation=explanation
         )
-    default = event.default_branch or "the default branch (which the event does not name)"
-    explanation = f"A push to {branch}, which is not {default}: gated, no baseline is recorded."
+    default = event.default_branch or "the default branch, which the event does not name"
+    explanation = f"A push to {branch}, which is not {default}: gated only, records no baseline."
     return Activity(kind="gate", commit=event.sha, secrets_withheld=withheld, explanation=explanation)
 
 
@@ -205,26 +199,26 @@ def _on_branch(event: Event, base_branches: Sequence[str]) -> Activity:
     branch = branch_of(event.ref)
     # GitHub starts schedules on the default branch only.
     if branch is not None and (event.name == "schedule" or _is_base(event, branch, base_branches)):
-        explanation = f"A {event.name} run on {branch}: its results are what pull requests into it are compared with."
+        explanation = f"A {event.name} run on {branch}: records the baseline for pull requests into it."
         return Activity(kind="record", base_ref=branch, commit=event.sha, explanation=explanation)
     where = branch or event.ref or "no branch"
-    explanation = f"A {event.name} run on {where}, which is not the default branch: gated, no baseline is recorded."
+    explanation = f"A {event.name} run on {where}, which is not the default branch: gated only, records no baseline."
     return Activity(kind="gate", commit=event.sha, explanation=explanation)
 
 
 def _publish(event: Event) -> Activity:
     if event.name != "workflow_run":
         explanation = (
-            f"mode: publish posts what a finished run found, so it belongs into a workflow_run job; this event is "
-            f"{event.name or 'none at all'}. See docs/recipes.md for the two workflows."
+            f"mode: publish posts the results of a finished run and needs a workflow_run job; this event is "
+            f"{event.name or 'missing'}. See docs/recipes.md for the two workflows."
         )
         return Activity(kind="refuse", explanation=explanation)
     before = text_at(event.payload, "workflow_run", "event")
     if before != "pull_request":
         explanation = (
-            f"There is nothing to publish: the run that ended was started by {before or 'an unknown event'}, not by a "
+            f"Nothing to publish: the finished run was started by {before or 'an unknown event'}, not by a "
             "pull request. Add `if: github.event.workflow_run.event == 'pull_request'` to the job."
         )
         return Activity(kind="refuse", explanation=explanation)
-    explanation = "The results of a finished pull request's run are checked and posted; nothing of it is run."
+    explanation = "Checks and posts the results of a finished run of a pull request; runs none of its code."
     return Activity(kind="publish", commit=sha_at(event.payload, "workflow_run", "head_sha"), explanation=explanation)

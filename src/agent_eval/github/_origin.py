@@ -1,4 +1,4 @@
-"""Addresses: whose they are, and where a link in an answer leads."""
+"""URLs: origin checks, and resolution of links in responses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from agent_eval.github.errors import GitHubError
 
 
 def checked_api_url(api_url: str) -> str:
-    """The address without a slash at its end.
+    """Returns the API's URL without a trailing slash.
 
     Raises:
-        GitHubError: `rejected` if it is none, or holds a password.
+        GitHubError: `rejected` if the URL is invalid or contains a password.
     """
     try:
         parts = urlsplit(api_url)
@@ -19,44 +19,44 @@ def checked_api_url(api_url: str) -> str:
         parts = urlsplit("")
     if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment):
         return api_url.rstrip("/")
-    # Not shown: it may have a password in it.
+    # The URL is not shown: it may contain a password.
     hint = "It should be https://api.github.com, or https://HOST/api/v3 on GHES."
-    raise GitHubError("rejected", "GITHUB_API_URL is no address of GitHub's API.", hint=hint)
+    raise GitHubError("rejected", "GITHUB_API_URL is not the URL of GitHub's API.", hint=hint)
 
 
-def same_origin(one: str, other: str) -> bool:
-    """Whether two addresses are of one server, so that what may be sent to one may be sent to the other."""
-    a, b = urlsplit(one), urlsplit(other)
+def same_origin(left: str, right: str) -> bool:
+    """Whether two URLs have the same origin."""
+    a, b = urlsplit(left), urlsplit(right)
     return (a.scheme, a.netloc.casefold()) == (b.scheme, b.netloc.casefold())
 
 
-def joined(address: str, link: str, asked: str) -> str:
-    """Where a link in the answer from an address leads.
+def resolve_link(address: str, link: str, operation: str) -> str:
+    """Resolves a link in a response.
 
     Args:
-        address: What was asked.
+        address: The URL of the response.
         link: Absolute or relative.
-        asked: The request for people, for the error.
+        operation: Method and path of the request, for the error.
 
     Raises:
-        GitHubError: `malformed` if it leads nowhere.
+        GitHubError: `malformed` if the link is invalid.
     """
     try:
-        found = urljoin(address, link)
-        urlsplit(found)
+        target = urljoin(address, link)
+        urlsplit(target)
     except ValueError:
-        found = ""
-    if not found:
-        raise GitHubError("malformed", f"{asked}: GitHub's answer leads to an address that is none.")
-    return found
+        target = ""
+    if not target:
+        raise GitHubError("malformed", f"{operation}: GitHub's response has an invalid link.")
+    return target
 
 
-def check_encrypted(address: str, api_url: str, asked: str) -> None:
-    """Refuses to leave encryption on the way to a store of files.
+def check_encrypted(address: str, api_url: str, operation: str) -> None:
+    """Checks that a redirect to a file store keeps the encryption.
 
     Raises:
-        GitHubError: `malformed` if the address is neither encrypted nor as open as the API's own is.
+        GitHubError: `malformed` if the URL is not https and its scheme differs from the API's.
     """
     scheme = urlsplit(address).scheme
     if scheme != "https" and scheme != urlsplit(api_url).scheme:
-        raise GitHubError("malformed", f"{asked}: GitHub redirects to an address without encryption.")
+        raise GitHubError("malformed", f"{operation}: GitHub redirects to a URL without encryption.")

@@ -1,5 +1,6 @@
-"""One HTTP exchange: bytes out, an answer in, within a limit of bytes and of time. What failed comes back as a value,
-since the exceptions of `requests` carry addresses that may be signed.
+"""One HTTP exchange with limits on size and time.
+
+Failures are returned as values, since exceptions of `requests` contain URLs that may be signed.
 """
 
 from __future__ import annotations
@@ -13,28 +14,28 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _LARGEST_ERROR = 100_000
-"""Bytes that are read of an answer which is no success."""
+"""Bytes that are read of an unsuccessful response."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back, whatever its status."""
+    """A response of any status."""
 
     status: int
     url: str = field(repr=False)
-    """Where it came from. May be signed: not for messages."""
+    """The response's URL. It may be signed: don't print it."""
     headers: Mapping[str, str] = field(repr=False)
     """Names in lower case."""
     body: bytes = field(repr=False)
 
     @property
     def location(self) -> str | None:
-        """Where a redirect leads."""
+        """The target of a redirect."""
         return self.headers.get("location") if self.status in (301, 302, 303, 307, 308) else None
 
     @property
     def next_page(self) -> str | None:
-        """Of a list, from the Link header (RFC 8288)."""
+        """The next page of a list, from the Link header (RFC 8288)."""
         from requests.utils import parse_header_links
 
         for link in parse_header_links(self.headers.get("link", "")):
@@ -45,15 +46,15 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class NoAnswer:
-    """None came, or none that is taken."""
+    """No response, or a rejected one."""
 
     kind: Literal["unavailable", "too-large", "rejected"]
     message: str
-    """A clause without its end; names no address."""
+    """A clause without a final period; contains no URL."""
 
 
 class NoAuth:
-    """Sends no credentials; and keeps `requests` from sending those of ~/.netrc."""
+    """Sends no credentials, and keeps `requests` from sending those of ~/.netrc."""
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
         return request
@@ -74,7 +75,7 @@ class BearerAuth(NoAuth):
 
 
 def new_session() -> Session:
-    """A pool of connections that takes no step toward a redirect: `requests` would read all of its body."""
+    """Creates a connection pool that ignores redirects: `requests` would read their complete body."""
     import requests
 
     class Unredirected(requests.Session):
@@ -84,45 +85,50 @@ def new_session() -> Session:
     return Unredirected()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """An HTTP request."""
+
+    method: str
+    url: str
+    params: Mapping[str, str | int] | None
+    """The query, added to the URL."""
+    data: bytes | None
+    headers: Mapping[str, str]
+    """Headers besides those of `auth`."""
+    auth: NoAuth
+    """Adds credentials."""
+
+
 def receive(
     session: Session,
-    method: str,
-    url: str,
+    request: Request,
     *,
-    params: Mapping[str, str | int] | None,
-    data: bytes | None,
-    headers: Mapping[str, str],
-    auth: NoAuth,
     timeouts: tuple[float, float],
     max_bytes: int,
     expired: Callable[[], bool],
 ) -> Answer | NoAnswer:
-    """Sends a request and reads the answer. Redirects are not followed.
+    """Sends a request and reads the response. Does not follow redirects.
 
     Args:
-        session: Keeps connections.
-        method: Of HTTP.
-        url: Where to.
-        params: The query, added to the address.
-        data: The body.
-        headers: Besides those of `auth`.
-        auth: Adds credentials.
+        session: The connection pool.
+        request: What to send.
         timeouts: Seconds to connect, and between two bytes.
-        max_bytes: The most that is read, after decompression; more is `too-large`. Of errors and redirects 100 kB are
-        read.
-        expired: Asked between two chunks; the answer is dropped when it says so.
+        max_bytes: Maximum size after decompression; larger responses are `too-large`. At most 100 kB of errors and
+            redirects are read.
+        expired: Called between two chunks; true drops the response.
     """
     import requests
     from urllib3.exceptions import HTTPError
 
     try:
         with session.request(
-            method,
-            url,
-            params=params,
-            data=data,
-            headers=headers,
-            auth=auth,
+            request.method,
+            request.url,
+            params=request.params,
+            data=request.data,
+            headers=request.headers,
+            auth=request.auth,
             timeout=timeouts,
             allow_redirects=False,
             stream=True,
@@ -130,25 +136,25 @@ def receive(
             body = _body(response, max_bytes, expired)
             if isinstance(body, NoAnswer):
                 return body
-            found = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(status=response.status_code, url=response.url or url, headers=found, body=body)
+            received = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status_code, url=response.url or request.url, headers=received, body=body)
     except requests.exceptions.SSLError:
         message = "the server's certificate is not trusted (REQUESTS_CA_BUNDLE names a file of further authorities)"
         return NoAnswer(kind="rejected", message=message)
     except (requests.exceptions.Timeout, TimeoutError):
-        return NoAnswer(kind="unavailable", message="no answer in time")
+        return NoAnswer(kind="unavailable", message="no response in time")
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, ValueError):
-        return NoAnswer(kind="rejected", message="the address is none")
+        return NoAnswer(kind="rejected", message="the URL is invalid")
     except (requests.exceptions.RequestException, HTTPError, OSError) as error:
-        # The name of the exception only: its text repeats the address.
+        # Only the exception's name: its text contains the URL.
         return NoAnswer(kind="unavailable", message=f"the connection failed ({type(error).__name__})")
 
 
 def _body(response: Response, max_bytes: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
     if response.status_code >= 300:
-        # Its status says what is to be known; GitHub's messages are short.
+        # The status is what matters; GitHub's messages are short.
         return _read(response, _LARGEST_ERROR, expired)
-    too_large = NoAnswer(kind="too-large", message=f"the answer is larger than {max_bytes:,} bytes")
+    too_large = NoAnswer(kind="too-large", message=f"the response is larger than {max_bytes:,} bytes")
     declared = response.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         return too_large
@@ -156,12 +162,12 @@ def _body(response: Response, max_bytes: int, expired: Callable[[], bool]) -> by
     return too_large if isinstance(body, bytes) and len(body) > max_bytes else body
 
 
-def _read(response: Response, most: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
-    """At most so many bytes of the body."""
+def _read(response: Response, limit: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
+    """Reads at most `limit` bytes of the body."""
     body = bytearray()
-    # `read1` gives what has come; `read` would wait for a whole chunk, and a slow server could stretch that for hours.
-    while len(body) < most and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
+    # `read1` returns what has arrived; `read` would wait for a complete chunk, for hours with a slow server.
+    while len(body) < limit and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
         body += chunk
         if expired():
-            return NoAnswer(kind="unavailable", message="no complete answer in time")
-    return bytes(body[:most])
+            return NoAnswer(kind="unavailable", message="no complete response in time")
+    return bytes(body[:limit])

@@ -1,11 +1,11 @@
-"""GitHub's REST API, as carefully as its limits ask for.
+"""Client for GitHub's REST API that respects its rate limits.
 
-One request at a time, at most one write a second. Reads are repeated after outages and rate limits; a write is sent
-once, and whoever asked for it looks whether it has happened before it asks again (comments.py). Every wait and every
-answer is counted against one budget of time. The token is sent to the API's own origin only, and is in no message.
+It sends one request at a time and at most one write per second. Reads are retried after outages and rate limits. A
+write is sent once; the caller checks whether it succeeded before it retries (comments.py). All waits and requests share
+one time budget. The token is sent to the API's own origin only, and never appears in a message.
 
-`requests` reads proxies and certificate authorities from the environment (HTTPS_PROXY, REQUESTS_CA_BUNDLE), which is
-what private networks and GHES need.
+`requests` reads proxies and certificate authorities from the environment (HTTPS_PROXY, REQUESTS_CA_BUNDLE), as
+private networks and GHES need.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
-from agent_eval.github._origin import check_encrypted, checked_api_url, joined, same_origin
-from agent_eval.github._transfer import Answer, BearerAuth, NoAuth, new_session, receive
-from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, refused
+from agent_eval.github._origin import check_encrypted, checked_api_url, resolve_link, same_origin
+from agent_eval.github._transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
+from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
 
 if TYPE_CHECKING:
     from requests import Session
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from agent_eval.github.errors import Kind
 
 API_VERSION = "2022-11-28"
-"""Sent as X-GitHub-Api-Version. GHES 3.9 and newer know it, older ones pay no heed."""
+"""Sent as X-GitHub-Api-Version. GHES 3.9 and later support it; older versions ignore it."""
 _JSON = "application/vnd.github+json"
 _LARGEST_JSON = 30_000_000
-"""Bytes of one answer. 100 comments of 65,536 characters may have 26 MB."""
+"""Bytes of one response. 100 comments of 65,536 characters can take 26 MB."""
 _TIMEOUTS = (10.0, 30.0)
-"""Seconds to connect, and between two bytes of an answer."""
+"""Seconds to connect, and between two bytes of a response."""
 _ATTEMPTS = 5
 _REDIRECTS = 3
 _BETWEEN_WRITES = 1.0
 """Seconds (docs.github.com, "Best practices for using the REST API")."""
 _PER_PAGE = 100
-"""The most that GitHub gives at once."""
+"""GitHub's maximum page size."""
 
 
 class GitHub:
-    """One repository on one GitHub, for the life of one job."""
+    """Client for one repository, for the duration of one job."""
 
     def __init__(
         self,
@@ -56,30 +56,28 @@ class GitHub:
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,  # noqa: S311 - not for secrets
         budget: float = 300.0,
-        user_agent: str = "agent-eval-action",
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Nothing is sent yet.
+        """Creates the client. Nothing is sent.
 
         Args:
             api_url: `https://api.github.com`, or `https://HOST/api/v3` on GHES.
             repository: `owner/name`.
-            token: May be "": then what is public is read, until the limit of 60 requests an hour.
-            session: Makes the connection pool; called at the first request.
-            sleep: Waits seconds.
-            clock: Unix time in seconds.
-            jitter: 0..1, so that jobs which failed together don't come back together.
-            budget: Seconds that may go into requests and waits in all. What the job does in between doesn't count.
-            user_agent: GitHub refuses requests without one.
-            log: Told about waits that take longer than five seconds.
+            token: "" reads public data only, up to 60 requests per hour.
+            session: Creates the connection pool; called at the first request.
+            sleep: Sleeps for a number of seconds.
+            clock: Returns Unix time in seconds.
+            jitter: Returns 0..1, so that jobs that failed together don't retry together.
+            budget: Seconds for all requests and waits together.
+            log: Receives a line for each wait longer than five seconds.
 
         Raises:
-            GitHubError: `unauthorized` if the token can't be one, `rejected` if the address is none.
+            GitHubError: `unauthorized` for an impossible token, `rejected` for an invalid URL.
         """
         token = token.strip()
         if not (token.isascii() and all(char.isprintable() and char != " " for char in token)):
             hint = "Pass `${{ github.token }}` as the input github-token."
-            raise GitHubError("unauthorized", "The GitHub token has characters that no token has.", hint=hint)
+            raise GitHubError("unauthorized", "The GitHub token contains invalid characters.", hint=hint)
         self.api_url = checked_api_url(api_url)
         self.repository = repository
         self.has_token = bool(token)
@@ -92,22 +90,21 @@ class GitHub:
         self._jitter = jitter
         self._left = budget
         self._last_write: float | None = None
-        self._user_agent = user_agent
         self._log = log
 
     def __repr__(self) -> str:
         return f"GitHub(api_url={self.api_url!r}, repository={self.repository!r})"
 
     def repo(self, *parts: str | int) -> str:
-        """A path below `/repos/OWNER/NAME`, each part escaped: `repo("issues", 7, "comments")`."""
+        """Returns a path below `/repos/OWNER/NAME`, with each part escaped: `repo("issues", 7, "comments")`."""
         owner, _, name = self.repository.partition("/")
         return "/".join(["", "repos", *(quote(str(part), safe="") for part in (owner, name, *parts))])
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:
-        """The JSON at a path of the API. Repeated after outages and rate limits.
+        """Returns the JSON at a path of the API. Retried after outages and rate limits.
 
         Raises:
-            GitHubError: As its kind says.
+            GitHubError: See its kind.
         """
         return self._json(self._read(self._address(path), params), f"GET {path}")
 
@@ -119,75 +116,78 @@ class GitHub:
         key: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Mapping[str, Any]]:
-        """All items of a list, page by page as GitHub's Link headers say; pages are asked for as they are needed.
+        """Yields the items of a list. Follows GitHub's Link headers and requests pages lazily.
 
         Args:
-            path: Of the API.
+            path: The API path.
             params: Filters; `per_page` is added.
-            key: Where the items are if a page is an object, e.g. `workflow_runs`.
-            limit: The most items that are given.
+            key: The key of the items if a page is an object, e.g. `workflow_runs`.
+            limit: Maximum number of items.
 
         Raises:
-            GitHubError: As its kind says; `malformed` if a page is no list of objects, or the pages lead elsewhere or
-            back.
+            GitHubError: See its kind; `malformed` if a page is not a list of objects, or a link leads to another
+                server or back.
         """
-        asked = f"GET {path}"
+        operation = f"GET {path}"
         address = self._address(path)
         per_page = min(_PER_PAGE, limit) if limit is not None else _PER_PAGE
         query: Mapping[str, str | int] | None = {"per_page": per_page, **(params or {})}
-        given = 0
+        count = 0
         seen: set[str] = set()
         while True:
             answer = self._read(address, query)
-            page = self._json(answer, asked)
+            page = self._json(answer, operation)
             items = page.get(key) if key is not None and isinstance(page, dict) else page
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-                raise GitHubError("malformed", f"{asked}: GitHub answered with something other than a list of objects.")
+                raise GitHubError(
+                    "malformed", f"{operation}: GitHub answered with something other than a list of objects."
+                )
             for item in items:
-                if limit is not None and given >= limit:
+                if limit is not None and count >= limit:
                     return
-                given += 1
+                count += 1
                 yield item
-            if answer.next_page is None or (limit is not None and given >= limit):
+            if answer.next_page is None or (limit is not None and count >= limit):
                 return
-            address, query = self._within(joined(answer.url, answer.next_page, asked), asked), None
+            address, query = self._within(resolve_link(answer.url, answer.next_page, operation), operation), None
             if address in seen:
-                raise GitHubError("malformed", f"{asked}: the pages of GitHub's answer lead in a circle.")
+                raise GitHubError("malformed", f"{operation}: the page links of GitHub's response form a loop.")
             seen.add(address)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Creates something. Sent once: see `pause` for when it may be sent again.
+        """Sends a POST request once; see `pause` for retries.
 
         Raises:
-            GitHubError: As its kind says; `may_have_happened` when no answer came.
+            GitHubError: See its kind; `may_have_happened` if no response arrived.
         """
         return self._write("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Changes something. Sent once, as `post`.
+        """Sends a PATCH request once, like `post`.
 
         Raises:
-            GitHubError: As its kind says.
+            GitHubError: See its kind.
         """
         return self._write("PATCH", path, body)
 
     def download(self, path: str, *, max_bytes: int) -> bytes:
-        """The bytes at a path that redirects to a file store, as artifacts do. The token is not sent to the store.
+        """Downloads a file that redirects to a file store, as artifacts do. The store gets no token.
 
         Raises:
-            GitHubError: As its kind says; `too-large` above `max_bytes`.
+            GitHubError: See its kind; `too-large` above `max_bytes`.
         """
         return self._read(self._address(path), None, max_bytes=max_bytes, elsewhere=True).body
 
     def pause(self, error: GitHubError, attempt: int) -> None:
-        """Waits until the request that failed may be tried again.
+        """Waits before a retry of a failed request.
 
         Args:
-            error: What it failed with.
-            attempt: How often it has failed before; 0 for the first time.
+            error: The error of the request.
+            attempt: Number of earlier failures; 0 for the first failure.
 
         Raises:
-            GitHubError: The same error, if waiting doesn't help, was done often enough, or takes longer than is left.
+            GitHubError: The same error, if waiting doesn't help, all retries are used, or the wait exceeds the time
+                budget.
         """
         if error.wait is None or attempt + 1 >= _ATTEMPTS:
             raise error
@@ -196,7 +196,7 @@ class GitHub:
         if wait >= self._left:
             if error.kind == "rate-limited":
                 left = max(0.0, self._left)
-                late = f"{error.message} It takes a wait of {wait:.0f} s, and there are {left:.0f} s left."
+                late = f"{error.message} It requires a wait of {wait:.0f} s, but only {left:.0f} s are left."
                 raise GitHubError("rate-limited", late, hint=error.hint, status=error.status)
             raise error
         if wait > 5.0:
@@ -205,7 +205,7 @@ class GitHub:
         self._sleep(wait)
 
     def grant(self, seconds: float) -> None:
-        """Lets at least so many seconds go into what follows, however much was spent before."""
+        """Raises the remaining time budget to at least `seconds`."""
         self._left = max(self._left, seconds)
 
     def _address(self, path: str) -> str:
@@ -225,7 +225,7 @@ class GitHub:
                 return self._follow("GET", address, params, None, max_bytes=max_bytes, elsewhere=elsewhere)
             except GitHubError as error:
                 failure = error
-            # Outside of the handler, so that what is raised has no chain of older errors.
+            # Outside the handler, so that the raised error has no chain of earlier errors.
             self.pause(failure, attempt)
             attempt += 1
 
@@ -250,23 +250,23 @@ class GitHub:
         max_bytes: int = _LARGEST_JSON,
         elsewhere: bool = False,
     ) -> Answer:
-        """One request and its redirects, e.g. of a repository that was renamed."""
-        asked = f"{method} {urlsplit(address).path.removeprefix(urlsplit(self.api_url).path)}"
+        """Sends a request and follows redirects, e.g. of a renamed repository."""
+        operation = f"{method} {urlsplit(address).path.removeprefix(urlsplit(self.api_url).path)}"
         for _ in range(_REDIRECTS + 1):
-            answer = self._send(method, address, params, body, asked=asked, max_bytes=max_bytes)
+            answer = self._send(method, address, params, body, operation=operation, max_bytes=max_bytes)
             if answer.status < 300:
                 return answer
             if answer.location is None:
-                raise self._refusal(answer, asked, write=method != "GET")
+                raise self._refusal(answer, operation, write=method != "GET")
             if method != "GET" and answer.status not in (307, 308):
-                raise GitHubError("rejected", f"{asked}: GitHub answered {answer.status}, a redirect of a write.")
-            address = joined(answer.url, answer.location, asked)
+                raise GitHubError("rejected", f"{operation}: GitHub answered {answer.status}, a redirect of a write.")
+            address = resolve_link(answer.url, answer.location, operation)
             if elsewhere:
-                check_encrypted(address, self.api_url, asked)
+                check_encrypted(address, self.api_url, operation)
             else:
-                address = self._within(address, asked)
+                address = self._within(address, operation)
             params = None
-        raise GitHubError("malformed", f"{asked}: GitHub redirects in a circle.")
+        raise GitHubError("malformed", f"{operation}: GitHub redirects in a loop.")
 
     def _send(
         self,
@@ -275,67 +275,69 @@ class GitHub:
         params: Mapping[str, str | int] | None,
         body: Mapping[str, Any] | None,
         *,
-        asked: str,
+        operation: str,
         max_bytes: int,
     ) -> Answer:
         if self._left <= 0:
-            raise GitHubError("unavailable", f"{asked}: not sent, the time for talking to GitHub is over.")
+            raise GitHubError("unavailable", f"{operation}: not sent, since the time budget for GitHub is used up.")
         if self._session is None:
             self._session = self._make_session()
         ours = same_origin(address, self.api_url)
-        headers = {"User-Agent": self._user_agent}
+        headers = {"User-Agent": "agent-eval-action"}  # GitHub rejects requests without one
         if ours:
             headers |= {"Accept": _JSON, "X-GitHub-Api-Version": API_VERSION}
         data = json.dumps(body).encode() if body is not None else None
         if data is not None:
             headers["Content-Type"] = "application/json; charset=utf-8"
-        begun, left = self._clock(), self._left
+        started, left = self._clock(), self._left
         outcome = receive(
             self._session,
-            method,
-            address,
-            params=params,
-            data=data,
-            headers=headers,
-            # A store gets no token; and with an `auth`, requests doesn't look into ~/.netrc for one of its own.
-            auth=self._auth if ours else NoAuth(),
+            Request(
+                method=method,
+                url=address,
+                params=params,
+                data=data,
+                headers=headers,
+                # A store gets no token. Any `auth` keeps requests from reading ~/.netrc.
+                auth=self._auth if ours else NoAuth(),
+            ),
             timeouts=(min(_TIMEOUTS[0], left), min(_TIMEOUTS[1], left)),
             max_bytes=max_bytes,
-            expired=lambda: self._clock() - begun >= left,
+            expired=lambda: self._clock() - started >= left,
         )
-        self._left -= self._clock() - begun
+        self._left -= self._clock() - started
         if isinstance(outcome, Answer):
             return outcome
-        where = asked if ours else f"{asked}, at the store that it redirects to"
+        where = operation if ours else f"{operation}, at the file store"
         kind = cast("Kind", outcome.kind)
         wait = OUTAGE_WAIT if kind == "unavailable" else None
         message = self._masker.text(f"{where}: {outcome.message}.")
         unsure = kind == "unavailable" and method != "GET"
         raise GitHubError(kind, message, wait=wait, may_have_happened=unsure)
 
-    def _refusal(self, answer: Answer, asked: str, *, write: bool) -> GitHubError:
+    def _refusal(self, answer: Answer, operation: str, *, write: bool) -> GitHubError:
         try:
-            told = json.loads(self._masker.data(answer.body[:100_000]))
+            value = json.loads(self._masker.data(answer.body[:100_000]))
         except (ValueError, RecursionError):
-            told = {}
-        body = told if isinstance(told, dict) else {}
+            value = {}
+        body = value if isinstance(value, dict) else {}
         if not same_origin(answer.url, self.api_url):
-            asked += ", at the store that it redirects to"
-        return refused(answer.status, answer.headers, body, asked=asked, write=write, now=self._clock())
+            operation += ", at the file store"
+        return response_error(answer.status, answer.headers, body, operation=operation, write=write, now=self._clock())
 
-    def _json(self, answer: Answer, asked: str, *, write: bool = False) -> Any:
+    def _json(self, answer: Answer, operation: str, *, write: bool = False) -> Any:
         try:
             return json.loads(answer.body)
         except (ValueError, RecursionError):
             pass
-        hint = "Is GITHUB_API_URL the address of the API? On GHES it ends in /api/v3."
-        message = f"{asked}: GitHub answered {answer.status} with something other than JSON."
+        hint = "Check that GITHUB_API_URL is the API's URL. On GHES it ends in /api/v3."
+        message = f"{operation}: GitHub answered {answer.status} with something other than JSON."
         raise GitHubError("malformed", message, hint=hint, status=answer.status, may_have_happened=write)
 
-    def _within(self, address: str, asked: str) -> str:
-        """The address, if the token may be sent there."""
+    def _within(self, address: str, operation: str) -> str:
+        """Returns the URL, if the token may be sent there."""
         if same_origin(address, self.api_url):
             return address
         raise GitHubError(
-            "malformed", f"{asked}: GitHub's answer leads to another server, which gets no token of ours."
+            "malformed", f"{operation}: GitHub's response links to another server, which must not get the token."
         )

@@ -1,11 +1,11 @@
-"""One comment per pull request and key, which is updated in place.
+"""Creates or updates one comment per pull request and key.
 
-Nothing is written that has not just been looked at: before each attempt all comments are listed, so that an answer that
-got lost does not lead to a second comment, and a run that had to wait does not overwrite a newer one. Two runs that
-post their first comments at the same moment make two: each looks again afterwards. The comment of the newer run is
-kept, the other one becomes a link to it, so that no outdated verdict stays; a comment is never deleted.
+All comments are listed before each attempt, so that a lost response doesn't lead to a second comment, and a run that
+had to wait doesn't overwrite a newer one. Two runs that create their first comments at the same time create two, so
+each lists them again afterwards. The newer run's comment remains, and the other one becomes a link to it. Comments are
+never deleted.
 
-Posting never raises for what GitHub answers: the gate's verdict does not depend on it.
+Errors of GitHub are not raised: the verdict does not depend on the comment.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from agent_eval.github.events import text_at
 from agent_eval.github.marker import Marked, RunStamp, marked, pointer, read_marker, same_text
 
 ACTIONS_LOGIN = "github-actions[bot]"
-"""Who a workflow's GITHUB_TOKEN is."""
+"""Login of a workflow's GITHUB_TOKEN."""
 LONGEST = 65_536
-"""Characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
+"""Maximum characters of a comment; GitHub answers 422 above ("Body is too long (maximum is 65536 characters)")."""
 _BUDGET = 240.0
-"""Seconds that a comment may take, also when the client has spent its own on a baseline: enough for two secondary
+"""Seconds for a comment, even if the baseline has used up the client's time budget: enough for two secondary rate
 limits in a row."""
 
 CommentMode = Literal["always", "on-change", "on-failure", "never"]
@@ -33,17 +33,17 @@ Kind = Literal["created", "updated", "unchanged", "superseded", "skipped", "forb
 
 @dataclass(frozen=True, kw_only=True)
 class Posted:
-    """What became of a comment."""
+    """The outcome of posting a comment."""
 
     kind: Kind
-    """`superseded`: a newer run has already commented. `skipped`: the mode asks for none. `forbidden`: the token may
-    not comment, as on pull requests from forks. `failed`: another error of GitHub's."""
+    """`superseded`: a newer run has already commented. `skipped`: the mode requires no comment. `forbidden`: the token
+    lacks the permission, as on pull requests from forks. `failed`: another error of GitHub."""
     url: str | None = None
-    """Of the comment, if there is one."""
+    """URL of the comment, if there is one."""
     message: str
-    """One or two plain sentences for the log."""
+    """One or two sentences for the log."""
     overwrites: bool = False
-    """The comment was another job's of the very same run and attempt."""
+    """The replaced text was written by another job of the same run and attempt."""
 
     @property
     def is_posted(self) -> bool:
@@ -59,211 +59,189 @@ class _Ours:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Look:
-    """The comments, as far as they have our marker."""
+class _Listing:
+    """All comments with our marker."""
 
     ours: list[_Ours]
     """Oldest first."""
-    strangers: list[str]
-    """Who else has posted our marker, as other bots' tokens do."""
+    other_bots: list[str]
+    """Logins of other bots that have posted our marker."""
 
 
-def starts_comment(mode: CommentMode, *, failed: bool, changed: bool) -> bool:
-    """Whether a run makes a comment where there is none. One that is there is brought up to date in any mode but
-    `never`, so that it doesn't stay red.
+@dataclass(frozen=True, kw_only=True)
+class Comment:
+    """A comment to post."""
 
-    Args:
-        mode: The input `comment`.
-        failed: The verdict is not `passed`.
-        changed: Something differs from the base.
-    """
-    match mode:
-        case "always":
-            return True
-        case "on-change":
-            return changed or failed
-        case "on-failure":
-            return failed
-        case "never":
-            return False
+    number: int
+    """Number of the pull request."""
+    key: str
+    """Distinguishes the comments of several gates on one pull request."""
+    body: str
+    """Markdown, up to 65,000 characters; the marker is added."""
+    run: RunStamp
+    """The run that writes it. A comment by a newer run or attempt is not changed."""
+    mode: CommentMode = "always"
+    """The input `comment`."""
+    failed: bool = False
+    """The verdict is not `passed`."""
+    changed: bool = False
+    """The results differ from the base branch's."""
+    author: str | None = None
+    """Login that the token comments as, e.g. `my-app[bot]` for an own App. None: detected; a token without permission
+    to read its login is assumed to be `github-actions[bot]`."""
+
+    @property
+    def creates(self) -> bool:
+        """Whether it is created if none exists. An existing one is updated in any mode but `never`, so that it doesn't
+        stay red.
+        """
+        match self.mode:
+            case "always":
+                return True
+            case "on-change":
+                return self.changed or self.failed
+            case "on-failure":
+                return self.failed
+            case "never":
+                return False
 
 
-def upsert_comment(
-    github: GitHub,
-    *,
-    number: int,
-    key: str,
-    body: str,
-    run: RunStamp,
-    mode: CommentMode = "always",
-    failed: bool = False,
-    changed: bool = False,
-    author: str | None = None,
-) -> Posted:
-    """Makes the comment of this key, or brings it up to date.
-
-    Args:
-        github: The repository of the pull request.
-        number: Of the pull request.
-        key: Tells comments of several gates on one pull request apart.
-        body: Markdown, up to 65,000 characters; the marker is added.
-        run: Who writes. A comment by a newer run or attempt is left as it is.
-        mode: When to comment.
-        failed: For `mode`: the verdict is not `passed`.
-        changed: For `mode`: something differs from the base.
-        author: Login that the token comments as, e.g. `my-app[bot]` for an App of one's own. None: found out, where
-            a token that may not ask is taken for `github-actions[bot]`.
-
-    Returns:
-        What became of it. No error of GitHub's is raised.
+def upsert_comment(github: GitHub, comment: Comment) -> Posted:
+    """Creates the comment of this key, or updates it. Raises no error of GitHub.
 
     Raises:
-        ValueError: If the key is empty or the run's commit is no full hash.
+        ValueError: The key is empty or the run's commit is not a full hash.
     """
-    if mode == "never":
-        return Posted(kind="skipped", message="No comment, as comment: never asks.")
-    text = marked(key, run, body)
+    if comment.mode == "never":
+        return Posted(kind="skipped", message="No comment, since `comment` is never.")
+    text = marked(comment.key, comment.run, comment.body)
     if len(text) > LONGEST:
-        message = f"No comment: it has {len(text):,} characters, and GitHub takes {LONGEST:,}."
+        message = f"No comment: it has {len(text):,} characters, and GitHub's limit is {LONGEST:,}."
         return Posted(kind="failed", message=message)
-    create = starts_comment(mode, failed=failed, changed=changed)
-    upsert = _Upsert(github, number=number, key=key, text=text, body=body, run=run, mode=mode, create=create)
     try:
-        return upsert.until_done(author)
+        return _Upsert(github, comment, text).until_done()
     except GitHubError as error:
         kind: Kind = "forbidden" if error.kind in ("forbidden", "unauthorized") else "failed"
         return Posted(kind=kind, message=f"The comment could not be posted. {error}")
 
 
 class _Upsert:
-    def __init__(
-        self,
-        github: GitHub,
-        *,
-        number: int,
-        key: str,
-        text: str,
-        body: str,
-        run: RunStamp,
-        mode: CommentMode,
-        create: bool,
-    ) -> None:
+    def __init__(self, github: GitHub, comment: Comment, text: str) -> None:
         self._github = github
-        self._list = github.repo("issues", number, "comments")
-        self._key = key
+        self._comment = comment
         self._text = text
-        self._body = body
-        self._run = run
-        self._mode = mode
-        self._create = create
-        self._viewer: str | None = None
+        self._list = github.repo("issues", comment.number, "comments")
+        self._viewer = comment.author
         self._sent: Kind | None = None
-        """A write whose answer we may not have got."""
+        """A write whose response may be lost."""
         self._overwrites = False
 
-    def until_done(self, author: str | None) -> Posted:
+    def until_done(self) -> Posted:
         self._github.grant(_BUDGET)
-        self._viewer = author
         attempt = 0
         while True:
             try:
                 return self._once()
             except GitHubError as error:
                 failure = error
-            # A comment that was deleted between our look and our write is gone: look again.
+            # The comment was deleted after it was listed: list again.
             if failure.kind != "not-found" or attempt > 0:
                 self._github.pause(failure, attempt)
             attempt += 1
 
     def _once(self) -> Posted:
-        look = self._look()
-        if not look.ours:
-            return self._checked(self._new(look))
-        kept = _newest(look.ours)
-        posted = self._bring_up_to_date(kept)
-        return replace(posted, message=posted.message + self._point_to(kept, look.ours))
+        listing = self._read_comments()
+        if not listing.ours:
+            return self._checked(self._create(listing))
+        newest = _newest(listing.ours)
+        posted = self._update(newest)
+        return replace(posted, message=posted.message + self._link_others(newest, listing.ours))
 
-    def _bring_up_to_date(self, current: _Ours) -> Posted:
+    def _update(self, current: _Ours) -> Posted:
         written = current.marked.run
-        if (written.run_id, written.attempt) > (self._run.run_id, self._run.attempt):
+        if (written.run_id, written.attempt) > (self._comment.run.run_id, self._comment.run.attempt):
             message = (
-                f"The comment is by a newer run ({written.run_id}, attempt {written.attempt}); it is left as it is."
+                f"The comment belongs to a newer run ({written.run_id}, attempt {written.attempt}) and was not changed."
             )
             return Posted(kind="superseded", url=current.url, message=message)
-        # With another commit the marker is renewed even if the text is the same: a run of an older commit that ends
-        # late must see that it is late.
-        same = same_text(current.marked.text, self._body)
-        if same and self._sent is not None and current.marked.run == self._run:
-            message = f"The comment was {self._sent}; GitHub's answer was lost on the way."
+        # For another commit the marker is updated even if the text is the same, so that a late run of an older commit
+        # sees that it is outdated.
+        same = same_text(current.marked.text, self._comment.body)
+        if same and self._sent is not None and current.marked.run == self._comment.run:
+            message = f"The comment was {self._sent}; GitHub's response was lost."
             return Posted(kind=self._sent, url=current.url, message=message, overwrites=self._overwrites)
-        if same and current.marked.run.sha == self._run.sha:
-            return Posted(kind="unchanged", url=current.url, message="The comment says so already.")
+        if same and current.marked.run.sha == self._comment.run.sha:
+            return Posted(kind="unchanged", url=current.url, message="The comment is up to date.")
         note = ""
-        if self._sent is None and current.marked.run == self._run:
+        if self._sent is None and current.marked.run == self._comment.run:
             self._overwrites = True
-            note = " Another job of this run had written it: give each job a `comment-key` of its own."
+            note = " Another job of this run had written it: give each job its own `comment-key`."
         path = self._github.repo("issues", "comments", current.id)
         self._sent = "updated"
         url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
         return Posted(kind="updated", url=url, message=f"The comment was updated.{note}", overwrites=self._overwrites)
 
     def _checked(self, posted: Posted) -> Posted:
-        """A comment that was just made, unless another run has made one since our look."""
+        """Checks a new comment for a concurrent one of another run."""
         if posted.kind != "created":
             return posted
         try:
-            ours = self._look().ours
+            ours = self._read_comments().ours
         except GitHubError as error:
             return replace(posted, message=f"{posted.message} Whether it is the only one could not be read: {error}")
         if len(ours) < 2:
             return posted
-        kept = _newest(ours)
-        note = self._point_to(kept, ours)
-        if (kept.marked.run.run_id, kept.marked.run.attempt) > (self._run.run_id, self._run.attempt):
-            message = f"A newer run ({kept.marked.run.run_id}) has commented at the same moment.{note}"
-            return Posted(kind="superseded", url=kept.url, message=message)
-        return replace(posted, url=kept.url, message=posted.message + note)
+        newest = _newest(ours)
+        note = self._link_others(newest, ours)
+        if (newest.marked.run.run_id, newest.marked.run.attempt) > (
+            self._comment.run.run_id,
+            self._comment.run.attempt,
+        ):
+            message = f"A newer run ({newest.marked.run.run_id}) has commented at the same time.{note}"
+            return Posted(kind="superseded", url=newest.url, message=message)
+        return replace(posted, url=newest.url, message=posted.message + note)
 
-    def _point_to(self, kept: _Ours, ours: list[_Ours]) -> str:
-        """Makes links of the other comments; says so."""
-        others = [one for one in ours if one.id != kept.id]
+    def _link_others(self, newest: _Ours, ours: list[_Ours]) -> str:
+        """Replaces the other comments by links, and reports it."""
+        others = [comment for comment in ours if comment.id != newest.id]
         try:
-            for one in others:
-                path = self._github.repo("issues", "comments", one.id)
-                self._github.patch(path, {"body": pointer(kept.url)})
+            for comment in others:
+                path = self._github.repo("issues", "comments", comment.id)
+                self._github.patch(path, {"body": pointer(newest.url)})
         except GitHubError as error:
             return f" There are {len(ours)} of them, and an older one could not be changed: {error}"
-        return f" There were {len(ours)} of them: all others are links to it now." if others else ""
+        return f" There were {len(ours)} of them: the others link to it now." if others else ""
 
-    def _new(self, look: _Look) -> Posted:
-        if not self._create:
-            return Posted(kind="skipped", message=f"No comment, as comment: {self._mode} asks.")
+    def _create(self, listing: _Listing) -> Posted:
+        if not self._comment.creates:
+            return Posted(kind="skipped", message=f"No comment, since `comment` is {self._comment.mode}.")
         note = ""
-        if look.strangers:
-            names = ", ".join(look.strangers)
-            note = f" {names} has posted one of these before; if that was this token, name it as its author."
+        if listing.other_bots:
+            names = ", ".join(listing.other_bots)
+            note = f" {names} has posted such a comment; if that is this token's login, set `comment-author` to it."
         self._sent = "created"
         answer = self._github.post(self._list, {"body": self._text})
-        self._viewer = text_at(answer, "user", "login") or self._viewer  # Who we are needn't be asked.
+        self._viewer = text_at(answer, "user", "login") or self._viewer  # Saves a request for the login.
         return Posted(kind="created", url=text_at(answer, "html_url"), message=f"The comment was created.{note}")
 
-    def _look(self) -> _Look:
-        found = []
+    def _read_comments(self) -> _Listing:
+        parsed = []
         for comment in self._github.paginate(self._list):
             body, number, url = comment.get("body"), comment.get("id"), comment.get("html_url")
-            known = read_marker(body) if isinstance(body, str) else None
-            if known is not None and known.key == self._key and isinstance(number, int) and isinstance(url, str):
-                found.append((comment, _Ours(id=number, url=url, marked=known)))
-        ours, strangers = [], []
-        for comment, one in sorted(found, key=lambda pair: pair[1].id):
+            marker = read_marker(body) if isinstance(body, str) else None
+            matches = marker is not None and marker.key == self._comment.key
+            if marker is not None and matches and isinstance(number, int) and isinstance(url, str):
+                parsed.append((comment, _Ours(id=number, url=url, marked=marker)))
+        ours, other_bots = [], set()
+        for comment, entry in sorted(parsed, key=lambda pair: pair[1].id):
             if self._is_by_us(comment):
-                ours.append(one)
+                ours.append(entry)
             elif text_at(comment, "user", "type") == "Bot":
-                strangers.append(text_at(comment, "user", "login") or "")
-        return _Look(ours=ours, strangers=sorted(set(strangers)))
+                other_bots.add(text_at(comment, "user", "login") or "")
+        return _Listing(ours=ours, other_bots=sorted(other_bots))
 
     def _is_by_us(self, comment: Mapping[str, Any]) -> bool:
-        """Anyone can write our marker; an edit of theirs would put our words into their mouth, or theirs into ours."""
+        """Whether our account wrote the comment: anyone can write our marker."""
         login = text_at(comment, "user", "login")
         return login is not None and login.casefold() in {ACTIONS_LOGIN, self._login().casefold()}
 
@@ -272,7 +250,7 @@ class _Upsert:
             try:
                 self._viewer = text_at(self._github.get("/user"), "login") or ACTIONS_LOGIN
             except GitHubError as error:
-                # The token of an installation is nobody, and may not ask who it is.
+                # An installation's token has no user, and can't read its login.
                 if error.kind not in ("forbidden", "not-found"):
                     raise
                 self._viewer = ACTIONS_LOGIN
@@ -280,5 +258,5 @@ class _Upsert:
 
 
 def _newest(ours: list[_Ours]) -> _Ours:
-    """The comment of the newest run; of several, the one that was made last."""
-    return max(ours, key=lambda one: (one.marked.run.run_id, one.marked.run.attempt, one.id))
+    """Returns the comment of the newest run; of several, the newest comment."""
+    return max(ours, key=lambda comment: (comment.marked.run.run_id, comment.marked.run.attempt, comment.id))

@@ -1,4 +1,4 @@
-"""What a run on GitHub is about: the event that started it, read into facts. No network, no decision."""
+"""Reads the event that started a GitHub Actions run. Uses no network and makes no decisions."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ HEADS = "refs/heads/"
 
 
 class EventError(Exception):
-    """The event can't be read. The message says which variable or file, and why."""
+    """The event can't be read. The message names the variable or file, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What started this run."""
+    """The event that started the run."""
 
     name: str = ""
-    """GitHub's name, e.g. `pull_request`; "" outside of GitHub Actions."""
+    """GitHub's name, e.g. `pull_request`; "" outside GitHub Actions."""
     payload: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The webhook's JSON; empty if there is none."""
     sha: str | None = None
-    """The commit that GitHub checks out by default. For `pull_request` a merge of the head with the base's tip."""
+    """The commit that GitHub checks out by default. For `pull_request` a merge of the head with the tip of the base
+    branch."""
     ref: str | None = None
     """Full, e.g. `refs/heads/main` or `refs/pull/7/merge`."""
     repository: str | None = None
-    """`owner/name` of the repository that the workflow runs in."""
+    """`owner/name` of the workflow's repository."""
     run_id: int | None = None
     run_attempt: int | None = None
     """1 for the first."""
@@ -43,45 +44,45 @@ class Event:
     workflow_ref: str | None = None
     """E.g. `octo/repo/.github/workflows/evals.yml@refs/heads/main`."""
     actor: str | None = None
-    """Who caused the first attempt of the run."""
+    """Login of the account that triggered the first attempt."""
 
     @property
     def workflow_path(self) -> str | None:
-        """Path of the workflow's file in the repository, e.g. `.github/workflows/evals.yml`."""
-        found = _WORKFLOW.fullmatch(self.workflow_ref or "")
-        return found["path"] if found else None
+        """Path of the workflow file in the repository, e.g. `.github/workflows/evals.yml`."""
+        match = _WORKFLOW.fullmatch(self.workflow_ref or "")
+        return match["path"] if match else None
 
     @property
     def run_url(self) -> str | None:
-        """The page of this attempt."""
+        """URL of this attempt's page."""
         if self.repository is None or self.run_id is None:
             return None
         return f"{self.server_url}/{self.repository}/actions/runs/{self.run_id}/attempts/{self.run_attempt or 1}"
 
     @property
     def default_branch(self) -> str | None:
-        """Of the repository, as the payload says; None if it doesn't."""
+        """Default branch of the repository; None if the payload doesn't name it."""
         return text_at(self.payload, "repository", "default_branch")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullRequest:
-    """A pull request, as an event's payload or the API tells."""
+    """A pull request, from an event's payload or the API."""
 
     number: int
     head_sha: str
-    """The last commit of the pull request itself, not the merge that GitHub tests."""
+    """The head commit, not the merge commit that GitHub tests."""
     head_ref: str
-    """The branch, without `refs/heads/`. Chosen by the author: hostile text."""
+    """The branch, without `refs/heads/`. Chosen by the author: untrusted text."""
     head_repository: str | None
     """`owner/name`; None if the fork has been deleted."""
     base_ref: str
     """The branch, without `refs/heads/`."""
     base_sha: str
-    """Tip of the base branch when the event was made; neither the merge base nor, for sure, what was tested upon."""
+    """Tip of the base branch at the time of the event. Neither the merge base nor necessarily the tested base."""
     is_fork: bool
-    """The head lies in another repository than the base. (GitHub's own `fork` says that the head's repository is a fork
-    of something, which holds for each pull request inside of a fork too.)"""
+    """The head is in another repository than the base. (GitHub's own `fork` only says that the head's repository is a
+    fork, which is also true for pull requests inside a fork.)"""
     author: str
     """Login; "" if the account is gone."""
     open: bool = True
@@ -89,20 +90,20 @@ class PullRequest:
 
 
 def read_event(environ: Mapping[str, str]) -> Event:
-    """The event of this run, from the variables that GitHub sets and the file that `GITHUB_EVENT_PATH` names.
+    """Reads the event from GitHub's variables and the file `GITHUB_EVENT_PATH`.
 
-    Outside of GitHub Actions (no `GITHUB_EVENT_NAME`) that is an event without a name.
+    Outside GitHub Actions (no `GITHUB_EVENT_NAME`) the event has no name.
 
     Raises:
-        EventError: If the payload can't be read, is no JSON object or is above 25 MB, or a variable has a value that
-            GitHub would not give it.
+        EventError: The payload can't be read, is not a JSON object or is larger than 25 MB, or a variable has an
+            invalid value.
     """
     name = environ.get("GITHUB_EVENT_NAME", "")
     if not name:
         return Event()
     repository = environ.get("GITHUB_REPOSITORY") or None
     if repository is not None and not _REPOSITORY.fullmatch(repository):
-        raise EventError(f"GITHUB_REPOSITORY is {repository!r}, but should be owner/name.")
+        raise EventError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
     return Event(
         name=name,
         payload=_payload(environ.get("GITHUB_EVENT_PATH", "")),
@@ -119,21 +120,21 @@ def read_event(environ: Mapping[str, str]) -> Event:
 
 
 def pull_request_at(payload: Mapping[str, Any], *keys: str) -> PullRequest | None:
-    """The pull request in a JSON object of GitHub's, e.g. `pull_request_at(event.payload, "pull_request")`.
+    """Returns the pull request in a JSON object, e.g. `pull_request_at(event.payload, "pull_request")`.
 
     Returns:
-        None if there is none there, or it lacks its number, its head's commit or its base.
+        None if there is none, or it lacks its number, head commit or base branch.
     """
-    found = at(payload, *keys)
-    if not isinstance(found, Mapping):
+    item = at(payload, *keys)
+    if not isinstance(item, Mapping):
         return None
-    number, head_sha, base_sha = found.get("number"), text_at(found, "head", "sha"), text_at(found, "base", "sha")
-    head_ref, base_ref = text_at(found, "head", "ref"), text_at(found, "base", "ref")
+    number, head_sha, base_sha = item.get("number"), text_at(item, "head", "sha"), text_at(item, "base", "sha")
+    head_ref, base_ref = text_at(item, "head", "ref"), text_at(item, "base", "ref")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1 or head_ref is None or base_ref is None:
         return None
     if not all(sha is not None and _SHA.fullmatch(sha) for sha in (head_sha, base_sha)):
         return None
-    head_repository, base_repository = (text_at(found, side, "repo", "full_name") for side in ("head", "base"))
+    head_repository, base_repository = (text_at(item, side, "repo", "full_name") for side in ("head", "base"))
     return PullRequest(
         number=number,
         head_sha=head_sha or "",
@@ -141,26 +142,26 @@ def pull_request_at(payload: Mapping[str, Any], *keys: str) -> PullRequest | Non
         head_repository=head_repository,
         base_ref=base_ref,
         base_sha=base_sha or "",
-        # A fork that is gone is still none of ours.
+        # A deleted repository is a fork too.
         is_fork=head_repository is None or not same_repository(head_repository, base_repository),
-        author=text_at(found, "user", "login") or "",
-        open=found.get("state", "open") == "open",
-        draft=found.get("draft") is True,
+        author=text_at(item, "user", "login") or "",
+        open=item.get("state", "open") == "open",
+        draft=item.get("draft") is True,
     )
 
 
-def same_repository(one: str | None, other: str | None) -> bool:
-    """Whether two full names are those of one repository; GitHub doesn't mind the case."""
-    return one is not None and other is not None and one.casefold() == other.casefold()
+def same_repository(left: str | None, right: str | None) -> bool:
+    """Whether two full names mean the same repository; GitHub ignores case."""
+    return left is not None and right is not None and left.casefold() == right.casefold()
 
 
 def branch_of(ref: str | None) -> str | None:
-    """The branch of a full ref; None for a tag, a pull request's ref or nothing."""
+    """Returns the branch of a full ref; None for other refs."""
     return ref.removeprefix(HEADS) if ref and ref.startswith(HEADS) else None
 
 
 def at(payload: object, *keys: str) -> object:
-    """The value below these keys; None when one of them is missing or no object."""
+    """Returns the value at a path of keys; None if it doesn't exist."""
     for key in keys:
         if not isinstance(payload, Mapping):
             return None
@@ -169,15 +170,15 @@ def at(payload: object, *keys: str) -> object:
 
 
 def text_at(payload: object, *keys: str) -> str | None:
-    """The text below these keys; None when there is none or it is empty."""
-    found = at(payload, *keys)
-    return found if isinstance(found, str) and found else None
+    """Returns the text at a path of keys; None if it is missing, empty or no text."""
+    value = at(payload, *keys)
+    return value if isinstance(value, str) and value else None
 
 
 def sha_at(payload: object, *keys: str) -> str | None:
-    """The commit below these keys; None when there is none, or the 40 zeros that stand for no commit."""
-    found = text_at(payload, *keys)
-    return found if found and _SHA.fullmatch(found) and set(found) != {"0"} else None
+    """Returns the commit at a path of keys; None if it is missing or all zeros (GitHub's "no commit")."""
+    sha = text_at(payload, *keys)
+    return sha if sha and _SHA.fullmatch(sha) and set(sha) != {"0"} else None
 
 
 def _payload(path: str) -> Mapping[str, Any]:
@@ -189,13 +190,13 @@ def _payload(path: str) -> Mapping[str, Any]:
     except OSError as error:
         raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) can't be read: {error.strerror}.") from error
     if len(data) > _LARGEST:
-        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is larger than the 25 MB that GitHub sends.")
+        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is larger than 25 MB, GitHub's own limit.")
     try:
         payload = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is no JSON: {error}.") from error
+        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is not valid JSON: {error}.") from error
     if not isinstance(payload, dict):
-        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is no JSON object.")
+        raise EventError(f"The event in {path} (GITHUB_EVENT_PATH) is not a JSON object.")
     return payload
 
 
@@ -204,5 +205,5 @@ def _number(environ: Mapping[str, str], name: str) -> int | None:
     if not value:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", value):
-        raise EventError(f"{name} is {value!r}, but should be a number.")
+        raise EventError(f"{name} is {value!r}, not a number.")
     return int(value)

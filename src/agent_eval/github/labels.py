@@ -1,8 +1,8 @@
-"""Whether a person has accepted what a pull request changes about the gate, by setting a label.
+"""Acceptance of a pull request's changes to the gate, by a label.
 
-Only people who may triage the repository can set labels. A label stays when more is pushed, and what is pushed later
-was not seen by whoever set it: it counts for the commit that it was set on. GitHub's clock decides that, since a
-commit's own dates are its author's choice: the label must be younger than this commit's run, or have started it.
+Only people with triage permission can set labels. A label remains when commits are pushed, but the person who set it
+has not seen them. So it counts only for the commit on which it was set. GitHub's clock decides this, since a commit's
+dates are chosen by its author: the label must be newer than this commit's run, or have started it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ ACCEPT_RULES = "agent-eval: accept rules"
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """What the label says."""
+    """The state of the label."""
 
     by: str = ""
-    """Who set it; "" if it does not count."""
+    """Login of the person who set it; "" if it does not count."""
     why_not: str = ""
-    """Why it does not count although it is set, or why that is unknown, as a sentence; "" if it is not set."""
+    """Why it does not count although it is set, or why that is unknown: a sentence; "" if it is not set."""
 
 
 def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
-    """Looks for the label on a pull request.
+    """Reads the label of a pull request.
 
     Args:
         github: The repository.
-        event: What started this run.
-        number: Of the pull request.
+        event: The event of this run.
+        number: Number of the pull request.
     """
     try:
         label = _last_label(github, number)
@@ -49,7 +49,7 @@ def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
             if label.created_at <= runs.get_run(github, event.run_id).created_at:
                 return Acceptance(
                     why_not=f"The label `{ACCEPT_RULES}` does not count: it was set before this commit was pushed. "
-                    "Remove it, set it again and start this job again."
+                    "Remove it, set it again and re-run this job."
                 )
     except GitHubError as error:
         return Acceptance(why_not=f"Whether the label `{ACCEPT_RULES}` is set could not be read: {error}")
@@ -57,15 +57,15 @@ def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
 
 
 def _last_label(github: GitHub, number: int) -> runs.LabelEvent | None:
-    """When the label was set for the last time; None if it is not set."""
-    found = None
-    for one in runs.label_events(github, number):
-        if one.label.name.casefold() == ACCEPT_RULES.casefold():
-            found = one
-    return found if found is not None and found.event == "labeled" else None
+    """Returns the last setting of the label; None if it is not set."""
+    last = None
+    for event in runs.label_events(github, number):
+        if event.label.name.casefold() == ACCEPT_RULES.casefold():
+            last = event
+    return last if last is not None and last.event == "labeled" else None
 
 
 def _started_by_label(event: Event) -> bool:
-    """Whether setting the label started this run: the payload then has the commit that it was set on."""
+    """Whether setting the label started this run; the payload then contains the labelled commit."""
     name = text_at(event.payload, "label", "name") or ""
     return text_at(event.payload, "action") == "labeled" and name.casefold() == ACCEPT_RULES.casefold()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
-from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, opened_base
+from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, open_base
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
 from agent_eval.gate.history import never_started
@@ -57,10 +57,10 @@ class BaseCheckout:
         """Opens the worktree once; it stays open until the end. For `baseline.RerunSource`.
 
         Raises:
-            GitError, NotOnBase: As `opened_base` does.
+            GitError, NotOnBase: As `open_base` does.
         """
         if self._worktree is None:
-            self._worktree = await self.stack.enter_async_context(opened_base(git, commit, remote=remote))
+            self._worktree = await self.stack.enter_async_context(open_base(git, commit, remote=remote))
         yield self._worktree
 
     async def execute(self, case_ids: frozenset[str] | None, num_runs: int, *, first_run: int) -> list[CaseReport]:

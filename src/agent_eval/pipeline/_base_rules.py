@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_eval.baseline import GitError, NotOnBase, opened_base
+from agent_eval.baseline import GitError, NotOnBase, open_base
 from agent_eval.core.text import first_line
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ async def _base_side(settings: Settings, ci: CIContext, find: Find) -> Side:
         raise ci.git
     if ci.baseline_request is None:
         raise GitError(ci.no_baseline_reason or "The base branch's commit is not known.")
-    async with opened_base(ci.git, ci.baseline_request.commit, remote=ci.remote, complete=False) as checkout:
+    async with open_base(ci.git, ci.baseline_request.commit, remote=ci.remote, complete=False) as checkout:
         return await asyncio.to_thread(_read_base, settings, checkout, find)
 
 

@@ -16,9 +16,9 @@ from agent_eval.baseline import (
     Git,
     GitError,
     Remote,
+    describe,
     find_request,
     open_git,
-    told,
 )
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
@@ -177,7 +177,7 @@ def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext
     if isinstance(result, FetchFailed):
         named = settings.base_ref is not None and result.by_name
         problems = [_error("base-ref-not-found", f"base-ref: {result.message}", result.hint)] if named else []
-        return replace(ci, no_baseline_reason=told(result)), problems
+        return replace(ci, no_baseline_reason=describe(result)), problems
     base = result.commit if ci.activity.kind != "record" else None
     return replace(ci, baseline_request=result, origin=ci.origin.model_copy(update={"base_commit": base})), []
 

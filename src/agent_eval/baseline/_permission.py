@@ -1,4 +1,4 @@
-"""Whose results may become a baseline: those of the base branch itself, never a proposal's."""
+"""Decides which runs may record a baseline: runs of the base branch, never of a pull request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from agent_eval.core.text import harmless
 from agent_eval.results import Origin
 
 BASE_EVENTS: frozenset[str] = frozenset({"push", "schedule", "workflow_dispatch"})
-"""Events in which GitHub runs a branch of the repository itself, started by somebody who may push or by the clock.
+"""Events that run a branch of the repository itself, started by someone with write access or by a schedule.
 
-A nightly run is how a repository keeps a baseline whose evals are too dear for every push, and a dispatch is how one is
-made anew. `merge_group` is not among them: its commit is not on the branch yet and may never get there.
+Nightly runs suit evals that are too expensive for every push; a dispatch records a baseline again. `merge_group` is
+missing: its commit is not on the branch yet, and may never be.
 """
 
 
@@ -22,18 +22,18 @@ class Permission:
 
     allowed: bool
     why: str
-    """One plain sentence."""
+    """A sentence."""
 
 
 def may_record(origin: Origin | None, *, branches: Collection[str]) -> Permission:
-    """Whether the results of a run may serve as a baseline for later ones.
+    """Decides whether a run's results may be the baseline of later runs.
 
     Args:
-        origin: What was tested, and by what.
-        branches: Names of the branches that record, e.g. the default branch.
+        origin: The origin of the run.
+        branches: Names of the branches that record baselines, e.g. the default branch.
     """
     if origin is None or not origin.repository:
-        return Permission(allowed=False, why="Nobody knows which branch was tested, so no baseline is recorded.")
+        return Permission(allowed=False, why="The tested branch is unknown, so no baseline is recorded.")
     if origin.event not in BASE_EVENTS or origin.pull_request is not None:
         event = harmless(origin.event) or "a run outside of CI"
         return Permission(
