@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "no such verdict": (lambda: packed(forged(verdict="merged")), "does not fit the schema"),
     "a text as number": (lambda: packed(forged(num_runs=PAYLOAD)), "does not fit the schema"),
     "no number": (lambda: packed(forged(duration=float("nan"))), "not a number"),
-    "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number that no run has"),
+    "a huge number": (lambda: packed(forged(num_runs=10**4_000)), "a number out of range"),
     "a case twice": (lambda: packed(forged(cases=forged()["cases"] * 2)), "2 times"),
 }
 
