@@ -17,11 +17,11 @@ from simulated_pulls import THRESHOLD, Cell, Floats, PullRequest, Push
 
 from agent_eval.gate.regression._base_today import CHECK_RUNS, DIFFERS
 from agent_eval.gate.regression.attempts import Before
-from agent_eval.gate.regression.retrial import Retrial, outcomes, wanted_runs
+from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
 from agent_eval.gate.stats._screening import Table, suite_p
 from agent_eval.gate.stats.decision import Outcome
-from agent_eval.gate.stats.evidence import PASS
 from agent_eval.gate.stats.families import FULL_BASE, ROUND
+from agent_eval.gate.stats.samples import PASS
 
 FACTOR = 10.0
 """From this Bayes factor on a pull request fails."""
@@ -77,13 +77,13 @@ def _learned(base: Runs) -> Floats:
 
 def factors(prior: Floats, base: Runs, head: Runs) -> tuple[float, float, Floats]:
     """The Bayes factor of everything; of "all a little worse"; of each case."""
-    known = base.likelihood(_RATES) * prior
-    known /= known.sum(axis=1, keepdims=True)
-    same = (known * head.likelihood(_RATES)).sum(axis=1)
+    posterior = base.likelihood(_RATES) * prior
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    same = (posterior * head.likelihood(_RATES)).sum(axis=1)
     lower = head.likelihood(np.outer(_RATES, _KEPT)).mean(axis=2)
-    each = (known * lower).sum(axis=1) / same
+    each = (posterior * lower).sum(axis=1) / same
     odds = (_RATES / (1 - _RATES))[:, None] * np.exp(-_SHIFTS)
-    shifted = (known[:, :, None] * head.likelihood(odds / (1 + odds))).sum(axis=1) / same[:, None]
+    shifted = (posterior[:, :, None] * head.likelihood(odds / (1 + odds))).sum(axis=1) / same[:, None]
     everything = float(np.exp(np.log(shifted).sum(axis=0)).mean())
     few = min(_FEW / len(each), 0.5)
     return float(each.mean() + np.prod(1 - few + few * each) + everything) / 3, everything, each
@@ -117,11 +117,11 @@ def bayes_gate(
     ]
     extra, today_only, checked, second = 0, cell.confirm_on_base == "always" and can_run, False, False
 
-    def run(wanted: Mapping[int, tuple[int, int]]) -> bool:
+    def run(requests: Mapping[int, tuple[int, int]]) -> bool:
         """Makes runs of head and base of some cases, as far as they are allowed."""
         nonlocal extra
         spent = extra
-        for index, (more, base_more) in wanted.items():
+        for index, (more, base_more) in requests.items():
             if more + base_more <= cell.allowed - extra:
                 at = slice(index, index + 1)
                 runs = pull.runs(pull.head, more, at)
@@ -131,30 +131,30 @@ def bayes_gate(
                 extra += more + base_more
         return extra > spent
 
-    while wanted := wanted_runs(retrials, cell.allowed - extra):
-        for at, one in enumerate(retrials):
-            index = int(one.case_id)
-            values = pull.runs(pull.head, wanted.get(one.case_id, 0), slice(index, index + 1))[PASS][0].tolist()
-            retrials[at] = replace(one, failed=(*one.failed, *(not value for value in values)))
+    while requests := next_runs(retrials, cell.allowed - extra):
+        for at, retrial in enumerate(retrials):
+            index = int(retrial.case_id)
+            values = pull.runs(pull.head, requests.get(retrial.case_id, 0), slice(index, index + 1))[PASS][0].tolist()
+            retrials[at] = replace(retrial, failed=(*retrial.failed, *(not value for value in values)))
             extra += len(values)
     while True:
         # Where only runs of today are compared, those that chose the cases must not count: the others have no base.
         base = today if today_only else Runs(old.passed + today.passed, old.made + today.made)
         total, everything, each = factors(prior, base, fresh if today_only else now)
         promise = each.reshape(-1, cases).max(axis=0)
-        made, has = fresh.made[:cases], base.made[:cases]
+        fresh_runs, has = fresh.made[:cases], base.made[:cases]
         if total >= FACTOR:
             if checked or today_only or cell.confirm_on_base != "auto" or not can_run:
                 break
-            found = [index for index in suspicious if promise[index] > 1] or list(np.argsort(-promise)[:8])
-            run({index: (0, int(max(CHECK_RUNS - today.made[index], 0))) for index in found})
+            selected = [index for index in suspicious if promise[index] > 1] or list(np.argsort(-promise)[:8])
+            run({index: (0, int(max(CHECK_RUNS - today.made[index], 0))) for index in selected})
             checked, today_only = True, _differs(old, today)
             continue
         wanted_now = {
             index: (ROUND, int(min(max(FULL_BASE - has[index], 0), ROUND)) if can_run else 0)
             for index in sorted(suspicious, key=lambda index: -promise[index])
-            if (promise[index] > 1 or ((today_only or before.get(str(index))) and not made[index]))
-            and made[index] < cell.confirm_runs
+            if (promise[index] > 1 or ((today_only or before.get(str(index))) and not fresh_runs[index]))
+            and fresh_runs[index] < cell.confirm_runs
         }
         if run(wanted_now):
             continue
@@ -165,8 +165,8 @@ def bayes_gate(
         break
     tried = outcomes(retrials).values()
     outcome: Outcome = "failed" if total >= FACTOR or "again" in tried else "inconclusive" if wanted_now else "passed"
-    held: dict[str, Before] = {str(index): "suspicious" for index in np.flatnonzero(promise > 3)}
-    return Push(outcome=outcome, extra=extra, before=held)
+    suspected: dict[str, Before] = {str(index): "suspicious" for index in np.flatnonzero(promise > 3)}
+    return Push(outcome=outcome, extra=extra, before=suspected)
 
 
 def _differs(old: Runs, today: Runs) -> bool:

@@ -135,19 +135,19 @@ def cases_of(tool: str) -> set[str]:
 
 def eval_set() -> dict[str, object]:
     """All cases, as ADK writes them."""
-    known: dict[str, dict[str, dict[str, str]]] = {}
-    exec(TOOLS, known)
+    facts: dict[str, dict[str, dict[str, str]]] = {}
+    exec(TOOLS, facts)
     listed = []
     for subject in SUBJECTS:
         for city in subject.rates:
-            found = known["KNOWN"][subject.name][city.lower()]
+            answer = facts["KNOWN"][subject.name][city.lower()]
             listed.append(
                 {
                     "eval_id": eval_id(subject, city),
                     "conversation": [
                         {
                             "user_content": _text("user", subject.question.format(city=city)),
-                            "final_response": _text("model", subject.answer.format(city=city, found=found)),
+                            "final_response": _text("model", subject.answer.format(city=city, found=answer)),
                             "intermediate_data": {"tool_uses": [{"name": subject.tool, "args": {"city": city}}]},
                         }
                     ],

@@ -26,9 +26,9 @@ def rows(text: str, name: str) -> list[list[str]]:
 
 def number(cell: str) -> float:
     """The first number of a cell."""
-    found = re.search(r"\d+\.\d+|\d+", cell)
-    assert found is not None, cell
-    return float(found.group())
+    match = re.search(r"\d+\.\d+|\d+", cell)
+    assert match is not None, cell
+    return float(match.group())
 
 
 def words(
@@ -65,7 +65,7 @@ def svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 def rules_picture(text: str) -> str:
     """Two bars for each rule: alarms when nothing changed, and when three cases got worse."""
-    found = rows(text, "other rules")
+    table = rows(text, "other rules")
     left, width, top, step = 320, 320, 66, 46
     parts = [
         words(
@@ -76,7 +76,7 @@ def rules_picture(text: str) -> str:
         box(320, 40, 12, 12, GREEN),
         words(338, 51, "three cases pass half as often or less: caught"),
     ]
-    for index, row in enumerate(found):
+    for index, row in enumerate(table):
         y = top + index * step
         quiet, three = number(row[1]), number(row[4])
         ours = row[0] == "this gate"
@@ -84,7 +84,7 @@ def rules_picture(text: str) -> str:
         for offset, value, colour in ((3, quiet, RED), (19, three, GREEN)):
             parts.append(box(left, y + offset, width * value, 14, colour))
             parts.append(words(left + width * value + 6, y + offset + 11, f"{100 * value:.1f}", size=12))
-    bottom = top + len(found) * step
+    bottom = top + len(table) * step
     parts += [line(left + width * 0.05, top - 4, left + width * 0.05, bottom, dashed=True)]
     parts += [words(left + width * 0.05, bottom + 16, "5", size=12, anchor="middle")]
     return svg(720, bottom + 28, "False alarms and caught regressions by rule", parts)
@@ -122,9 +122,9 @@ def dealing_picture() -> str:
 
 def frontier_picture(text: str) -> str:
     """Power against runs paid, by setting."""
-    found = rows(text, "settings")
+    table = rows(text, "settings")
     left, top, width, height = 60, 50, 420, 330
-    dear = max(float(re.findall(r"\((\d+\.\d+)\)", row[1])[0]) for row in found) + 0.2
+    dear = max(float(re.findall(r"\((\d+\.\d+)\)", row[1])[0]) for row in table) + 0.2
     parts = [words(20, 26, "Caught when three cases got worse, and what a quiet pull request pays", bold=True)]
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = top + height * (1 - share)
@@ -136,7 +136,7 @@ def frontier_picture(text: str) -> str:
     label = "runs paid when nothing changed, in runs of the whole suite"
     parts.append(words(middle, top + height + 38, label, anchor="middle"))
     legend = left + width + 40
-    for place, row in enumerate(found, start=1):
+    for place, row in enumerate(table, start=1):
         paid = float(re.findall(r"\((\d+\.\d+)\)", row[1])[0])
         x, y = left + width * (paid - 0.8) / (dear - 0.8), top + height * (1 - number(row[4]))
         ours = row[0] == "default"

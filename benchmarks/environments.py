@@ -27,8 +27,8 @@ def base_environment(home: Path, **extra: str) -> dict[str, str]:
 
     Left out on purpose: `PYTHONDONTWRITEBYTECODE`, which would make one side compile anew at each start.
     """
-    kept = {name: os.environ[name] for name in (*_KEPT, *_INDEX) if name in os.environ}
-    return {**kept, "HOME": str(home), "GOOGLE_API_KEY": "any", **extra}
+    environment = {name: os.environ[name] for name in (*_KEPT, *_INDEX) if name in os.environ}
+    return {**environment, "HOME": str(home), "GOOGLE_API_KEY": "any", **extra}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,10 @@ class Environments:
 
 def uv() -> str:
     """uv's path."""
-    found = shutil.which("uv")
-    if found is None:
+    path = shutil.which("uv")
+    if path is None:
         sys.exit("The benchmarks make their environments with uv: https://docs.astral.sh/uv/ (or `pip install uv`).")
-    return found
+    return path
 
 
 def find_python() -> str:
@@ -69,10 +69,10 @@ def find_python() -> str:
     directories = [Path(sys.executable).resolve(), *Path(sys.executable).resolve().parents]
     if os.geteuid() != 0 or all(path.stat().st_mode & 0o001 for path in directories):
         return sys.executable
-    found = shutil.which("python3", path="/usr/local/bin:/usr/bin")
-    if found is None:
+    path = shutil.which("python3", path="/usr/local/bin:/usr/bin")
+    if path is None:
         sys.exit(f"{sys.executable} can be started by root alone; install Python elsewhere, or run as another user.")
-    return found
+    return path
 
 
 def python_version() -> str:
@@ -91,12 +91,12 @@ def _environment(directory: Path, *requirements: str | Path) -> Path:
     """An environment with the requirements, bytecode compiled; made once for the same ones."""
     stamp = directory / "benchmark-stamp"
     python = find_python()
-    wanted = "\n".join([python, sys.version, *map(str, requirements)])
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
+    requirements_text = "\n".join([python, sys.version, *map(str, requirements)])
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != requirements_text:
         shutil.rmtree(directory, ignore_errors=True)
         run_quietly(uv(), "venv", "--python", python, directory)
         run_quietly(uv(), "pip", "install", "--compile-bytecode", "--python", directory, *requirements)
-        stamp.write_text(wanted, encoding="utf-8")
+        stamp.write_text(requirements_text, encoding="utf-8")
     return directory
 
 

@@ -190,7 +190,7 @@ def trials(seed: int, pulls: int, root: Path) -> Iterator[Trial]:
                 number=number,
                 broken=broken,
                 verdict=report.verdict,
-                blamed=tuple(sorted({one.case_id.rpartition(":")[2] for one in decided if one.blocking})),
+                blamed=tuple(sorted({case.case_id.rpartition(":")[2] for case in decided if case.blocking})),
                 red=sum(case.status == "failed" for case in report.cases),
                 runs=_runs(report.cases) + _runs(report.confirmations) + _runs(report.base_runs),
                 base_depth=_depth(base),
@@ -205,27 +205,27 @@ def trials(seed: int, pulls: int, root: Path) -> Iterator[Trial]:
 
 def run_seed(seed: int, pulls: int) -> list[Trial]:
     """All pull requests of a seed, told on stderr as they are judged."""
-    found = []
+    results = []
     with tempfile.TemporaryDirectory(prefix="agent-eval-bench-") as directory:
         begun = time.monotonic()
         for trial in trials(seed, pulls, Path(directory)):
-            found.append(trial)
+            results.append(trial)
             print(
                 f"{time.monotonic() - begun:5.0f} s  seed {seed}, #{trial.number}, "
                 f"{trial.broken or 'nothing'} broken: {trial.verdict} {' '.join(trial.blamed)}",
                 file=sys.stderr,
             )
-    return found
+    return results
 
 
-def kept(found: Sequence[Trial]) -> bool:
+def kept(results: Sequence[Trial]) -> bool:
     """Whether a seed's pull requests keep the promise."""
-    same, broken = ([one for one in found if bool(one.broken) is kind] for kind in (False, True))
-    few = sum(one.failed for one in same) <= MOST_FAILED * len(same)
-    return few and sum(one.failed for one in broken) >= LEAST_CAUGHT * len(broken)
+    same, broken = ([trial for trial in results if bool(trial.broken) is kind] for kind in (False, True))
+    few = sum(trial.failed for trial in same) <= MOST_FAILED * len(same)
+    return few and sum(trial.failed for trial in broken) >= LEAST_CAUGHT * len(broken)
 
 
-def table(found: Sequence[Trial]) -> str:
+def table(results: Sequence[Trial]) -> str:
     """A row for each seed, and one for all."""
     lines = [
         "| seed | nothing changed: failed | one tool broken: failed | of these, only its cases named "
@@ -233,13 +233,14 @@ def table(found: Sequence[Trial]) -> str:
         "|---|---|---|---|---|---|",
     ]
     cases = sum(len(subject.rates) for subject in SUBJECTS)
-    seeds = sorted({one.seed for one in found})
+    seeds = sorted({trial.seed for trial in results})
     for name, of in [*((str(seed), {seed}) for seed in seeds), ("all", set(seeds))]:
         kinds = [
-            [one for one in found if one.seed in of and (one.broken is not None) is kind] for kind in (False, True)
+            [trial for trial in results if trial.seed in of and (trial.broken is not None) is kind]
+            for kind in (False, True)
         ]
         same, broken = kinds
-        caught = [one for one in broken if one.failed]
+        caught = [trial for trial in broken if trial.failed]
         cells = [
             *(_failed(kind, interval=name == "all") for kind in kinds),
             f"{sum(one.blames_right for one in caught)} of {len(caught)}",
@@ -251,7 +252,7 @@ def table(found: Sequence[Trial]) -> str:
 
 
 def _failed(kind: Sequence[Trial], *, interval: bool) -> str:
-    failed = sum(one.failed for one in kind)
+    failed = sum(trial.failed for trial in kind)
     return f"{failed} of {len(kind)}" + (f": {share(failed, len(kind))}" if interval else "")
 
 
@@ -267,17 +268,17 @@ def main() -> int:
     with ProcessPoolExecutor(arguments.workers) as pool:
         futures = [pool.submit(run_seed, seed, arguments.pulls) for seed in arguments.seeds]
         try:
-            found = [trial for future in futures for trial in future.result()]
+            results = [trial for future in futures for trial in future.result()]
         except Void as error:
             pool.shutdown(cancel_futures=True)
             print(f"Not measured: {error}", file=sys.stderr)
             return 2
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(one) for one in found], indent=1), encoding="utf-8")
-    print(table(found))
+        arguments.json.write_text(json.dumps([asdict(trial) for trial in results], indent=1), encoding="utf-8")
+    print(table(results))
     if not arguments.print:
-        DOCS.write_text(insert(DOCS.read_text(encoding="utf-8"), "end to end", table(found)), encoding="utf-8")
-    return 0 if all(kept([one for one in found if one.seed == seed]) for seed in arguments.seeds) else 1
+        DOCS.write_text(insert(DOCS.read_text(encoding="utf-8"), "end to end", table(results)), encoding="utf-8")
+    return 0 if all(kept([trial for trial in results if trial.seed == seed]) for seed in arguments.seeds) else 1
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class Count:
             hits=self.hits + other.hits,
             inconclusive=self.inconclusive + other.inconclusive,
             paid=self.paid + other.paid,
-            others=tuple(one + two for one, two in zip(self.others, other.others, strict=True)),
+            others=tuple(left + right for left, right in zip(self.others, other.others, strict=True)),
         )
 
 
@@ -261,16 +261,16 @@ def run_chunk(
     """Some trials of a row."""
     hits = inconclusive = 0
     paid = 0.0
-    found = [0] * (len(OTHERS) if others else 0)
+    totals = [0] * (len(OTHERS) if others else 0)
     for trial in range(first, first + count):
         rng = np.random.default_rng([*seed_of(cell, seed), trial])
         done = play(cell, rng, RULES[rule])
         hits += done.hit
         inconclusive += done.inconclusive
         paid += done.paid
-        for index in range(len(found)):
-            found[index] += OTHERS[index][3](done.first[:, 0], done.second, done.stored[:, -1])
-    return Count(trials=count, hits=hits, inconclusive=inconclusive, paid=paid, others=tuple(found))
+        for index in range(len(totals)):
+            totals[index] += OTHERS[index][3](done.first[:, 0], done.second, done.stored[:, -1])
+    return Count(trials=count, hits=hits, inconclusive=inconclusive, paid=paid, others=tuple(totals))
 
 
 # Whether the base itself got worse: a repository has 20 records, and more come, one a merge.
@@ -492,8 +492,8 @@ def table_of_settings(counts: Mapping[str, Count]) -> str:
     lines = [f"| setting | {names} |", "|---" * (len(CHANGES) + 1) + "|"]
     default = [cell for cell in cells() if cell.group == "default"]
     for label, cells_ in groupby([*default, *settings_cells()], key=lambda cell: cell.group):
-        found = [counts[key_of(cell)] for cell in cells_]
-        shares = (f"{one.hits / one.trials:.3f}{_open(one)} ({one.paid / one.trials:.2f})" for one in found)
+        row = [counts[key_of(cell)] for cell in cells_]
+        shares = (f"{count.hits / count.trials:.3f}{_open(count)} ({count.paid / count.trials:.2f})" for count in row)
         lines.append(f"| {label} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
@@ -504,13 +504,13 @@ def _open(count: Count) -> str:
 
 def tables(counts: Counts) -> dict[str, str]:
     """All tables of the docs, by the name of their marks."""
-    found = {
+    results = {
         "error rates": table_of_cells(counts["gate"]),
         "drift": table_of_drift(counts["drift"]),
         "other rules": table_of_rules(counts["gate"]),
         "settings": table_of_settings({**counts["gate"], **counts["settings"]}),
     }
-    return {**found, "simpler rule": table_of_simpler_rule(counts)} if "bayes" in counts else found
+    return {**results, "simpler rule": table_of_simpler_rule(counts)} if "bayes" in counts else results
 
 
 def insert(text: str, name: str, table: str) -> str:
@@ -524,10 +524,10 @@ def measured() -> dict[str, dict[str, Count]]:
     """What was measured last, by table and row."""
     if not MEASURED.exists():
         return {}
-    found = json.loads(MEASURED.read_text(encoding="utf-8"))
+    document = json.loads(MEASURED.read_text(encoding="utf-8"))
     return {
         table: {key: Count(**{**count, "others": tuple(count["others"])}) for key, count in rows.items()}
-        for table, rows in found["tables"].items()
+        for table, rows in document["tables"].items()
     }
 
 
@@ -553,11 +553,11 @@ def main() -> int:
     begun = time.monotonic()
     todo = {} if arguments.docs else jobs(arguments.only, arguments.trials, arguments.seed, arguments.rule)
     for table, rows in todo.items():
-        known = counts.get(table, {}) if arguments.resume else {}
-        left = {key: job for key, job in rows.items() if key not in known or known[key].trials != job[0]}
+        stored = counts.get(table, {}) if arguments.resume else {}
+        left = {key: job for key, job in rows.items() if key not in stored or stored[key].trials != job[0]}
         for key, count in measure(left, arguments.workers):
-            told = f"{share(count.hits, count.trials)} + {count.inconclusive}? {count.paid / count.trials:.2f} runs"
-            print(f"{time.monotonic() - begun:6.0f} s  {key}: {told}", file=sys.stderr)
+            summary = f"{share(count.hits, count.trials)} + {count.inconclusive}? {count.paid / count.trials:.2f} runs"
+            print(f"{time.monotonic() - begun:6.0f} s  {key}: {summary}", file=sys.stderr)
             counts.setdefault(table, {})[key] = count
             if not arguments.print:
                 save(counts, arguments.seed)

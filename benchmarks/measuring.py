@@ -76,10 +76,10 @@ def measure(
     started = subprocess.run(
         command, cwd=cwd, env=dict(environment), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
-    told = json.loads(started.stdout)
-    if told["exit_code"] not in exit_codes:
-        raise Void(f"exit code {told['exit_code']} of: {' '.join(map(str, argv))}\n{told['output'][-3000:]}")
-    return Measurement(**told)
+    reply = json.loads(started.stdout)
+    if reply["exit_code"] not in exit_codes:
+        raise Void(f"exit code {reply['exit_code']} of: {' '.join(map(str, argv))}\n{reply['output'][-3000:]}")
+    return Measurement(**reply)
 
 
 def _measured(argv: Sequence[str], timeout: float) -> dict[str, float | int | str]:

@@ -58,10 +58,10 @@ class Row:
     met: bool
 
     def __str__(self) -> str:
-        found = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kinds.items()))
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kinds.items()))
         mark = "" if self.met else " **missed**"
         return (
-            f"| {self.name} | {self.cases} | {self.seconds:.1f} s | {self.exit_code} | {found} | {self.requests} | "
+            f"| {self.name} | {self.cases} | {self.seconds:.1f} s | {self.exit_code} | {kinds} | {self.requests} | "
             f"{self.goal}{mark} |"
         )
 

@@ -53,19 +53,22 @@ def table(results: Sequence[Result]) -> str:
 
 def as_json(results: Sequence[Result], facts: dict[str, str], void: dict[str, str]) -> str:
     """Everything, for a machine."""
-    found = [
+    results = [
         {
             "name": result.name,
             "title": result.title,
             "sides": {
-                side: [{key: value for key, value in asdict(one).items() if key != "output"} for one in measurements]
+                side: [
+                    {key: value for key, value in asdict(measurement).items() if key != "output"}
+                    for measurement in measurements
+                ]
                 for side, measurements in result.sides.items()
             },
             "targets": [asdict(target) for target in result.targets],
         }
         for result in results
     ]
-    return json.dumps({"machine": facts, "results": found, "void": void}, indent=1) + "\n"
+    return json.dumps({"machine": facts, "results": results, "void": void}, indent=1) + "\n"
 
 
 def main() -> int:

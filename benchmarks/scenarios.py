@@ -51,7 +51,7 @@ class Result:
         of a round alike, and the rounds differently.
         """
         rounds = zip(self.sides[gate], *(self.sides[peer] for peer in peers), strict=True)
-        ratio = statistics.median(min(peer.seconds for peer in found) / ours.seconds for ours, *found in rounds)
+        ratio = statistics.median(min(peer.seconds for peer in peers) / ours.seconds for ours, *peers in rounds)
         text = f"{gate}: at least {least:g} times faster than {against}"
         self.targets.append(Target(text=text, reached=f"{ratio:.1f} times", met=ratio >= least))
 

@@ -17,7 +17,7 @@ from agent_eval.gate.regression.attempts import Before, held_against
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision, MetricRule, Outcome, Rules, usual_extra_runs
-from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 
 Rng = np.random.Generator
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -253,16 +253,18 @@ def our_gate(
             then = pull.runs(pull.base, step.base.get(case_id, 0), cases)
             extra += step.head.get(case_id, 0) + step.base.get(case_id, 0)
             if case_id in retrials:
-                one = retrials[case_id]
-                retrials[case_id] = replace(one, failed=(*one.failed, *(not value for value in now[PASS][0].tolist())))
+                retrial = retrials[case_id]
+                retrials[case_id] = replace(
+                    retrial, failed=(*retrial.failed, *(not value for value in now[PASS][0].tolist()))
+                )
                 continue
             series = {
                 name: replace(
-                    one,
-                    head_confirm=(*one.head_confirm, *now[name][0].tolist()),
-                    base_confirm=(*one.base_confirm, *then[name][0].tolist()),
+                    retrial,
+                    head_confirm=(*retrial.head_confirm, *now[name][0].tolist()),
+                    base_confirm=(*retrial.base_confirm, *then[name][0].tolist()),
                 )
-                for name, one in evidence[case_id].metrics.items()
+                for name, retrial in evidence[case_id].metrics.items()
             }
             evidence[case_id] = CaseEvidence(case_id=case_id, metrics=series)
         budget = replace(budget, extra_runs=cell.allowed - extra)

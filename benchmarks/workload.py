@@ -37,8 +37,8 @@ class ModelServer:
     def stats(self) -> dict[str, Any]:
         """What it has counted."""
         with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as response:
-            found: dict[str, Any] = json.load(response)
-        return found
+            document: dict[str, Any] = json.load(response)
+        return document
 
     def check(self, cases: int, *, judged: int = 0) -> None:
         """Makes sure that the work was really done.

@@ -11,7 +11,7 @@ from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, gather
-from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.gate.verdict import Verdict
@@ -78,7 +78,7 @@ def history_of(base: Mapping[str, str]) -> HistoryReport | None:
     days = max(map(len, base.values()), default=0)
     history = None
     for day in range(days):
-        there = [case(name, told[day - days]) for name, told in base.items() if day - days >= -len(told)]
+        there = [case(name, outcomes[day - days]) for name, outcomes in base.items() if day - days >= -len(outcomes)]
         history = extend(history, report(*there, day=day))
     return history
 
@@ -87,30 +87,30 @@ def play(story: Story) -> Played:
     policy, problems = policy_of(story.policy)
     assert problems == []
     history = history_of(story.base)
-    heads = [*[case(name, told) for name, told in story.head.items()], *story.heads]
+    heads = [*[case(name, outcomes) for name, outcomes in story.head.items()], *story.heads]
     cases = apply_policy(heads, policy, min_pass_rate=1.0)
     sources = _Source(story.more), _Source(story.base_more or {})
     made: tuple[list[CaseReport], list[CaseReport]] = ([], [])
     spent = 0
     compared = None
     for _ in range(MOST_STEPS if history is not None else 0):
-        known = gather(cases, history, policy, num_runs=1, confirmations=made[0], base_confirmations=made[1])
+        gathered = gather(cases, history, policy, num_runs=1, confirmations=made[0], base_confirmations=made[1])
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
-        step = next_step(known.evidence, known.rules, budget, known.retrials)
+        step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, Decision):
             assert history is not None
-            last = [case(name, told[-1]) for name, told in story.base.items()]
+            last = [case(name, outcomes[-1]) for name, outcomes in story.base.items()]
             compared = Compared(
                 decision=step,
-                gathered=known,
+                gathered=gathered,
                 base=history,
                 confirmations=made[0],
                 base_runs=made[1],
-                counterparts={one.case_id: one for one in [*last, *story.bases]},
+                counterparts={report.case_id: report for report in [*last, *story.bases]},
             )
             break
-        for side, wanted, source in zip(made, (step.head, step.base), sources, strict=True):
-            side += [source.deal(case_id, count) for case_id, count in wanted.items()]
+        for side, requested, source in zip(made, (step.head, step.base), sources, strict=True):
+            side += [source.deal(case_id, count) for case_id, count in requested.items()]
         spent += sum(step.head.values()) + sum(step.base.values())
     assert history is None or compared is not None, "it never decides"
     verdict = evaluate(cases, policy, gate=story.gate, pull_request=story.pull_request, compared=compared)

@@ -58,7 +58,7 @@ def test_reasons__every_code_has_a_row() -> None:
         and getattr(node.func, "id", "") == "_reason"
         and isinstance(node.args[0], ast.Constant)
     }
-    words = ast.parse((ROOT / "src/agent_eval/gate/regression/_words.py").read_text(encoding="utf-8"))
+    words = ast.parse((ROOT / "src/agent_eval/gate/regression/_decide.py").read_text(encoding="utf-8"))
     emitted |= {
         str(key.value)
         for node in ast.walk(words)

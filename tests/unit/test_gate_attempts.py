@@ -9,7 +9,7 @@ import pytest
 from agent_eval.gate.regression.attempts import Before, held_against
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision, Rules
-from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 
 
 def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Decision, int]:
@@ -24,7 +24,7 @@ def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Deci
     values = [float(run) for run in runs]
     odd = evidence["odd"].metrics[PASS]
     evidence["odd"] = CaseEvidence(case_id="odd", metrics={PASS: replace(odd, head_screen=(values[0],))})
-    made = 0
+    total = 0
     while not isinstance(step := next_step(list(evidence.values()), Rules(), Budget(can_run_base=True)), Decision):
         for case_id in {*step.head, *step.base}:
             series = evidence[case_id].metrics[PASS]
@@ -36,8 +36,8 @@ def push(runs: str, before: dict[str, Before], *, cases: int = 30) -> tuple[Deci
                 base_confirm=(*series.base_confirm, *((1.0,) * step.base.get(case_id, 0))),
             )
             evidence[case_id] = CaseEvidence(case_id=case_id, metrics={PASS: series})
-            made += count
-    return step, made
+            total += count
+    return step, total
 
 
 FAILS_MOSTLY = "0010001001000100"

@@ -9,7 +9,7 @@ import pytest
 from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision, Rules
-from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
+from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 
 BROKEN = [f"case{index}" for index in range(12)]
 

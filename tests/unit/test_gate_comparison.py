@@ -17,11 +17,11 @@ from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, Mode
 
 def known(eval_id: str, status: CaseStatus, *metrics: MetricReport, content: str = "", **more: object) -> CaseReport:
     """A case that tells what it asks."""
-    one = case(eval_id, status, *metrics, **more)  # type: ignore[arg-type]
-    one.fingerprint = content or f"asks-{eval_id}"
-    for each in one.metrics:
+    report = case(eval_id, status, *metrics, **more)  # type: ignore[arg-type]
+    report.fingerprint = content or f"asks-{eval_id}"
+    for each in report.metrics:
         each.fingerprint = each.fingerprint or f"measures-{each.name}"
-    return one
+    return report
 
 
 def scored(eval_id: str, score: float | None, *, threshold: float = 0.8, **more: object) -> CaseReport:
@@ -34,15 +34,15 @@ def run_of(*cases: CaseReport, **changes: object) -> RunReport:
 
 
 def only(comparison: ComparisonReport) -> CaseComparison:
-    (one,) = comparison.cases
-    return one
+    (change,) = comparison.cases
+    return change
 
 
 def test_compare__a_case_that_passed_and_fails_is_newly_failing() -> None:
     comparison = compare(run_of(scored("a", 0.5), scored("b", 0.9)), run_of(scored("a", 1.0), scored("b", 0.9)))
-    found = only(comparison)
-    assert (found.eval_id, found.change, found.head, found.base) == ("a", "newly_failing", "failed", "passed")
-    (row,) = found.metrics
+    change = only(comparison)
+    assert (change.eval_id, change.change, change.head, change.base) == ("a", "newly_failing", "failed", "passed")
+    (row,) = change.metrics
     assert (row.name, row.score.head, row.score.base, row.score.delta) == (RESPONSE, 0.5, 1.0, -0.5)
     assert (comparison.compared, comparison.unchanged) == (2, 1)
     assert (comparison.pass_rate.head, comparison.pass_rate.base) == (0.5, 1.0)
@@ -54,7 +54,7 @@ def test_compare__a_case_that_passed_and_fails_is_newly_failing() -> None:
 def test_compare__fixed_and_still_failing() -> None:
     head, base = run_of(scored("a", 0.9), scored("b", 0.1)), run_of(scored("a", 0.2), scored("b", 0.2))
     comparison = compare(head, base)
-    assert [(one.eval_id, one.change) for one in comparison.cases] == [("a", "fixed"), ("b", "still_failing")]
+    assert [(change.eval_id, change.change) for change in comparison.cases] == [("a", "fixed"), ("b", "still_failing")]
     assert comparison.unchanged == 0
     assert comparison.pass_rate.delta == 0.5
 
@@ -63,8 +63,8 @@ def test_compare__added_removed_and_changed_give_no_delta() -> None:
     head = run_of(scored("new", 0.1), scored("edited", 0.2, content="other words"), scored("same", 0.9))
     base = run_of(scored("gone", 0.1), scored("edited", 0.9), scored("same", 0.9))
     comparison = compare(head, base)
-    told = [(one.eval_id, one.change, one.head, one.base, one.metrics) for one in comparison.cases]
-    assert told == [
+    changes = [(change.eval_id, change.change, change.head, change.base, change.metrics) for change in comparison.cases]
+    assert changes == [
         ("new", "added", "failed", None, []),
         ("edited", "changed", "failed", "passed", []),
         ("gone", "removed", None, "failed", []),
@@ -87,9 +87,9 @@ def test_compare__twins_are_not_taken_for_renamed_unless_their_names_tell() -> N
     twins = [scored(name, 0.9, content="x", file="tests/a.test.json") for name in ("one", "two")]
     moved = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("one", "two")]
     others = [scored(name, 0.9, content="x", file="tests/b.test.json") for name in ("three", "four")]
-    assert Counter(one.change for one in compare(run_of(*moved), run_of(*twins)).cases) == {"renamed": 2}
+    assert Counter(change.change for change in compare(run_of(*moved), run_of(*twins)).cases) == {"renamed": 2}
     apart = compare(run_of(*others), run_of(*twins))
-    assert Counter(one.change for one in apart.cases) == {"added": 2, "removed": 2}
+    assert Counter(change.change for change in apart.cases) == {"added": 2, "removed": 2}
 
 
 @pytest.mark.parametrize("other", ["errored", "not_run", "quarantined"])
@@ -97,9 +97,9 @@ def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> N
     failing, odd = scored("a", 0.1), known("a", other, metric(RESPONSE, 0.4, threshold=0.8))
     for head, base in ((failing, odd), (odd, failing), (odd, odd)):
         comparison = compare(run_of(head), run_of(base))
-        found = only(comparison)
-        assert found.change == "unjudged"
-        assert found.note
+        change = only(comparison)
+        assert change.change == "unjudged"
+        assert change.note
         assert comparison.pass_rate.head is None
         if other != "quarantined":
             assert comparison.metrics[0].cases == 0
@@ -108,32 +108,35 @@ def test_compare__a_side_without_a_result_gives_no_delta(other: CaseStatus) -> N
 
 
 def test_compare__an_outage_is_not_a_failure_and_a_crash_is() -> None:
-    def named(one: CaseReport, name: str) -> CaseReport:
-        one.case_id, one.eval_id, one.fingerprint = name, name, name
-        return one
+    def named(change: CaseReport, name: str) -> CaseReport:
+        change.case_id, change.eval_id, change.fingerprint = name, name, name
+        return change
 
     head = run_of(named(outage(), "w"), named(crash(), "g"))
     base = run_of(named(good("w"), "w"), named(good("g"), "g"))
-    assert [(one.eval_id, one.change) for one in compare(head, base).cases] == [
+    assert [(change.eval_id, change.change) for change in compare(head, base).cases] == [
         ("w", "unjudged"),
         ("g", "newly_failing"),
     ]
-    assert [(one.eval_id, one.change) for one in compare(base, head).cases] == [("w", "unjudged"), ("g", "fixed")]
+    assert [(change.eval_id, change.change) for change in compare(base, head).cases] == [
+        ("w", "unjudged"),
+        ("g", "fixed"),
+    ]
 
 
 def with_judge(score: float, judge: str, fingerprint: str = "") -> CaseReport:
-    one = scored("a", score)
-    one.metrics[0].judge = judge
-    one.metrics[0].fingerprint = fingerprint or f"asked of {judge}"
-    return one
+    report = scored("a", score)
+    report.metrics[0].judge = judge
+    report.metrics[0].fingerprint = fingerprint or f"asked of {judge}"
+    return report
 
 
 def test_compare__another_judge_makes_its_criterion_incomparable() -> None:
     comparison = compare(run_of(with_judge(0.2, "gemini-3")), run_of(with_judge(0.9, "gemini-2")))
-    found = only(comparison)
-    assert found.change == "unjudged"
-    assert found.note == f"{RESPONSE} fails, and its judge is another one than on the base"
-    (row,) = found.metrics
+    change = only(comparison)
+    assert change.change == "unjudged"
+    assert change.note == f"{RESPONSE} fails, and its judge is another one than on the base"
+    (row,) = change.metrics
     assert (row.score.head, row.score.base) == (0.2, None)
     assert row.note == "its judge is gemini-3, on the base gemini-2"
     assert comparison.metrics[0].note == "its judge is gemini-3, on the base gemini-2"
@@ -165,16 +168,16 @@ def test_compare__what_a_missing_key_left_out_is_not_fixed() -> None:
     without = metric(RESPONSE, None, threshold=0.8, reason=Reason(code="no-key", message="no key"))
     head = known("a", "passed", metric(TRAJECTORY, 1.0, threshold=1.0), without)
     base = known("a", "failed", metric(TRAJECTORY, 1.0, threshold=1.0), metric(RESPONSE, 0.2, threshold=0.8))
-    found = only(compare(run_of(head), run_of(base)))
-    assert (found.change, found.metrics[0].note) == ("unjudged", "it was not evaluated")
+    change = only(compare(run_of(head), run_of(base)))
+    assert (change.change, change.metrics[0].note) == ("unjudged", "it was not evaluated")
 
 
 def test_compare__another_threshold_is_told() -> None:
     head, base = scored("a", 0.85, threshold=0.9), scored("a", 0.85, threshold=0.8)
     comparison = compare(run_of(head), run_of(base))
-    found = only(comparison)
-    assert found.change == "newly_failing"
-    assert found.metrics[0].note == "needs 0.9, on the base 0.8"
+    change = only(comparison)
+    assert change.change == "newly_failing"
+    assert change.metrics[0].note == "needs 0.9, on the base 0.8"
     assert comparison.notes == [f"The threshold of {RESPONSE} was raised from 0.8 to 0.9 (1 case)."]
     assert (comparison.metrics[0].threshold, comparison.metrics[0].base_threshold) == (0.9, 0.8)
 
@@ -182,7 +185,7 @@ def test_compare__another_threshold_is_told() -> None:
 def test_compare__files_without_fingerprints_are_compared_by_name_with_a_note() -> None:
     old = run_of(good("a"), good("b"))
     comparison = compare(run_of(scored("a", 0.1), good("b")), old)
-    assert [one.change for one in comparison.cases] == ["newly_failing"]
+    assert [change.change for change in comparison.cases] == ["newly_failing"]
     assert comparison.notes == ["2 cases were compared by name alone: one of the results does not say what was asked."]
 
 
@@ -247,17 +250,17 @@ def runs(draw: st.DrawFn) -> RunReport:
         content = draw(st.sampled_from(["", "x", "y", name]))
         metrics = []
         for metric_name in draw(st.lists(st.sampled_from(["m", "n"]), unique=True)):
-            one = metric(
+            score = metric(
                 metric_name,
                 draw(st.sampled_from([None, 0.0, 0.5, 1.0])),
                 threshold=draw(st.sampled_from([None, 0.5, 0.8])),
             )
-            one.judge = draw(st.sampled_from([None, "g"]))
-            one.fingerprint = draw(st.sampled_from(["", "o", "p"]))
-            metrics.append(one)
-        made = case(name, draw(st.sampled_from(STATUSES)), *metrics)
-        made.fingerprint = content
-        cases.append(made)
+            score.judge = draw(st.sampled_from([None, "g"]))
+            score.fingerprint = draw(st.sampled_from(["", "o", "p"]))
+            metrics.append(score)
+        report = case(name, draw(st.sampled_from(STATUSES)), *metrics)
+        report.fingerprint = content
+        cases.append(report)
     return run_of(*cases, num_runs=draw(st.sampled_from([1, 3])))
 
 
@@ -265,7 +268,7 @@ def runs(draw: st.DrawFn) -> RunReport:
 @given(runs())
 def test_compare__a_run_with_itself_has_no_change(one: RunReport) -> None:
     comparison = compare(one, one)
-    assert {found.change for found in comparison.cases} <= {"still_failing", "unjudged"}
+    assert {change.change for change in comparison.cases} <= {"still_failing", "unjudged"}
     assert comparison.compared == len(one.cases)
     assert all(row.score.delta in {None, 0.0} for row in comparison.metrics)
     assert {comparison.pass_rate.delta, comparison.duration.delta, comparison.tokens.delta} <= {None, 0.0}
@@ -282,8 +285,8 @@ def test_compare__both_ways_tell_the_same(one: RunReport, other: RunReport) -> N
         "added": "removed",
         "removed": "added",
     }
-    forth = Counter(mirrored.get(found.change, found.change) for found in there.cases)
-    again = Counter(found.change for found in back.cases)
+    forth = Counter(mirrored.get(change.change, change.change) for change in there.cases)
+    again = Counter(change.change for change in back.cases)
     same: list[Change] = ["added", "removed", "changed", "still_failing"]
     assert {name: forth[name] for name in same} == {name: again[name] for name in same}
     # What counts as newly failing needs one criterion that both sides measure; fixed needs all of them.
@@ -301,12 +304,12 @@ def test_compare__both_ways_tell_the_same(one: RunReport, other: RunReport) -> N
 @given(runs(), runs())
 def test_compare__every_case_is_in_one_place(one: RunReport, other: RunReport) -> None:
     comparison = compare(one, other)
-    assert len({found.case_id for found in comparison.cases if found.change != "removed"}) == len(
-        [found for found in comparison.cases if found.change != "removed"]
+    assert len({change.case_id for change in comparison.cases if change.change != "removed"}) == len(
+        [change for change in comparison.cases if change.change != "removed"]
     )
-    fresh = sum(found.change in {"added", "changed"} for found in comparison.cases)
+    fresh = sum(change.change in {"added", "changed"} for change in comparison.cases)
     assert comparison.compared + fresh == len(one.cases)
-    for found in comparison.cases:
-        if found.change in {"added", "removed", "changed"} or {found.head, found.base} & {"errored", "not_run"}:
-            assert all(row.score.delta is None for row in found.metrics)
+    for change in comparison.cases:
+        if change.change in {"added", "removed", "changed"} or {change.head, change.base} & {"errored", "not_run"}:
+            assert all(row.score.delta is None for row in change.metrics)
     assert ComparisonReport.model_validate_json(comparison.model_dump_json()) == comparison

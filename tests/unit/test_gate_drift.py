@@ -18,7 +18,7 @@ def history_of(**outcomes: str) -> HistoryReport:
     """Cases by what they did on each day; a blank is a day without the case."""
     history = None
     for day in range(max(map(len, outcomes.values()))):
-        cases = [case(name, told[day]) for name, told in outcomes.items() if told[day] != " "]
+        cases = [case(name, by_day[day]) for name, by_day in outcomes.items() if by_day[day] != " "]
         history = extend(history, report(*cases, day=day), 100)
     assert history is not None
     return history
@@ -26,32 +26,32 @@ def history_of(**outcomes: str) -> HistoryReport:
 
 def test_flakiness_has_an_interval_and_a_beginning() -> None:
     history = history_of(a="111110x1?1")
-    found = flakiness(history, history.cases[0])
+    rate = flakiness(history, history.cases[0])
 
-    assert (found.failures, found.runs, found.rate) == (2, 9, 2 / 9)
-    assert (round(found.low, 4), round(found.high, 4)) == (0.0632, 0.5474)  # scipy, method="wilson"
-    assert found.since == history.records[5]
-    assert found.is_mixed
+    assert (rate.failures, rate.runs, rate.rate) == (2, 9, 2 / 9)
+    assert (round(rate.low, 4), round(rate.high, 4)) == (0.0632, 0.5474)  # scipy, method="wilson"
+    assert rate.since == history.records[5]
+    assert rate.is_mixed
 
 
 def test_a_case_that_never_failed_has_no_beginning() -> None:
     history = history_of(a="1111")
-    found = flakiness(history, history.cases[0])
-    assert (found.since, found.is_mixed) == (None, False)
+    rate = flakiness(history, history.cases[0])
+    assert (rate.since, rate.is_mixed) == (None, False)
 
 
 def enumerated(history: HistoryReport) -> float:
     """The p-value from first principles: every way to call half of the days the older ones."""
     days = len(history.records)
     tables = [
-        {day: told == "1" for day, told in zip(map(int, one.records.split()), one.outcomes, strict=True)}
-        for one in history.cases
+        {day: outcome == "1" for day, outcome in zip(map(int, history.records.split()), history.outcomes, strict=True)}
+        for history in history.cases
     ]
 
     def drop(older: tuple[int, ...]) -> float:
         drops = []
         for table in tables:
-            sides = [[told for day, told in table.items() if (day in older) is side] for side in (True, False)]
+            sides = [[outcome for day, outcome in table.items() if (day in older) is side] for side in (True, False)]
             if all(sides):
                 drops.append(sum(sides[0]) / len(sides[0]) - sum(sides[1]) / len(sides[1]))
         return sum(drops) / max(len(drops), 1)
@@ -72,14 +72,14 @@ def test_the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
 
 def test_a_base_that_gets_worse_is_told() -> None:
     history = history_of(a="1111100000", b="1111110111", c="1111111111")
-    found = drift(history)
+    result = drift(history)
 
-    assert found.worse
-    assert found.older == 1.0
-    assert found.newer == pytest.approx(0.6)
-    assert [(one.case_id, one.older, one.newer) for one in found.cases] == [(f"{FILE}:a", (5, 5), (0, 5))]
-    assert found.cases[0].p_value == pytest.approx(1 / 252)
-    assert drift_notices(found) == [
+    assert result.worse
+    assert result.older == 1.0
+    assert result.newer == pytest.approx(0.6)
+    assert [(case.case_id, case.older, case.newer) for case in result.cases] == [(f"{FILE}:a", (5, 5), (0, 5))]
+    assert result.cases[0].p_value == pytest.approx(1 / 252)
+    assert drift_notices(result) == [
         "The base branch got worse: 100.0% of its runs passed before 00000005, 60.0% since. Chance alone says so "
         "within 20 merges in about 1 of 15 repositories",
         "On the base branch 1 case passed less often lately: evals/home.test.json:a (0 of 5 lately, 5 of 5 before). "
@@ -89,18 +89,18 @@ def test_a_base_that_gets_worse_is_told() -> None:
 
 def test_a_base_that_gets_better_or_stays_is_not() -> None:
     for outcomes in ("0000011111", "1111111111", "0000000000", "0101010101"):
-        found = drift(history_of(a=outcomes))
-        assert not found.worse
-        assert drift_notices(found) == []
+        result = drift(history_of(a=outcomes))
+        assert not result.worse
+        assert drift_notices(result) == []
 
 
 @pytest.mark.parametrize(
     ("outcomes", "p_value", "worse"), [("111100000", 1 / 126, True), ("1111100100", 6 / 252, False)]
 )
 def test_drift__one_look_in_a_hundred_is_the_limit(outcomes: str, p_value: float, worse: bool) -> None:
-    found = drift(history_of(a=outcomes))
-    assert found.p_value == pytest.approx(p_value)
-    assert found.worse is worse
+    result = drift(history_of(a=outcomes))
+    assert result.p_value == pytest.approx(p_value)
+    assert result.worse is worse
 
 
 def test_few_days_can_not_show_anything() -> None:
@@ -118,10 +118,10 @@ def test_one_bad_day_of_everything_is_no_drift() -> None:
 def test_many_days_are_parted_at_random_and_always_the_same_way() -> None:
     history = history_of(a="1" * 8 + "01010100", b="1" * 16)
 
-    found = drift(history)
-    assert found == drift(history)
-    assert found.p_value is not None
-    assert enumerated(history) / 3 < found.p_value < enumerated(history) * 3
+    result = drift(history)
+    assert result == drift(history)
+    assert result.p_value is not None
+    assert enumerated(history) / 3 < result.p_value < enumerated(history) * 3
 
 
 @pytest.mark.parametrize("num_runs", [1, 2, 3])
@@ -165,7 +165,7 @@ def _direct(outcomes: dict[str, str], num_runs: int) -> HistoryReport:
             "scoring_version": 1,
             "keep": 10,
             "records": [{"commit": str(day), "recorded_at": day} for day in range(10)],
-            "cases": [{"case_id": name, "outcomes": told, "records": records} for name, told in outcomes.items()],
+            "cases": [{"case_id": name, "outcomes": by_day, "records": records} for name, by_day in outcomes.items()],
         }
     )
 

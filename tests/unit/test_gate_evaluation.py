@@ -27,8 +27,8 @@ def story(base: str | None, head: str, more: str = "1", **others: object) -> Sto
 def codes(played: Played) -> tuple[str, list[str], list[str]]:
     return (
         played.verdict.value,
-        [one.code for one in played.verdict.reasons],
-        [one.code for one in played.verdict.notes],
+        [reason.code for reason in played.verdict.reasons],
+        [reason.code for reason in played.verdict.notes],
     )
 
 
@@ -104,25 +104,25 @@ def test_a_new_case_that_fails_blocks() -> None:
 
 
 def test_a_changed_case_that_fails_blocks() -> None:
-    told = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")], more={"ok0": "0"})
-    told.head = {name: run for name, run in FINE.items() if name != "ok0"}
-    assert codes(play(told))[:2] == ("failed", ["not-comparable"])
+    changed = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")], more={"ok0": "0"})
+    changed.head = {name: run for name, run in FINE.items() if name != "ok0"}
+    assert codes(play(changed))[:2] == ("failed", ["not-comparable"])
 
 
 def test_a_new_metric_that_fails_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "0", metric="safety_v1").metrics
     head.status = "failed"
-    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
-    assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
+    new_metric = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
+    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
 
 
 def test_a_new_metric_that_broke_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "?", metric="custom").metrics
     head.status = "failed"  # a metric that the pull request's own code broke
-    told = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
-    assert codes(play(told))[:2] == ("failed", ["metric-not-comparable"])
+    new_metric = Story(base={**STEADY, "x": TEN}, head=FINE, heads=[head], more={"x": "0"})
+    assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
 
 
 def test_an_error_of_the_agent_that_shows_again_blocks() -> None:
@@ -143,16 +143,16 @@ def test_one_that_can_not_be_repeated_is_undecided() -> None:
 
 
 def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
-    told = story("1111x11111", "x", "1x1")
-    assert codes(play(told))[::2] == ("passed", ["flaky-as-before"])
-    elsewhere = replace(told, base={**STEADY, "x": TEN, "ok1": "11111x1111"})
+    flaky = story("1111x11111", "x", "1x1")
+    assert codes(play(flaky))[::2] == ("passed", ["flaky-as-before"])
+    elsewhere = replace(flaky, base={**STEADY, "x": TEN, "ok1": "11111x1111"})
     assert codes(play(elsewhere))[0] == "passed"
 
 
 @pytest.mark.parametrize(("head", "code"), [("x", "red-on-base"), ("0", "red-otherwise")])
 def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str, code: str) -> None:
     for base in ("x" * 10, "x"):
-        steady = {name: told[: len(base)] for name, told in STEADY.items()}
+        steady = {name: outcomes[: len(base)] for name, outcomes in STEADY.items()}
         played = play(Story(base={**steady, "x": base}, head={**FINE, "x": head}, more={"x": head}))
         assert codes(played) == ("passed", [], [code])
 
@@ -166,10 +166,10 @@ def test_a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
 
 def test_a_broken_case_never_passes_for_want_of_history() -> None:
     thin = dict.fromkeys(STEADY, "1")
-    told = Story(base={**thin, "x": "1"}, head={**FINE, "x": "0"}, more={"x": "0"})
-    assert play(told).verdict.value == "failed"
-    assert play(replace(told, base_more={})).verdict.value == "failed"
-    assert play(replace(told, extra_runs=0)).verdict.value != "passed"
+    broken = Story(base={**thin, "x": "1"}, head={**FINE, "x": "0"}, more={"x": "0"})
+    assert play(broken).verdict.value == "failed"
+    assert play(replace(broken, base_more={})).verdict.value == "failed"
+    assert play(replace(broken, extra_runs=0)).verdict.value != "passed"
 
 
 def test_what_could_not_be_judged_stays_inconclusive() -> None:
@@ -204,8 +204,8 @@ def test_a_case_that_only_informs(gate: Gate) -> None:
 
 
 def test_a_suite_in_which_nothing_blocks_passes() -> None:
-    told = Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n")
-    assert codes(play(told)) == ("passed", ["nothing-gated"], ["informing"])
+    unblocked = Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n")
+    assert codes(play(unblocked)) == ("passed", ["nothing-gated"], ["informing"])
 
 
 HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
@@ -292,16 +292,16 @@ def test_an_agent_that_breaks_in_every_case_was_not_evaluated__whatever_the_base
 def test_a_failure_of_another_kind_is_not_as_on_the_base(
     base: str, head: str, expected: tuple[str, list[str], list[str]]
 ) -> None:
-    steady = {name: told[: len(base)] for name, told in STEADY.items()}
+    steady = {name: outcomes[: len(base)] for name, outcomes in STEADY.items()}
     assert codes(play(Story(base={**steady, "x": base}, head={**FINE, "x": head}, more={"x": head}))) == expected
 
 
 def broken_metric(kind: str, *, fingerprint: str = "m1") -> CaseReport:
     """Case `x`, whose only gating metric broke."""
-    made = case("x", "?", measures=fingerprint)
-    made.metrics[0].runs[0].error = RunError(kind=kind, owner="agent", message="no score")
-    made.status, made.runs[0].status = "failed", "failed"
-    return made
+    report = case("x", "?", measures=fingerprint)
+    report.metrics[0].runs[0].error = RunError(kind=kind, owner="agent", message="no score")
+    report.status, report.runs[0].status = "failed", "failed"
+    return report
 
 
 INVALID = "custom-metric-invalid-result"
@@ -318,25 +318,25 @@ INVALID = "custom-metric-invalid-result"
 def test_a_metric_that_breaks_in_the_same_way_on_both_sides_is_red_on_the_base(
     head: CaseReport, verdict: str, code: str
 ) -> None:
-    told = Story(base=STEADY, head=FINE, heads=[head], bases=[broken_metric(INVALID)], more={head.eval_id: "0"})
-    played = play(told)
+    both_broken = Story(base=STEADY, head=FINE, heads=[head], bases=[broken_metric(INVALID)], more={head.eval_id: "0"})
+    played = play(both_broken)
 
     assert played.verdict.value == verdict
     assert code in {*codes(played)[1], *codes(played)[2]}
 
 
 def test_a_metric_that_breaks_on_both_sides_and_leaves_nothing_scored_is_inconclusive() -> None:
-    told = Story(base={"y": "1"}, heads=[broken_metric(INVALID)], bases=[broken_metric(INVALID)], gate="auto")
-    assert codes(play(told)) == ("inconclusive", ["nothing-scored"], ["red-on-base"])
+    both_broken = Story(base={"y": "1"}, heads=[broken_metric(INVALID)], bases=[broken_metric(INVALID)], gate="auto")
+    assert codes(play(both_broken)) == ("inconclusive", ["nothing-scored"], ["red-on-base"])
 
 
 def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so() -> None:
-    held = play(Story(base={"x": TEN}, head={"x": "0"}, policy=HELD))
-    told = play(Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n"))
+    quarantined = play(Story(base={"x": TEN}, head={"x": "0"}, policy=HELD))
+    unblocked = play(Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n"))
 
-    assert codes(held)[:2] == codes(told)[:2] == ("passed", ["nothing-gated"])
-    assert held.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 quarantined)"
-    assert told.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 not blocking)"
+    assert codes(quarantined)[:2] == codes(unblocked)[:2] == ("passed", ["nothing-gated"])
+    assert quarantined.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 quarantined)"
+    assert unblocked.verdict.reasons[0].message == "Nothing was gated: no case may fail the gate (1 not blocking)"
 
 
 @pytest.mark.parametrize("policy", [HELD, "[[policy]]\nblocking = false\n"])

@@ -10,9 +10,9 @@ from history_samples import FILE, SCORE, TOKENS, case, report
 
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import Gathered, comparable_cases, gather
-from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.stats.decision import MetricRule
-from agent_eval.gate.stats.evidence import PASS, Series
+from agent_eval.gate.stats.samples import PASS, Series
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
 from agent_eval.settings._policy_file import policy_of
@@ -34,18 +34,18 @@ def gathered(
     return gather(apply_policy(head, policy, min_pass_rate=1.0), base, policy, num_runs=num_runs, **more)
 
 
-def series(found: Gathered, metric: str = PASS) -> Series:
-    [evidence] = found.evidence
+def series(gathered_input: Gathered, metric: str = PASS) -> Series:
+    [evidence] = gathered_input.evidence
     return evidence.metrics[metric]
 
 
 def test_passes_of_both_sides_with_the_days_of_the_base() -> None:
     base = base_of([case("a", "1")], [case("a", "0")], [case("a", "x")])
-    found = gathered([case("a", "1x0", first_run=0)], base, num_runs=3)
+    result = gathered([case("a", "1x0", first_run=0)], base, num_runs=3)
 
-    assert series(found) == Series(head_screen=(1.0, 0.0, 0.0), base=(1.0, 0.0, 0.0), base_days=("0", "1", "2"))
-    assert found.rules.metrics == {PASS: MetricRule()}
-    assert found.rules.cases == {}
+    assert series(result) == Series(head_screen=(1.0, 0.0, 0.0), base=(1.0, 0.0, 0.0), base_days=("0", "1", "2"))
+    assert result.rules.metrics == {PASS: MetricRule()}
+    assert result.rules.cases == {}
 
 
 def test_extra_runs_are_kept_apart() -> None:
@@ -53,16 +53,16 @@ def test_extra_runs_are_kept_apart() -> None:
     more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
     fresh = [case("a", "11", first_run=1)]
 
-    found = gathered([case("a", "0")], base, confirmations=more, base_confirmations=fresh)
+    result = gathered([case("a", "0")], base, confirmations=more, base_confirmations=fresh)
 
-    assert series(found) == Series(
+    assert series(result) == Series(
         head_screen=(0.0,), head_confirm=(1.0, 0.0, 1.0), base=(1.0,), base_confirm=(1.0, 1.0), base_days=("0",)
     )
 
 
 def test_a_base_of_today_is_told_apart() -> None:
-    found = gathered([case("a", "0")], base_of([case("a", "1")]), same_day=True)
-    assert series(found) == Series(head_screen=(0.0,), base_screen=(1.0,))
+    result = gathered([case("a", "0")], base_of([case("a", "1")]), same_day=True)
+    assert series(result) == Series(head_screen=(0.0,), base_screen=(1.0,))
 
 
 def test_runs_that_errored_are_left_out() -> None:
@@ -98,33 +98,33 @@ def test_a_renamed_case_is_compared_with_itself() -> None:
     # Which name a fresh run of the base has depends on whose eval files it used.
     for name in ("a", "z"):
         fresh = [case(name, "1", fingerprint="content of a")]
-        found = gathered([renamed], base, base_confirmations=fresh)
-        assert found.comparable[f"{FILE}:z"].base_id == f"{FILE}:a"
-        assert (series(found).base, series(found).base_confirm) == ((1.0,), (1.0,))
+        result = gathered([renamed], base, base_confirmations=fresh)
+        assert result.comparable[f"{FILE}:z"].base_id == f"{FILE}:a"
+        assert (series(result).base, series(result).base_confirm) == ((1.0,), (1.0,))
 
 
 def test_a_raised_threshold_is_no_regression() -> None:
     base = base_of([case("a", scores=[0.6])], [case("a", scores=[0.9])])
-    found = gathered([case("a", scores=[0.6], threshold=0.7)], base)
-    assert (series(found).head_screen, series(found).base) == ((0.0,), (0.0, 1.0))
+    result = gathered([case("a", scores=[0.6], threshold=0.7)], base)
+    assert (series(result).head_screen, series(result).base) == ((0.0,), (0.0, 1.0))
 
 
-def with_second(one: CaseReport, *scores: float) -> CaseReport:
+def with_second(report: CaseReport, *scores: float) -> CaseReport:
     """The case with a second gating metric, `safety_v1`."""
-    second = case(one.eval_id, scores=scores, metric="safety_v1")
+    second = case(report.eval_id, scores=scores, metric="safety_v1")
     runs = [
         run.model_copy(update={"status": "failed" if "failed" in {run.status, other.status} else "passed"})
-        for run, other in zip(one.runs, second.runs, strict=True)
+        for run, other in zip(report.runs, second.runs, strict=True)
     ]
-    return one.model_copy(update={"metrics": [*one.metrics, *second.metrics], "runs": runs})
+    return report.model_copy(update={"metrics": [*report.metrics, *second.metrics], "runs": runs})
 
 
 def test_a_new_metric_is_left_out_of_what_is_compared() -> None:
     head = with_second(case("a", scores=[0.9]), 0.0)
-    found = gathered([head], base_of([case("a", "1")]))
+    result = gathered([head], base_of([case("a", "1")]))
 
-    assert series(found).head_screen == (1.0,), "by what the base was measured by, it passes"
-    assert found.comparable[f"{FILE}:a"].missing == ("safety_v1",)
+    assert series(result).head_screen == (1.0,), "by what the base was measured by, it passes"
+    assert result.comparable[f"{FILE}:a"].missing == ("safety_v1",)
 
 
 def test_a_run_is_what_it_was_judged__whatever_its_scores_look_like() -> None:
@@ -140,10 +140,10 @@ def test_extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> No
     more = [case("a", scores=[0.8], first_run=1)]
     others = [case("a", scores=[0.92, 0.8], first_run=1, threshold=0.7)]
 
-    found = gathered([case("a", scores=[0.8])], base, text, confirmations=more, base_confirmations=others)
+    result = gathered([case("a", scores=[0.8])], base, text, confirmations=more, base_confirmations=others)
 
-    assert (series(found).head_screen, series(found).head_confirm) == ((0.0,), (0.0,))
-    assert series(found).base_confirm == (1.0, 0.0)
+    assert (series(result).head_screen, series(result).head_confirm) == ((0.0,), (0.0,))
+    assert series(result).base_confirm == (1.0, 0.0)
 
 
 def test_a_metric_that_is_gone_is_no_improvement() -> None:
@@ -158,25 +158,25 @@ def entry(says: str, metric: str = SCORE) -> str:
 
 def test_a_score_is_compared_where_an_entry_names_it() -> None:
     base = base_of([case("a", scores=[0.91239])], [case("a", scores=[0.8])])
-    found = gathered([case("a", scores=[0.70009])], base, entry("max-drop = 0.05"))
+    result = gathered([case("a", scores=[0.70009])], base, entry("max-drop = 0.05"))
 
     # Rounded alike: else every score would be better than the same one stored.
-    assert series(found, SCORE) == Series(head_screen=(0.7,), base=(0.9123, 0.8), base_days=("0", "1"), threshold=0.5)
-    assert found.rules.cases == {f"{FILE}:a": {SCORE: MetricRule(max_drop=0.05)}}
+    assert series(result, SCORE) == Series(head_screen=(0.7,), base=(0.9123, 0.8), base_days=("0", "1"), threshold=0.5)
+    assert result.rules.cases == {f"{FILE}:a": {SCORE: MetricRule(max_drop=0.05)}}
 
 
 def test_what_costs_turns_its_sign_and_its_tolerance_is_a_share_of_the_base() -> None:
     base = base_of([case("a", "1", tokens=[1000.0])], [case("a", "1", tokens=[1200.0])])
-    found = gathered([case("a", "1", tokens=[1500.0])], base, entry("max-drop = 0.2", TOKENS))
+    result = gathered([case("a", "1", tokens=[1500.0])], base, entry("max-drop = 0.2", TOKENS))
 
-    assert series(found, TOKENS) == Series(head_screen=(-1500.0,), base=(-1000.0, -1200.0), base_days=("0", "1"))
-    assert found.rules.cases[f"{FILE}:a"][TOKENS].max_drop == pytest.approx(220.0)
+    assert series(result, TOKENS) == Series(head_screen=(-1500.0,), base=(-1000.0, -1200.0), base_days=("0", "1"))
+    assert result.rules.cases[f"{FILE}:a"][TOKENS].max_drop == pytest.approx(220.0)
 
 
 def test_a_direction_can_be_said() -> None:
     base = base_of([case("a", "1", tokens=[1000.0])])
-    found = gathered([case("a", "1", tokens=[900.0])], base, entry('direction = "higher"', TOKENS))
-    assert series(found, TOKENS).head_screen == (900.0,)
+    result = gathered([case("a", "1", tokens=[900.0])], base, entry('direction = "higher"', TOKENS))
+    assert series(result, TOKENS).head_screen == (900.0,)
 
 
 def test_rules_of_the_policy() -> None:
@@ -188,18 +188,18 @@ def test_rules_of_the_policy() -> None:
     rules = gathered([case(name, "1") for name in "abc"], base, text, confirm_on_base="never").rules
 
     assert (rules.alpha, rules.confirm_on_base, rules.metrics) == (0.01, "never", {PASS: MetricRule()})
-    told = MetricRule(alpha=0.2, blocking=False)
+    rule = MetricRule(alpha=0.2, blocking=False)
     assert rules.cases == {
-        f"{FILE}:a": {SCORE: told},
-        f"{FILE}:b": {PASS: MetricRule(blocking=False), SCORE: told},
+        f"{FILE}:a": {SCORE: rule},
+        f"{FILE}:b": {PASS: MetricRule(blocking=False), SCORE: rule},
         f"{FILE}:c": {PASS: MetricRule(max_drop=0.1), SCORE: MetricRule(alpha=0.2, blocking=False, max_drop=0.1)},
     }
 
 
 def test_a_metric_that_only_informs_does_not_fail_a_case_on_either_side() -> None:
     base = base_of([case("a", "0")])
-    found = gathered([case("a", "0")], base, entry("blocking = false"))
-    assert (series(found).head_screen, series(found).base) == ((1.0,), (1.0,))
+    result = gathered([case("a", "0")], base, entry("blocking = false"))
+    assert (series(result).head_screen, series(result).base) == ((1.0,), (1.0,))
 
 
 def test_quarantined_cases_are_not_tested() -> None:

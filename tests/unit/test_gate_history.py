@@ -18,17 +18,21 @@ from agent_eval.results.report import CaseReport, RunReport
 
 def history_of(*reports: RunReport, keep: int = 10) -> HistoryReport:
     history = None
-    for one in reports:
-        history = extend(history, one, keep)
+    for added in reports:
+        history = extend(history, added, keep)
     assert history is not None
     return HistoryReport.model_validate_json(history.model_dump_json())
 
 
 def column(history: HistoryReport, eval_id: str = "a") -> tuple[str, list[int], dict[str, str]]:
     """A case's outcomes, the days that they are from, and its scores by metric."""
-    [found] = [one for one in history.cases if one.case_id == f"{FILE}:{eval_id}"]
-    days = [(history.records[int(number)].run_id or 0) - 1000 for number in found.records.split()]
-    return found.outcomes, days, {history.metrics[int(key)].name: text for key, text in found.scores.items()}
+    [history_case] = [candidate for candidate in history.cases if candidate.case_id == f"{FILE}:{eval_id}"]
+    days = [(history.records[int(number)].run_id or 0) - 1000 for number in history_case.records.split()]
+    return (
+        history_case.outcomes,
+        days,
+        {history.metrics[int(key)].name: text for key, text in history_case.scores.items()},
+    )
 
 
 def test_runs_accumulate_with_the_records_that_they_are_from() -> None:
@@ -82,7 +86,7 @@ def test_a_run_that_errored_is_no_failure_and_no_run() -> None:
     history = history_of(report(case("a", "1p0"), case("b", "p"), num_runs=3))
 
     assert column(history) == ("10", [0, 0], {SCORE: "1 0"})
-    assert [one.case_id for one in history.cases] == [f"{FILE}:a"]
+    assert [stored_case.case_id for stored_case in history.cases] == [f"{FILE}:a"]
 
 
 def test_a_run_that_a_metric_could_not_judge_keeps_its_other_scores() -> None:
@@ -147,7 +151,7 @@ def test_a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
     some = [report(case("b", "1"), day=day) for day in range(1, 12)]
 
     assert column(history_of(first, *some[:9]), "a")[0] == "1"
-    assert [one.case_id for one in history_of(first, *some).cases] == [f"{FILE}:b"]
+    assert [stored_case.case_id for stored_case in history_of(first, *some).cases] == [f"{FILE}:b"]
 
 
 def test_scores_of_another_scoring_version_are_not_kept() -> None:
@@ -172,7 +176,7 @@ def test_join_takes_each_run_once_whoever_comes_first() -> None:
     assert column(joined) == column(whole)
     assert column(joined, "b") == column(whole, "b")
     other = join(history_of(report(case("z", "1"))), parts[2])
-    assert [one.case_id for one in other.cases] == [f"{FILE}:a", f"{FILE}:b", f"{FILE}:z"]
+    assert [stored_case.case_id for stored_case in other.cases] == [f"{FILE}:a", f"{FILE}:b", f"{FILE}:z"]
 
 
 @given(st.floats(0, 1))
@@ -219,9 +223,9 @@ def test_a_history_whose_columns_do_not_fit_is_refused(damage: dict[str, object]
 
 def unscored(eval_id: str, runs: str) -> CaseReport:
     """As the gate writes a case of which every run ended with an error: without metrics."""
-    made = case(eval_id, runs)
-    made.metrics = []
-    return made
+    unscored_case = case(eval_id, runs)
+    unscored_case.metrics = []
+    return unscored_case
 
 
 def test_extend__a_run_in_which_the_agent_answered_in_no_case_is_not_kept() -> None:

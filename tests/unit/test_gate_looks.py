@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.gate.stats.evidence import Series
 from agent_eval.gate.stats.looks import missing, second_look
+from agent_eval.gate.stats.samples import Series
 
 
 def series(base_screen: int, head: int, base: int) -> Series:

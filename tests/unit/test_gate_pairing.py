@@ -14,10 +14,10 @@ from agent_eval.results.report import CaseReport, RunReport, SelectionReport, Ta
 
 
 def asks(file: str, eval_id: str, content: str) -> CaseReport:
-    one = case(eval_id, "passed", metric("response_match_score", 1.0, threshold=0.8), file=file)
-    one.fingerprint = content
-    one.metrics[0].fingerprint = "measures"
-    return one
+    report = case(eval_id, "passed", metric("response_match_score", 1.0, threshold=0.8), file=file)
+    report.fingerprint = content
+    report.metrics[0].fingerprint = "measures"
+    return report
 
 
 def run(cases: Sequence[CaseReport], selection: SelectionReport | None = None) -> RunReport:
@@ -35,10 +35,12 @@ def selected(*targets: str, include: Sequence[str] = (), exclude: Sequence[str] 
 
 def matched(head: RunReport, base: RunReport) -> tuple[dict[str, str | None], dict[str, str]]:
     """Renamed cases by the comparison, and by the statistics."""
-    compared = {one.case_id: one.renamed_from for one in compare(head, base).cases if one.change == "renamed"}
+    compared = {
+        change.case_id: change.renamed_from for change in compare(head, base).cases if change.change == "renamed"
+    }
     history = within(extend(None, base), head.selection)
-    known = comparable_cases(head.cases, history)
-    return compared, {case_id: one.base_id for case_id, one in known.items() if one.base_id != case_id}
+    comparable = comparable_cases(head.cases, history)
+    return compared, {case_id: change.base_id for case_id, change in comparable.items() if change.base_id != case_id}
 
 
 @pytest.mark.parametrize(
@@ -82,16 +84,16 @@ SUITE = [
     ],
 )
 def test_compare__selection_leaves_the_rest_alone(selection: SelectionReport, here: set[str]) -> None:
-    head = run([one for one in SUITE if one.case_id in here], selection)
-    found = compare(head, run(SUITE))
+    head = run([entry for entry in SUITE if entry.case_id in here], selection)
+    comparison = compare(head, run(SUITE))
     left = len(SUITE) - len(here)
     what = "1 case" if left == 1 else f"{left} cases"
-    assert (found.cases, found.compared) == ([], len(here))
-    assert found.notes == [f"{what} of the base branch not compared: this run is limited by paths or patterns."]
+    assert (comparison.cases, comparison.compared) == ([], len(here))
+    assert comparison.notes == [f"{what} of the base branch not compared: this run is limited by paths or patterns."]
     # What is missing inside of the selection is still reported.
     missing = sorted(here)[0]
-    fewer = run([one for one in head.cases if one.case_id != missing], selection)
-    assert [(one.case_id, one.change) for one in compare(fewer, run(SUITE)).cases] == [(missing, "removed")]
+    fewer = run([entry for entry in head.cases if entry.case_id != missing], selection)
+    assert [(entry.case_id, entry.change) for entry in compare(fewer, run(SUITE)).cases] == [(missing, "removed")]
 
 
 def test_match__case_outside_of_the_selection_was_not_renamed() -> None:
@@ -102,9 +104,11 @@ def test_match__case_outside_of_the_selection_was_not_renamed() -> None:
 
 
 def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:
-    found = compare(run(SUITE), run(SUITE[:2], selected("evals/a.test.json")))
-    assert {(one.change, one.note) for one in found.cases} == {("unjudged", "was not part of the base branch's run")}
-    assert len(found.cases) == 4
+    comparison = compare(run(SUITE), run(SUITE[:2], selected("evals/a.test.json")))
+    assert {(change.change, change.note) for change in comparison.cases} == {
+        ("unjudged", "was not part of the base branch's run")
+    }
+    assert len(comparison.cases) == 4
 
 
 def test_extend__run_of_a_selection_keeps_the_rest() -> None:

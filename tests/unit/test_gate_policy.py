@@ -130,9 +130,11 @@ def wrong(
     policy, problems = policy_of(text)
     assert problems == []
     more = None if everything is None else lambda: everything
-    found = check_policy(policy, cases, today=TODAY, everything=more)
-    assert all(one.file == "agent-eval.toml" for one in found)
-    return [(one.line, one.code, f"{one.severity}: {one.message} {one.hint}") for one in found]
+    findings = check_policy(policy, cases, today=TODAY, everything=more)
+    assert all(finding.file == "agent-eval.toml" for finding in findings)
+    return [
+        (finding.line, finding.code, f"{finding.severity}: {finding.message} {finding.hint}") for finding in findings
+    ]
 
 
 def quarantine(case: str, expires: str = "2027-01-31") -> str:
@@ -205,19 +207,19 @@ def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> Non
     applied = base.instead_of(own, TODAY)
 
     assert [entry.case for entry in applied.quarantine] == [":gone", ":home_2"]
-    found = check_policy(applied, CASES, today=TODAY)
-    assert [(one.severity, one.code, one.file) for one in found] == [
+    findings = check_policy(applied, CASES, today=TODAY)
+    assert [(finding.severity, finding.code, finding.file) for finding in findings] == [
         (Severity.WARNING, "quarantine-ends-soon", None),
         (Severity.WARNING, "quarantine-expired", None),
         (Severity.WARNING, NOTHING, None),
     ]
-    assert found[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
+    assert findings[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
 
 
 def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:
     own = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))[0]
-    found = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
-    assert [(one.severity, one.code, one.line) for one in found] == [
+    findings = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
+    assert [(finding.severity, finding.code, finding.line) for finding in findings] == [
         (Severity.ERROR, NOTHING, 1),
         (Severity.ERROR, "quarantine-expired", 6),
     ]

@@ -55,7 +55,9 @@ def test_retrial__an_agent_error_on_a_case_that_always_fails_on_the_base(base: s
 
 def test_retrial__a_file_of_broken_new_cases_does_not_use_up_the_budget() -> None:
     news = [case(f"n{index}", "0") for index in range(30)]
-    played = play(Story(base=BASE, head=HEAD, heads=news, more={one.eval_id: "0" for one in news}, extra_runs=400))
+    played = play(
+        Story(base=BASE, head=HEAD, heads=news, more={new_case.eval_id: "0" for new_case in news}, extra_runs=400)
+    )
     assert played.verdict.value == "failed"
     assert played.spent <= 30 * 6
     assert len(played.verdict.blocking) == 30
@@ -78,8 +80,8 @@ def test_retrial__nine_new_cases_of_thirty_are_rarely_red() -> None:
             Retrial(case_id=str(at), kind="case", failed=tuple(draw.random() >= rate for _ in range(RUNS)))
             for at, rate in enumerate(failing)
         ]
-        early = [all(one.failed[:6]) for one in tried]
-        red += any(early) or any(sum(one.failed) >= FAILURES for one in tried)
+        early = [all(retrial.failed[:6]) for retrial in tried]
+        red += any(early) or any(sum(retrial.failed) >= FAILURES for retrial in tried)
         assert set(outcomes(tried).values()) <= {"again", "gone"}
     assert red / 2000 <= 0.04
 
@@ -108,5 +110,5 @@ def test_quarantine__an_end_far_away_is_refused(days: int, codes: list[str]) -> 
     today = date(2026, 11, 21)
     policy, problems = policy_of(QUARANTINE.replace("2027-01-31", (today + timedelta(days=days)).isoformat()))
     assert problems == []
-    found = check_policy(policy, [], today=today)
-    assert [one.code for one in found if one.code.startswith("quarantine")] == codes
+    findings = check_policy(policy, [], today=today)
+    assert [finding.code for finding in findings if finding.code.startswith("quarantine")] == codes

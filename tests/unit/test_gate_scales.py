@@ -10,7 +10,7 @@ from history_samples import FILE, SCORE, TOKENS, case, report
 from agent_eval.gate.diff.cases import compare
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import gather
-from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
 from agent_eval.pipeline._regression import decision_report
@@ -37,39 +37,39 @@ def tokens(name: str, count: float, run: int) -> CaseReport:
 
 def faults(name: str, count: float, run: int) -> CaseReport:
     """A custom metric that itself says that it passes with at most two faults."""
-    made = case(name, "1", first_run=run)
+    faulty = case(name, "1", first_run=run)
     passed = count <= 2
     status = "passed" if passed else "failed"
-    metric = made.metrics[0].model_copy(
+    metric = faulty.metrics[0].model_copy(
         update={"name": "faults", "threshold": 2.0, "runs": [RunScore(run=run, score=count, status=status)]}
     )
-    runs = [made.runs[0].model_copy(update={"status": status})]
-    [merged] = merge([made.model_copy(update={"metrics": [metric], "runs": runs})], min_pass_rate=1.0)
+    runs = [faulty.runs[0].model_copy(update={"status": status})]
+    [merged] = merge([faulty.model_copy(update={"metrics": [metric], "runs": runs})], min_pass_rate=1.0)
     return merged
 
 
 def history(make: Make, base: Sequence[float]) -> HistoryReport:
     """Each case gave these values on the base, a day each, in an order of its own."""
-    known = None
+    stored = None
     for day in range(len(base)):
-        known = extend(
-            known, report(*(make(name, base[(day + at) % len(base)], 0) for at, name in enumerate(NAMES)), day=day)
+        stored = extend(
+            stored, report(*(make(name, base[(day + at) % len(base)], 0) for at, name in enumerate(NAMES)), day=day)
         )
-    assert known is not None
-    return known
+    assert stored is not None
+    return stored
 
 
 def decided(make: Make, base: Sequence[float], head: float | dict[str, float], text: str) -> DecisionReport:
     """What the gate says of a head that always gives these values; the base's newest value for cases not named."""
     policy, problems = policy_of(text)
     assert problems == []
-    known = history(make, base)
+    stored = history(make, base)
     values = {name: head.get(name, base[-1]) if isinstance(head, dict) else head for name in NAMES}
     cases = apply_policy([make(name, value, 0) for name, value in values.items()], policy, min_pass_rate=1.0)
     more: list[CaseReport] = []
     for _ in range(20):
-        found = gather(cases, known, policy, num_runs=1, confirmations=more)
-        step = next_step(found.evidence, found.rules, Budget(extra_runs=100 - len(more)))
+        gathered = gather(cases, stored, policy, num_runs=1, confirmations=more)
+        step = next_step(gathered.evidence, gathered.rules, Budget(extra_runs=100 - len(more)))
         if isinstance(step, Decision):
             return decision_report(step, policy.alpha)
         for case_id, count in step.head.items():
@@ -113,27 +113,27 @@ def test_the_right_side_and_the_right_scale(
 
 
 def test_one_case_of_many_that_costs_more() -> None:
-    found = decided(tokens, COUNTS, {"c0": 2500.0}, entry(TOKENS, "max-drop = 0.1"))
+    decision = decided(tokens, COUNTS, {"c0": 2500.0}, entry(TOKENS, "max-drop = 0.1"))
 
-    [told] = [one for one in found.cases if one.metric == TOKENS]
-    assert (told.case_id, told.word, told.blocking) == (f"{FILE}:c0", "worse", True)
-    assert told.evidence == "2,500 now (6 runs), 1,000 on base (10 runs)"
-    assert (told.head_mean, told.base_mean) == (2500.0, 1000.0)
+    [decided_case] = [result for result in decision.cases if result.metric == TOKENS]
+    assert (decided_case.case_id, decided_case.word, decided_case.blocking) == (f"{FILE}:c0", "worse", True)
+    assert decided_case.evidence == "2,500 now (6 runs), 1,000 on base (10 runs)"
+    assert (decided_case.head_mean, decided_case.base_mean) == (2500.0, 1000.0)
 
 
 def test_one_case_of_many_whose_score_falls() -> None:
-    found = decided(five, FIVES, {"c0": 1.5}, entry(FIVE, "max-drop = 0.5"))
+    decision = decided(five, FIVES, {"c0": 1.5}, entry(FIVE, "max-drop = 0.5"))
 
-    [told] = [one for one in found.cases if one.metric == FIVE and one.blocking]
-    assert (told.case_id, told.word) == (f"{FILE}:c0", "worse")
-    assert told.evidence == "1.50 now (15 runs), 4.40 on base (10 runs)"
+    [decided_case] = [result for result in decision.cases if result.metric == FIVE and result.blocking]
+    assert (decided_case.case_id, decided_case.word) == (f"{FILE}:c0", "worse")
+    assert decided_case.evidence == "1.50 now (15 runs), 4.40 on base (10 runs)"
 
 
 def test_a_suite_is_told_in_the_scores_own_unit() -> None:
     scores = decided(five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"))
     counts = decided(tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"))
 
-    assert [one.message for one in (*scores.reasons, *counts.reasons)] == [
+    assert [reason.message for reason in (*scores.reasons, *counts.reasons)] == [
         f"The suite as a whole got worse in {FIVE}: 1.20 lower over 6 cases",
         f"The suite as a whole got worse in {TOKENS}: 500 higher over 6 cases",
     ]
@@ -147,30 +147,30 @@ def test_a_suite_is_told_in_the_scores_own_unit() -> None:
 
 def test_a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
     # Two faults pass and don't show that three would fail; without that, three of two would be thought to pass.
-    known = None
+    stored = None
     for day, count in enumerate([2.0, 3.0, 2.0, 2.0]):
-        known = extend(known, report(faults("c0", count, 0), day=day))
-    assert known is not None
-    assert known.cases[0].outcomes == "1011"
+        stored = extend(stored, report(faults("c0", count, 0), day=day))
+    assert stored is not None
+    assert stored.cases[0].outcomes == "1011"
 
-    found = gather(
+    gathered = gather(
         [faults("c0", 2.0, 0)],
-        known,
+        stored,
         policy_of("")[0],
         num_runs=1,
         confirmations=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)],
     )
-    [evidence] = found.evidence
+    [evidence] = gathered.evidence
     assert evidence.metrics["pass"].base == (1.0, 0.0, 1.0, 1.0)
     assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
 
 
 def test_another_threshold_judges_what_is_better_when_lower_anew() -> None:
-    known = extend(None, report(faults("c0", 1.0, 0)))
-    assert known.rules[0][0].direction == "lower"
+    stored = extend(None, report(faults("c0", 1.0, 0)))
+    assert stored.rules[0][0].direction == "lower"
     stricter = faults("c0", 3.0, 0)
     stricter.metrics[0].threshold = 0.5
-    [evidence] = gather([stricter], known, policy_of("")[0], num_runs=1).evidence
+    [evidence] = gather([stricter], stored, policy_of("")[0], num_runs=1).evidence
     assert evidence.metrics["pass"].base == (0.0,)
 
 

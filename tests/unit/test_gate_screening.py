@@ -36,16 +36,18 @@ tables = st.lists(
 
 @given(tables)
 @settings(max_examples=60, deadline=None)
-def test_the_suite_counts_all_deals_of_all_cases(found: list[Table]) -> None:
-    weights = [screening._weight(table.head_failures + table.base_failures, table.head + table.base) for table in found]
-    seen = sum(weight * table.head_failures for weight, table in zip(weights, found, strict=True))
+def test_the_suite_counts_all_deals_of_all_cases(tables: list[Table]) -> None:
+    weights = [
+        screening._weight(table.head_failures + table.base_failures, table.head + table.base) for table in tables
+    ]
+    seen = sum(weight * table.head_failures for weight, table in zip(weights, tables, strict=True))
     deals = []
-    for table in found:
+    for table in tables:
         failures = table.head_failures + table.base_failures
         runs = [1] * failures + [0] * (table.head + table.base - failures)
         deals.append([sum(deal) for deal in combinations(runs, table.head)])
     sums = [sum(w * k for w, k in zip(weights, deal, strict=True)) for deal in product(*deals)]
-    assert suite_p(Counter(found), rng()) == pytest.approx(sum(value >= seen for value in sums) / len(sums))
+    assert suite_p(Counter(tables), rng()) == pytest.approx(sum(value >= seen for value in sums) / len(sums))
 
 
 def test_one_case_is_fishers() -> None:
@@ -54,19 +56,19 @@ def test_one_case_is_fishers() -> None:
 
 
 def test_drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {
+    p_values = {
         Table(0, 1, 0, 10): 40,
         Table(1, 1, 0, 10): 1,
         Table(1, 1, 3, 10): 4,
         Table(1, 2, 2, 10): 2,
         Table(0, 1, 3, 10): 4,
     }
-    computed = suite_p(found, rng())
+    computed = suite_p(p_values, rng())
     monkeypatch.setattr(screening, "_MOST_SUMS", 0)
-    drawn = suite_p(found, rng(2), draws=200_000)
+    drawn = suite_p(p_values, rng(2), draws=200_000)
     assert 0.0001 < computed < 0.1
     assert drawn == pytest.approx(computed, rel=0.6)
-    assert drawn == suite_p(found, rng(2), draws=200_000)
+    assert drawn == suite_p(p_values, rng(2), draws=200_000)
 
 
 def test_a_case_without_runs_on_a_side_says_nothing() -> None:
@@ -76,14 +78,14 @@ def test_a_case_without_runs_on_a_side_says_nothing() -> None:
 
 def test_the_suite_keeps_its_error_rate() -> None:
     values = rng(4)
-    found = []
+    p_values = []
     for _ in range(1500):
         rates = values.choice([0.0, 0.05, 0.2, 0.5], size=20)
         head, base = values.binomial(1, rates), values.binomial(10, rates)
         cases = Counter(Table(int(k), 1, int(b), 10) for k, b in zip(head, base, strict=True))
-        found.append(suite_p(cases, rng()))
+        p_values.append(suite_p(cases, rng()))
     for alpha in (0.015, 0.05, 0.2):
-        assert np.mean(np.array(found) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(found))
+        assert np.mean(np.array(p_values) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
 
 
 def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:

@@ -23,8 +23,8 @@ from agent_eval.gate.stats.decision import (
     Runs,
     usual_extra_runs,
 )
-from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.precision import detectable_drop
+from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 
 YES, NO = 1.0, 0.0
 Draw = Callable[[str, str], float]
@@ -46,31 +46,31 @@ def run(
     evidence: Sequence[CaseEvidence], draw: Draw, rules: Rules = DEFAULT, budget: Budget = UNLIMITED
 ) -> tuple[Decision, list[Runs]]:
     """Plays the pipeline: makes the runs that are wanted; draw("head" or "base", case id) is the value of one."""
-    found = list(evidence)
+    samples = list(evidence)
     asked: list[Runs] = []
     for _ in range(100):
-        step = next_step(found, rules, budget)
+        step = next_step(samples, rules, budget)
         if isinstance(step, Decision):
             return step, asked
         asked.append(step)
-        for index, one in enumerate(found):
-            head, base = step.head.get(one.case_id, 0), step.base.get(one.case_id, 0)
+        for index, sample in enumerate(samples):
+            head, base = step.head.get(sample.case_id, 0), step.base.get(sample.case_id, 0)
             metrics = {
                 name: replace(
                     series,
-                    head_confirm=(*series.head_confirm, *(draw("head", one.case_id) for _ in range(head))),
-                    base_confirm=(*series.base_confirm, *(draw("base", one.case_id) for _ in range(base))),
+                    head_confirm=(*series.head_confirm, *(draw("head", sample.case_id) for _ in range(head))),
+                    base_confirm=(*series.base_confirm, *(draw("base", sample.case_id) for _ in range(base))),
                 )
-                for name, series in one.metrics.items()
+                for name, series in sample.metrics.items()
             }
-            found[index] = CaseEvidence(case_id=one.case_id, metrics=metrics)
+            samples[index] = CaseEvidence(case_id=sample.case_id, metrics=metrics)
         if budget.extra_runs is not None:
             budget = replace(budget, extra_runs=budget.extra_runs - sum(step.head.values()) - sum(step.base.values()))
     raise AssertionError("it never decides")
 
 
 def of(decision: Decision, case_id: str) -> CaseDecision:
-    return next(one for one in decision.cases if one.case_id == case_id)
+    return next(decided for decided in decision.cases if decided.case_id == case_id)
 
 
 def always(value: float) -> Draw:
@@ -85,7 +85,7 @@ def test_all_is_well() -> None:
     decision, asked = run(steady(10), always(YES))
     assert not asked
     assert decision.outcome == "passed" and not decision.reasons and decision.extra_runs == 0
-    assert {one.word for one in decision.cases} == {"unchanged"}
+    assert {decided.word for decided in decision.cases} == {"unchanged"}
     assert decision.suites[0].p_value == 1.0
 
 
@@ -124,7 +124,7 @@ def test_fixed_and_better() -> None:
         case("same", [YES], [YES] * 5 + [NO] * 5),
     ]
     decision, _ = run(evidence, always(YES))
-    words = {one.case_id: one.word for one in decision.cases if not one.case_id.startswith("steady")}
+    words = {decided.case_id: decided.word for decided in decision.cases if not decided.case_id.startswith("steady")}
     assert words == {
         "fixed": "fixed",
         "just fixed": "fixed",
@@ -248,7 +248,7 @@ def test_what_fails_on_a_thin_base_too_is_not_left_open() -> None:
 
 def test_what_would_decide_all_is_said_of_several() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
-    evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(one, [NO], [YES]) for one in flips)]
+    evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(name, [NO], [YES]) for name in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
     assert of(decision, "seldom").would_decide == "2 more runs of the base branch would decide if all of them pass"
     assert decision.reasons[0].message.endswith(". 4 more runs of the base branch would decide if all of them pass")
@@ -276,7 +276,7 @@ def test_the_usual_limit_of_extra_runs__grows_with_what_there_is_to_decide(
 
 
 def test_pass_or_fail_is_served_first_where_extra_runs_are_short() -> None:
-    """By its promise the score would come first: it is fixed, and the flaky case's is low."""
+    """By its likelihood ratio the score would come first: it is fixed, and the flaky case's is low."""
     flaky = case("flaky", [NO], [NO] * 12 + [YES] * 8)
     score = case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5)
     rules = Rules(metrics={PASS: MetricRule(), "quality": MetricRule()})
@@ -361,13 +361,13 @@ def test_the_second_metric_that_is_rejected_says_why_too() -> None:
     rules = Rules(metrics={PASS: MetricRule(), "score": MetricRule()})
     both, _ = run(evidence, always(YES), rules, Budget(extra_runs=0))
     assert {reason.metric for reason in both.reasons if reason.code == "suite-worse"} == {PASS, "score"}
-    quiet = [replace_score(one, 0.9) for one in evidence]
-    one, _ = run(quiet, always(YES), rules, Budget(extra_runs=0))
-    assert "suite-worse" not in {reason.code for reason in one.reasons}
+    quiet = [replace_score(sample, 0.9) for sample in evidence]
+    sample, _ = run(quiet, always(YES), rules, Budget(extra_runs=0))
+    assert "suite-worse" not in {reason.code for reason in sample.reasons}
 
 
-def replace_score(one: CaseEvidence, score: float) -> CaseEvidence:
-    return replace(one, metrics={**one.metrics, "score": replace(one.metrics["score"], head_screen=(score,))})
+def replace_score(sample: CaseEvidence, score: float) -> CaseEvidence:
+    return replace(sample, metrics={**sample.metrics, "score": replace(sample.metrics["score"], head_screen=(score,))})
 
 
 def test_scores_of_one_case_that_fall_are_named() -> None:
@@ -468,7 +468,7 @@ def test_days_belong_to_runs() -> None:
 
 def mixed(seed: int) -> list[CaseEvidence]:
     values = random.Random(seed)
-    found = []
+    samples = []
     for index in range(25):
         rate = values.choice([1.0, 0.95, 0.8, 0.5])
         head, base = [float(values.random() < rate - 0.15)], [float(values.random() < rate) for _ in range(10)]
@@ -480,8 +480,8 @@ def mixed(seed: int) -> list[CaseEvidence]:
             head_confirm=tuple(values.gauss(0.6, 0.1) for _ in confirm),
             threshold=0.5,
         )
-        found.append(CaseEvidence(case_id=f"c{index}", metrics={PASS: passes, "score": scores}))
-    return found
+        samples.append(CaseEvidence(case_id=f"c{index}", metrics={PASS: passes, "score": scores}))
+    return samples
 
 
 RULES = Rules(metrics={PASS: MetricRule(), "score": MetricRule(max_drop=0.02)})
@@ -497,17 +497,17 @@ def test_order_does_not_matter(seed: int, extra: int | None) -> None:
         values.shuffle(evidence)
         shuffled = [
             CaseEvidence(
-                case_id=one.case_id,
+                case_id=sample.case_id,
                 metrics={
                     name: replace(
                         series,
                         base=tuple(values.sample(series.base, len(series.base))),
                         head_confirm=tuple(values.sample(series.head_confirm, len(series.head_confirm))),
                     )
-                    for name, series in reversed(list(one.metrics.items()))
+                    for name, series in reversed(list(sample.metrics.items()))
                 },
             )
-            for one in evidence
+            for sample in evidence
         ]
         again = next_step(shuffled, RULES, Budget(extra_runs=extra))
         if isinstance(first, Decision):
@@ -520,19 +520,19 @@ def test_order_does_not_matter(seed: int, extra: int | None) -> None:
 
 def test_whose_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
     evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
-    one, other = (next_step(found, Rules(), Budget(extra_runs=6)) for found in (evidence, evidence[::-1]))
-    assert isinstance(one, Runs) and set(one.head) == {"bad0", "bad1"}
-    assert one == other
+    first, second = (next_step(samples, Rules(), Budget(extra_runs=6)) for samples in (evidence, evidence[::-1]))
+    assert isinstance(first, Runs) and set(first.head) == {"bad0", "bad1"}
+    assert first == second
 
 
 def test_the_same_seed_gives_the_same_verdict() -> None:
     evidence = mixed(2)
-    one, two = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
-    assert one == two
+    first, second = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
+    assert first == second
     other = next_step(evidence, replace(RULES, seed=1), Budget(extra_runs=0))
-    assert isinstance(one, Decision) and isinstance(other, Decision)
-    assert one.suites[0] == other.suites[0], "what is exact needs no seed"
-    assert one.suites[1].p_value != other.suites[1].p_value
+    assert isinstance(first, Decision) and isinstance(other, Decision)
+    assert first.suites[0] == other.suites[0], "what is exact needs no seed"
+    assert first.suites[1].p_value != other.suites[1].p_value
 
 
 def test_ten_thousand_cases_in_seconds() -> None:

@@ -83,8 +83,8 @@ scores = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.4375, 0.5, 0.875, 1.0]), 
 @given(scores, scores)
 @settings(max_examples=30, deadline=None)
 def test_permutations_of_scores_are_scipys(head: list[float], base: list[float]) -> None:
-    def lower(one: list[float], two: list[float]) -> float:
-        return math.fsum(one) / len(one) - math.fsum(two) / len(two)
+    def lower(head: list[float], base: list[float]) -> float:
+        return math.fsum(head) / len(head) - math.fsum(base) / len(base)
 
     ours = permutation_p(head, base, rng())
     if len(head) > 1 and len(base) > 1:
@@ -120,13 +120,13 @@ def test_a_drawn_p_value_is_never_zero() -> None:
 def test_drawn_p_values_keep_their_error_rate() -> None:
     """P(p <= a) <= a, for the early end as for the late one."""
     values = rng(3)
-    found = []
+    p_values = []
     for _ in range(600):
         level = values.random()
-        found.append(sequential_p(lambda count, level=level: values.random(count) <= level, draws=399, width=1))
+        p_values.append(sequential_p(lambda count, level=level: values.random(count) <= level, draws=399, width=1))
     for alpha in (0.01, 0.05, 0.2, 0.5):
-        share = np.mean(np.array(found) <= alpha)
-        assert share <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(found))
+        share = np.mean(np.array(p_values) <= alpha)
+        assert share <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
 
 
 def test_the_early_end_counts_draws_until_the_twentieth_hit() -> None:

@@ -29,7 +29,7 @@ def test_compare__the_base_is_a_mean_of_its_runs() -> None:
     assert comparison.pass_rate.base == 0.5, "the last run alone would say 0"
     assert comparison.metrics[0].score.base == 0.5
     assert comparison.base_records == 4
-    assert [one.change for one in comparison.cases] == ["fixed"], "what became of a case is its last run's word"
+    assert [change.change for change in comparison.cases] == ["fixed"], "what became of a case is its last run's word"
 
 
 def test_compare__several_runs_of_one_day_are_one_verdict() -> None:
@@ -49,12 +49,12 @@ def test_compare__rounding_in_the_store_is_no_change() -> None:
 @pytest.mark.parametrize("what", ["other content", "other version", "none"])
 def test_compare__stored_runs_that_say_nothing_are_left_out(what: str) -> None:
     base, history = base_of((1.0,), (0.0,))
-    known: HistoryReport | None = history
+    stored: HistoryReport | None = history
     if what == "other content":
         base.cases[0].fingerprint = history.cases[0].fingerprint + "x"
     elif what == "other version":
         history.scoring_version += 1
     else:
-        known = None
-    comparison = compare(report(case("coin", scores=[1.0], fingerprint=base.cases[0].fingerprint)), base, known)
+        stored = None
+    comparison = compare(report(case("coin", scores=[1.0], fingerprint=base.cases[0].fingerprint)), base, stored)
     assert (comparison.pass_rate.base, comparison.base_records) == (0.0, 1)

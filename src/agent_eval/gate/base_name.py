@@ -35,12 +35,12 @@ def named_decision(decision: DecisionReport, branch: str) -> DecisionReport:
     """The same for the statistics' reasons, and for what they say of each case."""
     reasons = [reason.model_copy(update={"message": named(reason.message, branch)}) for reason in decision.reasons]
     cases = [
-        one.model_copy(
+        case.model_copy(
             update={
-                "evidence": named(one.evidence, branch),
-                "would_decide": None if one.would_decide is None else named(one.would_decide, branch),
+                "evidence": named(case.evidence, branch),
+                "would_decide": None if case.would_decide is None else named(case.would_decide, branch),
             }
         )
-        for one in decision.cases
+        for case in decision.cases
     ]
     return decision.model_copy(update={"reasons": reasons, "cases": cases})

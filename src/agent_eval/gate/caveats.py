@@ -63,9 +63,11 @@ def _nothing_scored(cases: Sequence[CaseReport]) -> Reason:
 
 
 def _nothing_gated(cases: Sequence[CaseReport]) -> Reason:
-    held = sum(case.status == "quarantined" for case in cases)
-    informing = len(cases) - held
-    parts = [f"{held:,} quarantined"] * bool(held) + [f"{informing:,} not blocking"] * bool(informing)
+    quarantined_count = sum(case.status == "quarantined" for case in cases)
+    informing = len(cases) - quarantined_count
+    parts = [f"{quarantined_count:,} quarantined"] * bool(quarantined_count) + [f"{informing:,} not blocking"] * bool(
+        informing
+    )
     return Reason(code=NOTHING_GATED, message=f"Nothing was gated: no case may fail the gate ({', '.join(parts)})")
 
 

@@ -80,7 +80,7 @@ def evaluate(
     """Decides.
 
     Args:
-        cases: The head's, with the policy applied (`rejudging.apply_policy`), without confirmation runs.
+        cases: The head's, with the policy applied (`rescoring.apply_policy`), without confirmation runs.
         policy: The repository's policy.
         gate: The setting.
         pull_request: Whether this is a pull request's run; `auto` depends on it.
@@ -234,9 +234,11 @@ class _BaseErrors:
     @classmethod
     def of(cls, compared: Compared) -> _BaseErrors:
         kinds = [kind for case in (*compared.counterparts.values(), *compared.base_runs) for kind in _kinds(case)]
-        known = {case.case_id: len(_kinds(case)) for case in compared.counterparts.values()}
+        known_errors = {case.case_id: len(_kinds(case)) for case in compared.counterparts.values()}
         unknown = (
-            case.case_id for case in compared.base.cases if case.outcomes.count(BROKE) > known.get(case.case_id, 0)
+            case.case_id
+            for case in compared.base.cases
+            if case.outcomes.count(BROKE) > known_errors.get(case.case_id, 0)
         )
         return cls(kinds=frozenset(kinds), unknown=frozenset(unknown))
 
@@ -264,23 +266,25 @@ def _sort(
     base_errors: _BaseErrors,
     into: _SortedOut,
 ) -> None:
-    known, there = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
+    comparable, counterpart = compared.gathered.comparable.get(case.case_id), compared.counterparts.get(case.case_id)
     broke, outcome = bool(_kinds(case)), compared.decision.retrials.get(case.case_id)
     failing = _failing(case)
-    alike = [metric for metric in failing if not broke and _breaks_alike(metric, there)]
+    alike = [metric for metric in failing if not broke and _breaks_alike(metric, counterpart)]
     if alike and len(alike) == len(failing):
         into.broken_alike.append(case)
-    elif known is None or word is None:
+    elif comparable is None or word is None:
         into.hold(case, into.not_comparable, outcome)
-    elif any(metric.name in known.missing and metric not in alike for metric in failing):
+    elif any(metric.name in comparable.missing and metric not in alike for metric in failing):
         into.hold(case, into.new_metrics, outcome)
     elif word.blocking:
         return  # The decision has a reason of its own.
     elif broke and again.get(case.case_id, (0, 0))[1] and not again[case.case_id][0]:
         into.error_once.append((case, again[case.case_id][1]))
-    elif broke and not base_errors.explain(case, known.base_id, passed_there=bool(word.base_mean)):
+    elif broke and not base_errors.explain(case, comparable.base_id, passed_there=bool(word.base_mean)):
         into.hold(case, into.agent_errors, outcome)
-    elif not broke and there is not None and there.runs and len(_kinds(there)) == len(there.runs):
+    elif (
+        not broke and counterpart is not None and counterpart.runs and len(_kinds(counterpart)) == len(counterpart.runs)
+    ):
         into.otherwise.append(case)
     else:
         # An agent that breaks now and then on the base too is noise like any other: the statistics decided.
@@ -316,37 +320,39 @@ def _metric_kinds(metric: MetricReport) -> set[str]:
 
 def _errors_again(confirmations: Iterable[CaseReport]) -> dict[str, tuple[int, int]]:
     """By case, how many of its extra runs ended with an error of the agent, and how many were judged."""
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for case in confirmations:
-        errors, runs = found.get(case.case_id, (0, 0))
+        errors, runs = counts.get(case.case_id, (0, 0))
         for run in case.runs:
             errors += run.error is not None and run.error.owner == "agent"
             runs += run.status in {"passed", "failed"}
-        found[case.case_id] = errors, runs
-    return found
+        counts[case.case_id] = errors, runs
+    return counts
 
 
 def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
     return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
 
 
-def _not_held_against(found: _SortedOut, alpha: float) -> list[Reason]:
+def _not_held_against(sorted_out: _SortedOut, alpha: float) -> list[Reason]:
     notes = []
-    for case, runs in found.error_once:
+    for case, runs in sorted_out.error_once:
         message = f"{case.case_id}: the agent broke once and not again in {plural(runs, 'more run')}"
         notes.append(Reason(code="agent-error-once", message=message))
     if gone := _reason(
-        "failed-at-first", found.gone, "that can't be compared with the base failed at first, and rarely when run again"
+        "failed-at-first",
+        sorted_out.gone,
+        "that can't be compared with the base failed at first, and rarely when run again",
     ):
         notes.append(gone)
     if alike := _reason(
-        "red-on-base", found.broken_alike, "failed by a metric that breaks in the same way on the base"
+        "red-on-base", sorted_out.broken_alike, "failed by a metric that breaks in the same way on the base"
     ):
         notes.append(alike)
-    if otherwise := _reason("red-otherwise", found.otherwise, "failed in which the agent broke on the base"):
+    if otherwise := _reason("red-otherwise", sorted_out.otherwise, "failed in which the agent broke on the base"):
         notes.append(otherwise)
     groups: dict[str, list[tuple[CaseReport, CaseDecision]]] = {}
-    for case, word in found.as_before:
+    for case, word in sorted_out.as_before:
         groups.setdefault(_why_not(word, alpha), []).append((case, word))
     for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
         shown = "; ".join(f"{case.case_id}: {word.evidence}" for case, word in members[:_MOST_NAMES])

@@ -41,7 +41,7 @@ def match(head: Sequence[CaseReport], base: Iterable[B], selection: SelectionRep
     """
     olds = {case.case_id: case for case in base}
     there = {case.case_id for case in head}
-    found = {case.case_id: olds[case.case_id] for case in head if case.case_id in olds}
+    matches = {case.case_id: olds[case.case_id] for case in head if case.case_id in olds}
     fresh: dict[str, list[CaseReport]] = {}
     for case in head:
         if case.case_id not in olds and case.fingerprint:
@@ -53,8 +53,8 @@ def match(head: Sequence[CaseReport], base: Iterable[B], selection: SelectionRep
             if old.fingerprint in fresh and old.case_id not in there and in_scope(old.case_id):
                 gone.setdefault(old.fingerprint, []).append(old)
         for fingerprint in fresh.keys() & gone.keys():
-            found |= _renamed(fresh[fingerprint], gone[fingerprint])
-    return found
+            matches |= _renamed(fresh[fingerprint], gone[fingerprint])
+    return matches
 
 
 def same_cases(
@@ -62,8 +62,8 @@ def same_cases(
 ) -> dict[str, str]:
     """The id on the base of each case of the head that has the same content there; see `match`."""
     contents = {case.case_id: case.fingerprint for case in head}
-    found = match(head, base, selection)
-    return {case_id: old.case_id for case_id, old in found.items() if old.fingerprint == contents[case_id]}
+    matches = match(head, base, selection)
+    return {case_id: old.case_id for case_id, old in matches.items() if old.fingerprint == contents[case_id]}
 
 
 def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
@@ -76,17 +76,17 @@ def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
 
 def _renamed(fresh: Sequence[CaseReport], gone: Sequence[B]) -> dict[str, B]:
     """Cases of the base by the new id; all of these have the same content."""
-    found: dict[str, B] = {}
-    left = list(gone)
+    renamed: dict[str, B] = {}
+    remaining = list(gone)
     for case in fresh:
-        same_name = [old for old in left if old.case_id.endswith(f":{case.eval_id}")]
+        same_name = [old for old in remaining if old.case_id.endswith(f":{case.eval_id}")]
         if len(same_name) == 1 and sum(other.eval_id == case.eval_id for other in fresh) == 1:
-            found[case.case_id] = same_name[0]
-            left.remove(same_name[0])
-    rest = [case for case in fresh if case.case_id not in found]
-    if len(rest) == len(left) == 1:
-        found[rest[0].case_id] = left[0]
-    return found
+            renamed[case.case_id] = same_name[0]
+            remaining.remove(same_name[0])
+    rest = [case for case in fresh if case.case_id not in renamed]
+    if len(rest) == len(remaining) == 1:
+        renamed[rest[0].case_id] = remaining[0]
+    return renamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ def pair_up(
         selection: What the head's run was limited to.
         base_selection: What the base's run was limited to.
     """
-    found = match(head, base, selection)
+    matches = match(head, base, selection)
     pairs: list[Pair] = []
     changed: list[tuple[CaseReport, CaseReport]] = []
     added: list[CaseReport] = []
@@ -144,7 +144,7 @@ def pair_up(
     bare = 0
     on_base = scope(base_selection)
     for case in head:
-        old = found.get(case.case_id)
+        old = matches.get(case.case_id)
         if old is None:
             (added if on_base(case.case_id) else not_on_base).append(case)
         elif case.fingerprint and old.fingerprint and case.fingerprint != old.fingerprint:
@@ -152,7 +152,7 @@ def pair_up(
         else:
             pairs.append(Pair(head=case, base=old))
             bare += not (case.fingerprint and old.fingerprint)
-    taken = {old.case_id for old in found.values()}
+    taken = {old.case_id for old in matches.values()}
     here = scope(selection)
     removed = {case.case_id: case for case in base if case.case_id not in taken}
     return Pairing(

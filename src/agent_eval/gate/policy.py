@@ -87,14 +87,14 @@ class Policy:
         over) must not stop the pull request that fixes it. The checkout's own policy is checked in full.
         """
         over = tuple(entry for entry in self.quarantine if entry.expires < today)
-        kept = tuple(entry for entry in self.quarantine if entry.expires >= today)
-        return replace(self, quarantine=kept, ended=over, replaces=own)
+        active = tuple(entry for entry in self.quarantine if entry.expires >= today)
+        return replace(self, quarantine=active, ended=over, replaces=own)
 
     @property
     def alpha(self) -> float:
         """The error rate of everything together: of the last entry that gives one for all metrics and cases."""
-        given = (one.alpha for one in reversed(self.entries) if one.metric is None and not one.cases)
-        return next((alpha for alpha in given if alpha is not None), DEFAULT_ALPHA)
+        alphas = (entry.alpha for entry in reversed(self.entries) if entry.metric is None and not entry.cases)
+        return next((alpha for alpha in alphas if alpha is not None), DEFAULT_ALPHA)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,16 +130,16 @@ class PolicyReader:
     def metric(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
         """What holds for a metric of a case for which these entries hold."""
         name = name.removesuffix(AS_HERE)
-        if (known := self._metrics.get((name, entries))) is None:
-            known = self._metrics[name, entries] = self._folded(name, entries)
-        return known
+        if (cached := self._metrics.get((name, entries))) is None:
+            cached = self._metrics[name, entries] = self._folded(name, entries)
+        return cached
 
     def blocks(self, entries: tuple[int, ...]) -> bool:
         """Whether a case may fail the gate at all."""
         return self.metric(PASS_METRIC, entries).blocking
 
     def _folded(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
-        said: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         named = False
         for number in entries:
             entry = self._policy.entries[number]
@@ -147,20 +147,20 @@ class PolicyReader:
             if not names_metric(entry.metric, name):
                 continue
             if entry.max_drop is not None:
-                said["max_drop"] = entry.max_drop
+                settings["max_drop"] = entry.max_drop
             # For all metrics and cases it is the rate of everything together; and cases that don't block still show
             # which of their metrics failed them.
             if entry.alpha is not None and (own or entry.cases):
-                said["alpha"] = entry.alpha
+                settings["alpha"] = entry.alpha
             if entry.blocking is not None and (own or name == PASS_METRIC):
-                said["blocking"] = entry.blocking
+                settings["blocking"] = entry.blocking
             if entry.threshold is not None:
-                said["threshold"] = entry.threshold
+                settings["threshold"] = entry.threshold
             if entry.direction is not None:
-                said["direction"] = entry.direction
+                settings["direction"] = entry.direction
             asked = (entry.max_drop, entry.alpha, entry.blocking, entry.direction)
             named = named or (own and any(value is not None for value in asked))
-        return MetricPolicy(**said, named=named)
+        return MetricPolicy(**settings, named=named)
 
 
 def names_metric(pattern: str | None, name: str) -> bool:
@@ -186,13 +186,13 @@ def case_matcher(pattern: str) -> CaseMatcher:
     # Both parts may hold colons; without any, all cases of the files are meant.
     splits = [(pattern[:at], pattern[at + 1 :]) for at in colons] or [(pattern, "*")]
     specs = [(PathPatterns([files]) if files else None, ids) for files, ids in splits]
-    known: dict[tuple[int, str], bool] = {}
+    file_matches: dict[tuple[int, str], bool] = {}
 
     def in_file(number: int, file: str) -> bool:
-        if (found := known.get((number, file))) is None:
+        if (is_match := file_matches.get((number, file))) is None:
             spec = specs[number][0]
-            found = known[number, file] = spec is None or spec.match(file)
-        return found
+            is_match = file_matches[number, file] = spec is None or spec.match(file)
+        return is_match
 
     def matcher(file: str, eval_id: str) -> bool:
         if pattern == f"{file}:{eval_id}":
@@ -213,9 +213,9 @@ def quarantined(entries: Iterable[QuarantineEntry], cases: Iterable[tuple[str, s
         By the case's number, the numbers of the entries that mean it; cases that none means are left out.
     """
     matchers = [case_matcher(entry.case) for entry in entries]
-    found: dict[int, list[int]] = {}
+    entries_by_case: dict[int, list[int]] = {}
     if matchers:
         for number, (file, eval_id) in enumerate(cases):
-            if meant := [at for at, matcher in enumerate(matchers) if matcher(file, eval_id)]:
-                found[number] = meant
-    return found
+            if matching := [at for at, matcher in enumerate(matchers) if matcher(file, eval_id)]:
+                entries_by_case[number] = matching
+    return entries_by_case

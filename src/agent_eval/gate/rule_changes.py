@@ -84,7 +84,7 @@ class RuleChanges:
     @property
     def removed_cases(self) -> int:
         """How many cases of the base branch are gone."""
-        return sum(one.removed for one in self.removed)
+        return sum(file.removed for file in self.removed)
 
 
 def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
@@ -97,17 +97,17 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     """
     configs = {file.path: file.config for file in base.files}
     pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
-    there = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
-    there |= {new.case_id: old.file for new, old in pairing.changed}
+    base_file_of = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
+    base_file_of |= {new.case_id: old.file for new, old in pairing.changed}
     followed = _by_prompts(head.files, base.files, pairing)
-    there |= {new: old.file for new, old in followed.items()}
-    kept = {old.case_id for old in followed.values()}
-    gone = [case for case in pairing.removed if case.case_id not in kept]
+    base_file_of |= {new: old.file for new, old in followed.items()}
+    followed_ids = {old.case_id for old in followed.values()}
+    gone = [case for case in pairing.removed if case.case_id not in followed_ids]
     merger = _Merger(head=head, base=base, default_judge=default_judge)
     files: list[LoadedFile] = []
     cases: dict[Changed, list[str]] = {}
     for file in head.files:
-        origins = [there.get(_id(file, one.case.eval_id)) for one in file.cases]
+        origins = [base_file_of.get(_id(file, loaded.case.eval_id)) for loaded in file.cases]
         for origin, group in groupby(zip(file.cases, origins, strict=True), key=lambda pair: pair[1]):
             selected = tuple(case for case, _ in group)
             config, changes = (
@@ -115,12 +115,12 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
             )
             files.append(dataclasses.replace(file, config=config, cases=selected))
             for change in changes:
-                cases.setdefault(change, []).extend(_id(file, one.case.eval_id) for one in selected)
+                cases.setdefault(change, []).extend(_id(file, loaded.case.eval_id) for loaded in selected)
     replaced = {case.file for case in gone}
     loosened = bool(cases) or any(
         merger.merged(file.path, file.config, path, configs[path])[1]
         for file in head.files
-        if any(_id(file, one.case.eval_id) not in there for one in file.cases)
+        if any(_id(file, loaded.case.eval_id) not in base_file_of for loaded in file.cases)
         for path in ({file.path} if file.path in configs else replaced) & replaced
     )
     return RuleChanges(
@@ -137,17 +137,17 @@ def _by_prompts(head: Iterable[LoadedFile], base: Iterable[LoadedFile], pairing:
     prompts are the same.
     """
     words = [
-        {_id(file, one.case.eval_id): _words(one.case) for file in files for one in file.cases}
+        {_id(file, loaded.case.eval_id): _words(loaded.case) for file in files for loaded in file.cases}
         for files in (head, base)
     ]
-    left: dict[tuple[str, ...], list[CaseReport]] = {}
+    remaining: dict[tuple[str, ...], list[CaseReport]] = {}
     for old in pairing.removed:
-        left.setdefault(words[1][old.case_id], []).append(old)
+        remaining.setdefault(words[1][old.case_id], []).append(old)
     followed = {}
     for new in pairing.added:
         prompts = words[0][new.case_id]
-        if any(prompts) and left.get(prompts):
-            followed[new.case_id] = left[prompts].pop(0)
+        if any(prompts) and remaining.get(prompts):
+            followed[new.case_id] = remaining[prompts].pop(0)
     return followed
 
 
@@ -167,15 +167,15 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
     """Cases in the form that `pair_up` matches: reports without results."""
     return [
         CaseReport(
-            case_id=_id(file, one.case.eval_id),
+            case_id=_id(file, loaded.case.eval_id),
             file=file.path,
             eval_set_id=file.eval_set.eval_set_id,
-            eval_id=one.case.eval_id,
+            eval_id=loaded.case.eval_id,
             status="not_run",
-            fingerprint=case_fingerprint(one.case, file.config.user_simulator_config),
+            fingerprint=case_fingerprint(loaded.case, file.config.user_simulator_config),
         )
         for file in files
-        for one in file.cases
+        for loaded in file.cases
     ]
 
 
@@ -314,19 +314,19 @@ def _shown(value: Any) -> str:
 
 def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[CaseReport]) -> list[Reason]:
     """Reasons to fail until a maintainer accepts: the base branch's rule decides about a case and can't be applied."""
-    known = {case.case_id: policy.of_case(case.file, case.eval_id) for case in cases}
+    policy_entries = {case.case_id: policy.of_case(case.file, case.eval_id) for case in cases}
     reasons = []
     for change in changes.changes:
-        held = [
+        blocked = [
             case_id
             for case_id in change.case_ids
-            if case_id in known
-            and policy.blocks(known[case_id])
-            and policy.metric(change.metric, known[case_id]).blocking
+            if case_id in policy_entries
+            and policy.blocks(policy_entries[case_id])
+            and policy.metric(change.metric, policy_entries[case_id]).blocking
         ]
-        if change.kind == "code" and held:
+        if change.kind == "code" and blocked:
             message = (
-                f"The code of the custom metric {change.metric} is changed here, so that {plural(len(held), 'case')} "
+                f"The code of the custom metric {change.metric} changed, so that {plural(len(blocked), 'case')} "
                 "can't be held to the base branch's rule"
             )
             reasons.append(Reason(code="rule-changed", message=message))
@@ -338,32 +338,32 @@ def cases_removed(changes: RuleChanges) -> list[Reason]:
     count = changes.removed_cases
     if not count:
         return []
-    files = [one.file for one in changes.removed]
+    files = [removed.file for removed in changes.removed]
     more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
     message = f"{plural(count, 'case')} of the base branch removed ({', '.join(files[:_MOST_NAMES])}{more})"
     return [Reason(code=CASES_REMOVED, message=message)]
 
 
 def rule_changes_report(
-    found: RuleChanges, cases: Iterable[CaseReport], *, base_ref: str, accepted: str, removal: Removal = "reported"
+    rules: RuleChanges, cases: Iterable[CaseReport], *, base_ref: str, accepted: str, removal: Removal = "reported"
 ) -> RuleChangesReport:
     """The changes with what they mean for the cases of this run.
 
     Args:
-        found: What is changed.
+        rules: The changed rules.
         cases: The head's, as they were judged.
         base_ref: The base branch's name.
         accepted: Who or what accepted it; "" if the stricter rules decided.
         removal: What becomes of removed cases.
     """
-    known = {case.case_id: {metric.name: metric for metric in case.metrics} for case in cases}
+    metrics_by_case = {case.case_id: {metric.name: metric for metric in case.metrics} for case in cases}
     only_here: dict[str, None] = {}
     changes = []
-    for change in found.changes:
+    for change in rules.changes:
         words = [
-            (case_id, _only_here(change, known[case_id], accepted=bool(accepted)))
+            (case_id, _only_here(change, metrics_by_case[case_id], accepted=bool(accepted)))
             for case_id in change.case_ids
-            if case_id in known
+            if case_id in metrics_by_case
         ]
         measured = [word for _, word in words if word is not None]
         only_here |= dict.fromkeys(case_id for case_id, word in words if word)
@@ -384,9 +384,9 @@ def rule_changes_report(
         accepted=accepted,
         changes=changes,
         only_here=list(only_here),
-        removed=list(found.removed),
+        removed=list(rules.removed),
         removal=removal,
-        base_cases=found.base_cases,
+        base_cases=rules.base_cases,
     )
 
 

@@ -43,9 +43,9 @@ def fate_words(fate: Fate, head: MetricReport | None = None, base: MetricReport 
     return ""
 
 
-def alike(one: float | None, other: float | None) -> bool:
+def alike(score: float | None, other: float | None) -> bool:
     """Whether two scores are the same, or both missing."""
-    return one == other if one is None or other is None else abs(one - other) <= _SAME
+    return score == other if score is None or other is None else abs(score - other) <= _SAME
 
 
 @dataclass(kw_only=True)

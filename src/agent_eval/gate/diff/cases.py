@@ -46,17 +46,23 @@ def compare(head: RunReport, base: RunReport, history: HistoryReport | None = No
     pairing = pair_up(head.cases, means.cases, head.selection, base.selection)
     table = MetricTable(same_scoring=head.scoring_version == base.scoring_version)
     compared = [_pair(pair, table) for pair in pairing.pairs]
-    listed = {id(one.pair.head): one.comparison for one in compared if one.comparison is not None}
+    listed = {
+        id(compared_case.pair.head): compared_case.comparison
+        for compared_case in compared
+        if compared_case.comparison is not None
+    }
     listed |= {id(case): _alone(case, "changed", head=case, base=old) for case, old in pairing.changed}
     listed |= {id(case): _alone(case, "added", head=case) for case in pairing.added}
     not_run = "was not part of the base branch's run"
     listed |= {id(case): _alone(case, "unjudged", head=case, note=not_run) for case in pairing.not_on_base}
-    counted = [one.pair for one in compared if one.counts]
+    counted = [compared_case.pair for compared_case in compared if compared_case.counts]
     return ComparisonReport(
         cases=[listed[id(case)] for case in head.cases if id(case) in listed]
         + [_alone(case, "removed", base=case) for case in pairing.removed],
         compared=len(compared),
-        unchanged=sum(one.pair.head.status == one.pair.base.status == "passed" for one in compared),
+        unchanged=sum(
+            compared_case.pair.head.status == compared_case.pair.base.status == "passed" for compared_case in compared
+        ),
         metrics=table.rows(),
         pass_rate=_pass_rate(counted, means),
         duration=_over(counted, lambda case: _mean(run.duration for run in _good(case))),
@@ -207,8 +213,8 @@ def _good(case: CaseReport) -> Iterator[RunResult]:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """The mean of what there is; None for nothing."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None
 
 
 def _tokens(run: RunResult) -> float | None:
@@ -221,8 +227,8 @@ def _tokens(run: RunResult) -> float | None:
 def _cost(report: RunReport) -> float | None:
     """Dollars for all models; None when nothing was asked, or a price is missing."""
     costs = [usage.cost for usage in report.model_usage]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if costs and len(known) == len(costs) else None
+    prices = [cost for cost in costs if cost is not None]
+    return sum(prices) if costs and len(prices) == len(costs) else None
 
 
 def _notes(head: RunReport, base: RunReport, pairing: Pairing) -> Iterator[str]:

@@ -13,7 +13,7 @@ from itertools import combinations
 from random import Random
 
 from agent_eval.core.text import plural
-from agent_eval.gate.history._stored_runs import PassRules, judged, stored_runs
+from agent_eval.gate.history._stored_runs import PassRules, rescored, stored_runs
 from agent_eval.gate.stats import exact_p, wilson
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
 
@@ -92,7 +92,7 @@ def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None
         case: One of its cases.
         rules: By which to judge its runs; None: as they were judged.
     """
-    stored = stored_runs(history, case) if rules is None else judged(history, case, rules)
+    stored = stored_runs(history, case) if rules is None else rescored(history, case, rules)
     runs = [run for run in stored if run.outcome != UNKNOWN]
     failed = [run for run in runs if run.outcome != PASSED]
     low, high = wilson(len(failed), len(runs))
@@ -176,22 +176,22 @@ def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
     return [tuple(range(half)), *(tuple(random.sample(range(count), half)) for _ in range(_SPLITS))]
 
 
-def drift_notices(found: Drift) -> list[str]:
+def drift_notices(trend: Drift) -> list[str]:
     """Notices in plain words, for readers without statistics; empty without drift."""
     notices = []
-    if found.worse and found.older is not None and found.newer is not None and found.p_value is not None:
-        where = _named(found.since)
+    if trend.worse and trend.older is not None and trend.newer is not None and trend.p_value is not None:
+        where = _named(trend.since)
         notices.append(
-            f"The base branch got worse: {found.older:.1%} of its runs passed before {where}, {found.newer:.1%} since. "
+            f"The base branch got worse: {trend.older:.1%} of its runs passed before {where}, {trend.newer:.1%} since. "
             "Chance alone says so within 20 merges in about 1 of 15 repositories"
         )
-    if found.cases:
+    if trend.cases:
         shown = ", ".join(
-            f"{case.case_id} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in found.cases[:_MOST_CASES]
+            f"{case.case_id} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in trend.cases[:_MOST_CASES]
         )
-        more = f" and {len(found.cases) - _MOST_CASES:,} more" if len(found.cases) > _MOST_CASES else ""
+        more = f" and {len(trend.cases) - _MOST_CASES:,} more" if len(trend.cases) > _MOST_CASES else ""
         notices.append(
-            f"On the base branch {plural(len(found.cases), 'case')} passed less often lately: {shown}{more}. Chance "
+            f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: {shown}{more}. Chance "
             f"alone names 1 of {1 / CASE_ALPHA:.0f} cases"
         )
     return notices

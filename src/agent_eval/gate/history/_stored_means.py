@@ -37,12 +37,12 @@ def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
     """
     if history is None or history.scoring_version != base.scoring_version:
         return StoredMeans(cases=base.cases)
-    known = {case.case_id: case for case in history.cases}
+    case_histories = {case.case_id: case for case in history.cases}
     cases: list[CaseReport] = []
     passes: dict[str, float] = {}
     records = 1
     for case in base.cases:
-        old = known.get(case.case_id)
+        old = case_histories.get(case.case_id)
         runs = stored_runs(history, old) if old is not None and old.fingerprint == case.fingerprint else []
         if len(runs) < 2:
             cases.append(case)

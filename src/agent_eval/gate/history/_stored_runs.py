@@ -97,26 +97,26 @@ def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRul
 
 
 def _by_rules(scores: Mapping[MetricKey, float], rules: PassRules) -> str:
-    known = [(rule, scores[key]) for key, rule in rules.items() if key in scores]
-    if any(not rule.holds(score) for rule, score in known):
+    scored = [(rule, scores[key]) for key, rule in rules.items() if key in scores]
+    if any(not rule.holds(score) for rule, score in scored):
         return FAILED
-    return PASSED if len(known) == len(rules) else UNKNOWN
+    return PASSED if len(scored) == len(rules) else UNKNOWN
 
 
-def _rescored(run: StoredRun, rules: PassRules) -> StoredRun:
+def _rescored_run(run: StoredRun, rules: PassRules) -> StoredRun:
     """The run under other rules. Its scores are rounded, so what passed by less than a ten-thousandth may now fail."""
     if run.outcome == BROKE:
         return run
     return StoredRun(record=run.record, outcome=_by_rules(run.scores, rules), scores=run.scores)
 
 
-def judged(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
+def rescored(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
     """A case's stored runs as these rules judge them, oldest first."""
     runs = stored_runs(history, case)
-    return runs if judged_alike(stored_rules(history, case), rules) else [_rescored(run, rules) for run in runs]
+    return runs if same_rules(stored_rules(history, case), rules) else [_rescored_run(run, rules) for run in runs]
 
 
-def judged_alike(own: PassRules, rules: PassRules) -> bool:
+def same_rules(own: PassRules, rules: PassRules) -> bool:
     """Whether what was judged by `own` is as good as judged by `rules`.
 
     `higher` may only mean that no score has shown the direction: one on its threshold passes either way. A custom
@@ -130,12 +130,12 @@ def judged_alike(own: PassRules, rules: PassRules) -> bool:
 
 def scores_by_run(case: CaseReport) -> dict[int, dict[MetricKey, float]]:
     """All scores of a case, by the number of the run."""
-    found: dict[int, dict[MetricKey, float]] = {}
+    by_run: dict[int, dict[MetricKey, float]] = {}
     for metric in case.metrics:
-        for one in metric.runs:
-            if one.score is not None and math.isfinite(one.score):
-                found.setdefault(one.run, {})[metric.name, metric.fingerprint] = one.score
-    return found
+        for run_score in metric.runs:
+            if run_score.score is not None and math.isfinite(run_score.score):
+                by_run.setdefault(run_score.run, {})[metric.name, metric.fingerprint] = run_score.score
+    return by_run
 
 
 def stored_runs(history: HistoryReport, case: CaseHistory) -> list[StoredRun]:
@@ -189,24 +189,24 @@ class HistoryWriter:
         self.add_stored(case.case_id, case.fingerprint, rules, runs)
 
     def add_stored(self, case_id: str, fingerprint: str, rules: PassRules, runs: Sequence[StoredRun]) -> None:
-        kept = [run for run in runs if run.outcome != UNKNOWN or run.scores]
-        if not kept:
+        stored_cases = [run for run in runs if run.outcome != UNKNOWN or run.scores]
+        if not stored_cases:
             return
-        newest = set(sorted({run.record for run in kept})[-self._keep :])
-        kept = [run for run in kept if run.record in newest]
+        newest = set(sorted({run.record for run in stored_cases})[-self._keep :])
+        stored_cases = [run for run in stored_cases if run.record in newest]
         columns: dict[MetricKey, list[str]] = {}
-        for at, run in enumerate(kept):
+        for at, run in enumerate(stored_cases):
             for key, score in run.scores.items():
-                columns.setdefault(key, [NO_SCORE] * len(kept))[at] = _text(score)
+                columns.setdefault(key, [NO_SCORE] * len(stored_cases))[at] = _text(score)
         shared = tuple(rules.items())
         written = CaseHistory(
             case_id=case_id,
             fingerprint=fingerprint,
-            outcomes="".join(run.outcome for run in kept),
+            outcomes="".join(run.outcome for run in stored_cases),
             rules=self._rules.setdefault(shared, len(self._rules)),
             scores={str(self._number(key)): " ".join(column) for key, column in columns.items()},
         )
-        self._cases.append((written, kept))
+        self._cases.append((written, stored_cases))
 
     def _number(self, key: MetricKey) -> int:
         return self._metrics.setdefault(key, len(self._metrics))

@@ -70,14 +70,14 @@ def unevaluated(cases: Sequence[CaseReport], more: Iterable[CaseReport], agents:
     """
     silent = silent_cases([*cases, *(more := list(more))], agents)
     spoken = {case.case_id for case in more if any(map(answered, case.runs))}
-    found: dict[str, str] = {}
+    error_kinds: dict[str, str] = {}
     for case in cases:
         kinds = [run.error.kind for run in case.runs if run.error is not None and run.error.owner == "agent"]
         if case.status != "failed" or not kinds or case.case_id in spoken or any(map(answered, case.runs)):
             continue
         if case.case_id in silent or _NOT_EVALUATED.intersection(kinds):
-            found[case.case_id] = next((kind for kind in kinds if kind in _NOT_EVALUATED), kinds[0])
-    return found
+            error_kinds[case.case_id] = next((kind for kind in kinds if kind in _NOT_EVALUATED), kinds[0])
+    return error_kinds
 
 
 def without_silent(report: RunReport) -> RunReport:

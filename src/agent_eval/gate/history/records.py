@@ -12,8 +12,8 @@ from agent_eval.core.text import plural
 from agent_eval.gate.history._stored_runs import (
     HistoryWriter,
     StoredRun,
-    judged,
     outcome_of,
+    rescored,
     rules_of,
     scores_by_run,
     stored,
@@ -54,12 +54,12 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
     """
     nothing = HistoryReport(scoring_version=report.scoring_version, keep=keep)
     # Of another version of scoring, the same answers would get other scores now.
-    known = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
+    earlier = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
     record = _record(report)
-    if unfit(report) is not None or _key_of(record) in map(_key_of, known.records):
-        return known
-    before = {case.case_id: case for case in known.cases}
-    records = [*known.records, record]
+    if unfit(report) is not None or _key_of(record) in map(_key_of, earlier.records):
+        return earlier
+    before = {case.case_id: case for case in earlier.cases}
+    records = [*earlier.records, record]
     olds = same_cases(report.cases, before.values(), report.selection)
     writer = HistoryWriter(keep=keep)
     silent = silent_cases(report.cases, agents_by_file(report))
@@ -72,18 +72,18 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         fresh = fresh_runs(case, report.num_runs, len(records) - 1)
         if old is not None and not case.metrics:
             # Every run broke before it was scored: what it would be held to, only the runs before it know.
-            runs = [*stored_runs(known, old), *fresh]
-            writer.add_stored(case.case_id, case.fingerprint, stored_rules(known, old), runs)
+            runs = [*stored_runs(earlier, old), *fresh]
+            writer.add_stored(case.case_id, case.fingerprint, stored_rules(earlier, old), runs)
             continue
         rules = rules_of(case)
-        runs = judged(known, old, rules) if old is not None else []
+        runs = rescored(earlier, old, rules) if old is not None else []
         writer.add(case, rules, [*runs, *fresh])
     # What this run left out may be back in the next one.
     here = {case.case_id for case in cases} | {olds[case.case_id] for case in cases if case.case_id in olds}
-    for old in known.cases:
-        runs = stored_runs(known, old) if old.case_id not in here else []
+    for old in earlier.cases:
+        runs = stored_runs(earlier, old) if old.case_id not in here else []
         if runs and runs[-1].record >= len(records) - keep:
-            writer.add_stored(old.case_id, old.fingerprint, stored_rules(known, old), runs)
+            writer.add_stored(old.case_id, old.fingerprint, stored_rules(earlier, old), runs)
     return writer.report(report.scoring_version, records)
 
 
@@ -96,8 +96,8 @@ def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
     """
     if older.scoring_version != newer.scoring_version:
         return newer
-    known = {_key_of(record): record for record in (*older.records, *newer.records)}
-    records = sorted(known.values(), key=lambda record: record.recorded_at)
+    by_key = {_key_of(record): record for record in (*older.records, *newer.records)}
+    records = sorted(by_key.values(), key=lambda record: record.recorded_at)
     number = {_key_of(record): at for at, record in enumerate(records)}
     before = {case.case_id: case for case in older.cases}
     writer = HistoryWriter(keep=older.keep + newer.keep)
@@ -107,7 +107,7 @@ def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
         old = before.pop(case.case_id, None)
         if old is not None and old.fingerprint == case.fingerprint:
             there = {run.record for run in runs}
-            more = _moved(older, judged(older, old, rules), number)
+            more = _moved(older, rescored(older, old, rules), number)
             runs += [run for run in more if run.record not in there]
         writer.add_stored(case.case_id, case.fingerprint, rules, sorted(runs, key=lambda run: run.record))
     for old in before.values():
@@ -155,14 +155,14 @@ def within(history: HistoryReport, selection: SelectionReport | None) -> History
 def fresh_runs(case: CaseReport, num_runs: int, record: int) -> list[StoredRun]:
     """What of a case's own runs becomes history."""
     scores = scores_by_run(case)
-    kept = []
+    fresh = []
     for run in sorted(case.runs, key=lambda run: run.run):
         own = scores.get(run.run, {})
         outcome = outcome_of(run, own, None) if run.run < num_runs else None
         if outcome is not None and (outcome != UNKNOWN or own):
             rounded = {key: stored(score) for key, score in own.items()}
-            kept.append(StoredRun(record=record, outcome=outcome, scores=rounded))
-    return kept
+            fresh.append(StoredRun(record=record, outcome=outcome, scores=rounded))
+    return fresh
 
 
 def _record(report: RunReport) -> HistoryRecord:

@@ -2,7 +2,7 @@
 
 from agent_eval.gate.regression.attempts import Before, held_against
 from agent_eval.gate.regression.gathering import Gathered, gather
-from agent_eval.gate.regression.rejudging import apply_policy, quarantine_notices
+from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
 from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import next_step
 

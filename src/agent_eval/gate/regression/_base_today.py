@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
-from agent_eval.gate.stats import DecisionReason, Family, Judged
+from agent_eval.gate.stats import DecisionReason, Family, FamilyResult
 
 CHECK_RUNS = 4
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
@@ -25,12 +25,12 @@ REASON = DecisionReason(
 )
 
 
-def runs_to_check(judged: Sequence[Judged]) -> dict[str, int]:
+def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:
     """Base runs that the check still needs, by case id."""
     missing: dict[str, int] = {}
-    for tested in _findings(judged):
-        for index in tested.named or [suspect.index for suspect in tested.family.suspects] or _some(tested.family):
-            series, case_id = tested.family.series[index], tested.family.case_ids[index]
+    for result in _findings(results):
+        for index in result.named or [suspect.index for suspect in result.family.suspects] or _some(result.family):
+            series, case_id = result.family.series[index], result.family.case_ids[index]
             count = CHECK_RUNS - len(series.base_confirm)
             if series.base and count > 0:
                 missing[case_id] = max(count, missing.get(case_id, 0))
@@ -42,17 +42,17 @@ def _some(family: Family) -> list[int]:
     return sorted(range(len(family.series)), key=lambda index: crc32(family.case_ids[index].encode()))[:_SOME]
 
 
-def differs(judged: Sequence[Judged]) -> bool:
+def differs(results: Sequence[FamilyResult]) -> bool:
     """Whether the base runs of today are lower than the stored ones in a metric that got worse."""
-    for tested in _findings(judged):
+    for result in _findings(results):
         # Includes every case with base runs, so that naming another case does not change the result.
-        p_value = tested.family.suite_test(
-            [(series.base_confirm[:CHECK_RUNS], series.base) for series in tested.family.series]
+        p_value = result.family.suite_test(
+            [(series.base_confirm[:CHECK_RUNS], series.base) for series in result.family.series]
         )
         if p_value is not None and p_value <= DIFFERS:
             return True
     return False
 
 
-def _findings(judged: Sequence[Judged]) -> list[Judged]:
-    return [tested for tested in judged if tested.rejected and tested.family.rule.blocking]
+def _findings(results: Sequence[FamilyResult]) -> list[FamilyResult]:
+    return [result for result in results if result.rejected and result.family.rule.blocking]

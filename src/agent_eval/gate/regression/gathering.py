@@ -16,11 +16,11 @@ from agent_eval.gate.history import (
     MetricKey,
     PassRules,
     StoredRun,
-    judged,
-    judged_alike,
     never_started,
     outcome_of,
+    rescored,
     rules_of,
+    same_rules,
     scores_by_run,
     stored,
     stored_rules,
@@ -28,7 +28,7 @@ from agent_eval.gate.history import (
 from agent_eval.gate.pairing import same_cases
 from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.attempts import Before
-from agent_eval.gate.regression.rejudging import apply_policy
+from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Retrial
 from agent_eval.gate.stats import PASS, CaseEvidence, ConfirmOnBase, MetricRule, Rules, Series
 from agent_eval.results import BROKE, FAILED, PASSED, SCORING_VERSION, CaseHistory, CaseReport, HistoryReport, RunResult
@@ -150,7 +150,7 @@ def gather(
             head=_runs([case], pair.rules, range(num_runs)),
             head_more=_runs([case], pair.rules, range(num_runs, _ENDLESS))
             + _runs(extra.get(case.case_id, ()), pair.rules, range(_ENDLESS)),
-            base=judged(base, base_cases[pair.base_id], pair.rules),
+            base=rescored(base, base_cases[pair.base_id], pair.rules),
             base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
             same_day=same_day,
             before=(before or {}).get(case.case_id, ""),
@@ -246,7 +246,7 @@ def _runs(parts: Sequence[CaseReport], rules: PassRules, numbers: range) -> list
     by_number: dict[int, StoredRun] = {}
     for part in parts:
         scores = scores_by_run(part)
-        as_judged = judged_alike(rules_of(part), rules)
+        as_judged = same_rules(rules_of(part), rules)
         for run in part.runs:
             own = scores.get(run.run, {})
             outcome = outcome_of(run, own, None if as_judged else rules) if run.run in numbers else None

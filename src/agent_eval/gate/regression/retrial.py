@@ -63,7 +63,7 @@ def outcomes(retrials: Sequence[Retrial]) -> dict[str, Outcome]:
     return by_id
 
 
-def wanted_runs(retrials: Sequence[Retrial], max_runs: int | None) -> dict[str, int]:
+def next_runs(retrials: Sequence[Retrial], max_runs: int | None) -> dict[str, int]:
     """How many additional runs of the head each case needs next, by id.
 
     Args:

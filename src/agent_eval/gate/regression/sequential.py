@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from agent_eval.core.text import plural
 from agent_eval.gate.regression import _base_today as base_today
-from agent_eval.gate.regression._words import describe
-from agent_eval.gate.regression.retrial import Retrial, outcomes, wanted_runs
+from agent_eval.gate.regression._decide import decide
+from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
 from agent_eval.gate.stats import (
     PASS,
     ROUND,
@@ -16,12 +16,12 @@ from agent_eval.gate.stats import (
     CaseEvidence,
     Decision,
     Family,
-    Judged,
+    FamilyResult,
     MetricRule,
     Rules,
     Runs,
     Suspect,
-    judge,
+    family_results,
 )
 
 _WORTH_A_LOOK, _WORTH_A_NAME = 4.0, 50.0
@@ -48,7 +48,7 @@ def next_step(
     Returns:
         Runs to make before the next call, or the decision.
     """
-    again = wanted_runs(retrials, budget.extra_runs)
+    again = next_runs(retrials, budget.extra_runs)
     if budget.extra_runs is not None:
         budget = replace(budget, extra_runs=budget.extra_runs - sum(again.values()))
     step = _compare(evidence, rules, budget)
@@ -64,35 +64,35 @@ def next_step(
 
 
 def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> Runs | Decision:
-    judged = judge(_families(evidence, rules, budget), rules)
-    step = _step(evidence, judged, budget)
+    results = family_results(_families(evidence, rules, budget), rules)
+    step = _step(evidence, results, budget)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
-    missing = base_today.runs_to_check(judged)
+    missing = base_today.runs_to_check(results)
     if missing and (budget.extra_runs is None or budget.extra_runs >= sum(missing.values())):
         count = plural(sum(missing.values()), "run")
         return Runs(head={}, base=missing, why=f"{count} of the base branch to check its stored runs")
-    if missing or not base_today.differs(judged):
+    if missing or not base_today.differs(results):
         return step
-    step = _step(evidence, judge(_families(evidence, rules, budget, today_only=True), rules), budget)
+    step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget)
     return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, base_today.REASON))
 
 
-def _step(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], budget: Budget) -> Runs | Decision:
-    requests = _wanted(judged)
-    runs = _afforded(requests, budget) or _second_look(judged, budget)
-    return runs or describe(evidence, judged, out_of_budget=frozenset(requests))
+def _step(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget) -> Runs | Decision:
+    requests = _requested_runs(results)
+    runs = _afforded(requests, budget) or _second_look(results, budget)
+    return runs or decide(evidence, results, out_of_budget=frozenset(requests))
 
 
-def _second_look(judged: Sequence[Judged], budget: Budget) -> Runs | None:
+def _second_look(results: Sequence[FamilyResult], budget: Budget) -> Runs | None:
     """More runs of every case for the second interim analysis, if the first was borderline and nothing else is due."""
-    if any(tested.rejected and tested.family.rule.blocking for tested in judged):
+    if any(result.rejected and result.family.rule.blocking for result in results):
         return None
     head: dict[str, int] = {}
     base: dict[str, int] = {}
-    for tested in judged:
-        if tested.family.rule.blocking and tested.family.again_due:
-            for case_id, (head_runs, base_runs) in tested.family.missing().items():
+    for result in results:
+        if result.family.rule.blocking and result.family.again_due:
+            for case_id, (head_runs, base_runs) in result.family.missing().items():
                 if head_runs:
                     head[case_id] = max(head_runs, head.get(case_id, 0))
                 if base_runs:
@@ -127,38 +127,38 @@ def _families(
 _Rank = tuple[bool, float]
 
 
-def _wanted(judged: Sequence[Judged]) -> dict[str, tuple[_Rank, int, int]]:
+def _requested_runs(results: Sequence[FamilyResult]) -> dict[str, tuple[_Rank, int, int]]:
     """By case id: its priority, and its next runs of head and base.
 
     Pass or fail has priority over scores, which have no measured likelihood ratio; then the higher ratio.
     """
     requests: dict[str, tuple[_Rank, int, int]] = {}
-    for tested in judged:
-        if not tested.family.rule.blocking:
+    for result in results:
+        if not result.family.rule.blocking:
             continue
-        for suspect in tested.family.suspects:
-            if suspect.active and not (tested.rejected and _clear(tested, suspect)):
+        for suspect in result.family.suspects:
+            if suspect.active and not (result.rejected and _clear(result, suspect)):
                 head, base = _round(suspect)
-                previous = requests.get(tested.family.case_ids[suspect.index], ((False, 0.0), 0, 0))
-                requests[tested.family.case_ids[suspect.index]] = (
-                    max(previous[0], (tested.family.metric == PASS, suspect.promise)),
+                previous = requests.get(result.family.case_ids[suspect.index], ((False, 0.0), 0, 0))
+                requests[result.family.case_ids[suspect.index]] = (
+                    max(previous[0], (result.family.metric == PASS, suspect.likelihood_ratio)),
                     max(previous[1], head),
                     max(previous[2], base),
                 )
     return requests
 
 
-def _clear(judged: Judged, suspect: Suspect) -> bool:
+def _clear(results: FamilyResult, suspect: Suspect) -> bool:
     """Whether neither the verdict nor naming this case needs more of its runs."""
-    if judged.named or len(judged.family.suspects) >= _MANY:
+    if results.named or len(results.family.suspects) >= _MANY:
         return True
-    return suspect.promise < (_WORTH_A_NAME if suspect.trial.made else _WORTH_A_LOOK)
+    return suspect.likelihood_ratio < (_WORTH_A_NAME if suspect.trial.made else _WORTH_A_LOOK)
 
 
 def _round(suspect: Suspect) -> tuple[int, int]:
     trial = suspect.trial
     head = min(ROUND - trial.made % ROUND, trial.planned - trial.made)
-    base = 0 if suspect.thin else min(ROUND, trial.base_planned - trial.base_made)
+    base = 0 if suspect.base_underpowered else min(ROUND, trial.base_planned - trial.base_made)
     return head, base
 
 

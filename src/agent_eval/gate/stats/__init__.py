@@ -14,13 +14,13 @@ from agent_eval.gate.stats.decision import (
     Word,
     usual_extra_runs,
 )
-from agent_eval.gate.stats.evidence import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.exact_tests import exact_p, holm, wilson
 from agent_eval.gate.stats.families import ROUND, Family, failed, is_red
-from agent_eval.gate.stats.judgement import Judged, drop_of, judge
 from agent_eval.gate.stats.looks import first_look, second_look
+from agent_eval.gate.stats.multiplicity import FamilyResult, drop_of, family_results
 from agent_eval.gate.stats.precision import detectable_drop, detectable_shift, mean_interval
 from agent_eval.gate.stats.repeats import pass_rates, pass_rates_notices
+from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, Suspect
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "Decision",
     "DecisionReason",
     "Family",
-    "Judged",
+    "FamilyResult",
     "MetricRule",
     "Outcome",
     "Rules",
@@ -48,10 +48,10 @@ __all__ = [
     "drop_of",
     "exact_p",
     "failed",
+    "family_results",
     "first_look",
     "holm",
     "is_red",
-    "judge",
     "mean_interval",
     "pass_rates",
     "pass_rates_notices",

@@ -120,7 +120,7 @@ def pooled_p(trials: Iterable[Trial]) -> float:
 
 
 @lru_cache(maxsize=65536)
-def promise(screen_failures: int, failures: int, made: int, base_failures: int, base_made: int) -> float:
+def likelihood_ratio(screen_failures: int, failures: int, made: int, base_failures: int, base_made: int) -> float:
     """The likelihood ratio of "the case got worse" to "it did not"; below 1 the case gets no more runs.
 
     Only for selecting runs: it includes screening runs and takes the base's rate as exact, which would invalidate a

@@ -16,12 +16,12 @@ from functools import cached_property
 from math import comb, fsum
 from typing import TYPE_CHECKING
 
-from agent_eval.gate.stats._confirmation import Trial, pooled_p, promise
+from agent_eval.gate.stats._confirmation import Trial, likelihood_ratio, pooled_p
 from agent_eval.gate.stats._screening import Table, suite_p, suite_scores_p
 from agent_eval.gate.stats.decision import Budget, MetricRule, Rules
-from agent_eval.gate.stats.evidence import Series
 from agent_eval.gate.stats.exact_tests import exact_p, holm, permutation_p
 from agent_eval.gate.stats.looks import Pair, first_look, missing, second_look
+from agent_eval.gate.stats.samples import Series
 from agent_eval.gate.stats.suspect import Suspect
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Family:
             return True
         if self._below(series):
             # Stored base runs that the test does not use may select the cases.
-            stored = promise(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
+            stored = likelihood_ratio(failed(series.head_screen), 0, 0, failed(series.base), len(series.base))
             return not (self.fresh_only and self.binary and series.base and stored < 1.0)
         if self.binary:
             return False
@@ -204,10 +204,10 @@ class Family:
         mean = fsum(series.head_screen) / len(series.head_screen)
         return not base or mean + self.drops[index] < base[len(base) // 5]
 
-    def _promise(self, series: Series) -> float:
+    def _likelihood_ratio(self, series: Series) -> float:
         base, confirm = self.base_of(series), series.head_confirm
         screened = failed(series.head_screen) + bool(series.before)
-        return promise(screened, failed(confirm), len(confirm), failed(base), len(base))
+        return likelihood_ratio(screened, failed(confirm), len(confirm), failed(base), len(base))
 
     def _base_planned(self, series: Series) -> int:
         have = len(series.base_screen) if self.fresh_only else len(series.base) + len(series.base_screen)
@@ -220,15 +220,15 @@ class Family:
         head, base = series.head_confirm[:planned], self.base_of(series)[:base_planned]
         if self.binary:
             trial = Trial(failed(head), len(head), planned, failed(base), len(base), base_planned)
-            thin = exact_p(planned, planned, 0, base_planned) > self.level
-            hopeless = not thin and trial.best_p_value > self.rules.alpha
+            underpowered = exact_p(planned, planned, 0, base_planned) > self.level
+            hopeless = not underpowered and trial.best_p_value > self.rules.alpha
             return Suspect(
                 index=index,
                 trial=trial,
-                red=is_red(self.base_of(series) or series.base),
-                counted=True,
-                promise=0.0 if hopeless else self._promise(series),
-                thin=thin,
+                always_fails_on_base=is_red(self.base_of(series) or series.base),
+                is_binary=True,
+                likelihood_ratio=0.0 if hopeless else self._likelihood_ratio(series),
+                base_underpowered=underpowered,
                 p_value=trial.p_value,
                 weight=1 / count,
             )
@@ -239,10 +239,10 @@ class Family:
         return Suspect(
             index=index,
             trial=trial,
-            red=False,
-            counted=False,
-            promise=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
-            thin=1 / comb(planned + base_planned, planned) > self.level,
+            always_fails_on_base=False,
+            is_binary=False,
+            likelihood_ratio=0.0 if (share and raw > _FUTILE) or not self._low(index, series) else 2.0,
+            base_underpowered=1 / comb(planned + base_planned, planned) > self.level,
             p_value=min(1.0, raw / share) if share else 1.0,
             weight=self._weight(series, count, below_threshold),
         )

@@ -7,7 +7,7 @@ runs of every case on both sides are worth their cost; the analysis then compare
 
 from __future__ import annotations
 
-from agent_eval.gate.stats.evidence import Series
+from agent_eval.gate.stats.samples import Series
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 """Values of head and base."""

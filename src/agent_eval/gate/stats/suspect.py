@@ -21,13 +21,13 @@ class Suspect:
     """The case's index in the family."""
     trial: Trial
     """For scores, only the numbers of runs are meaningful."""
-    promise: float
+    likelihood_ratio: float
     """Likelihood ratio of "worse" to "unchanged"; at least 1: worth more runs."""
-    red: bool
+    always_fails_on_base: bool
     """The base has runs and none of them passed."""
-    counted: bool
+    is_binary: bool
     """Whether all values are zeros and ones."""
-    thin: bool
+    base_underpowered: bool
     """The base has too few runs for a significant comparison, whatever the head's further runs."""
     p_value: float
     """p-value of the confirmation runs alone, valid at any time."""
@@ -38,31 +38,36 @@ class Suspect:
     def active(self) -> bool:
         """Whether more runs are useful."""
         trial = self.trial
-        if self.dead:
+        if self.always_fails:
             return False
         may_fail_most = 3 * (trial.failures + trial.planned - trial.made) >= 2 * trial.planned
-        if self.short and trial.made < trial.planned and may_fail_most and 2 * trial.failures >= trial.made:
+        if self.history_too_short and trial.made < trial.planned and may_fail_most and 2 * trial.failures >= trial.made:
             return True
         unfinished = trial.made < trial.planned or trial.base_made < trial.base_planned
-        return not self.thin and self.promise >= 1.0 and unfinished
+        return not self.base_underpowered and self.likelihood_ratio >= 1.0 and unfinished
 
     @property
-    def short(self) -> bool:
+    def history_too_short(self) -> bool:
         """Whether the base has too few runs for a decision, unless every run of the head fails."""
         few = self.trial.base_planned < THIN_BASE and not self.trial.base_failures
-        return self.counted and not self.red and (self.thin or few)
+        return self.is_binary and not self.always_fails_on_base and (self.base_underpowered or few)
 
     @property
-    def untold(self) -> bool:
+    def undecided(self) -> bool:
         """Whether at least 2/3 of the confirmation runs failed and the base history is too short for a decision."""
         trial = self.trial
-        return self.short and not self.dead and 0 < 2 * trial.made <= 3 * trial.failures
+        return self.history_too_short and not self.always_fails and 0 < 2 * trial.made <= 3 * trial.failures
 
     @property
-    def dead(self) -> bool:
+    def always_fails(self) -> bool:
         """Whether the case failed so many runs in a row that it must not pass for lack of history."""
         trial = self.trial
-        if not self.counted or self.red or trial.base_planned >= THIN_BASE or 2 * trial.base_failures > trial.base_made:
+        if (
+            not self.is_binary
+            or self.always_fails_on_base
+            or trial.base_planned >= THIN_BASE
+            or 2 * trial.base_failures > trial.base_made
+        ):
             return False
         enough = trial.planned if trial.base_failures else THRESHOLD_RUNS
         return trial.failures == trial.made >= enough

@@ -13,7 +13,7 @@ from agent_eval.gate.stats import (
     Decision,
     DecisionReason,
     Family,
-    Judged,
+    FamilyResult,
     Outcome,
     SuiteTest,
     Suspect,
@@ -37,19 +37,21 @@ _UNPAID = (
 )
 
 
-def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_of_budget: frozenset[str]) -> Decision:
+def decide(
+    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], *, out_of_budget: frozenset[str]
+) -> Decision:
     """Decides the outcome and classifies every case.
 
     Args:
         evidence: All cases.
-        judged: The results of all families.
+        results: The results of all families.
         out_of_budget: Ids of cases that need more runs than the budget allows.
     """
     cases: dict[tuple[str, str], CaseDecision] = {}
     reasons: list[DecisionReason] = []
-    for tested in judged:
-        decisions = _cases(tested, out_of_budget)
-        reasons += _reasons(tested, decisions)
+    for result in results:
+        decisions = _cases(result, out_of_budget)
+        reasons += _reasons(result, decisions)
         cases.update(((case.case_id, case.metric), case) for case in decisions)
     reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
     outcome: Outcome = "passed"
@@ -66,7 +68,7 @@ def describe(evidence: Sequence[CaseEvidence], judged: Sequence[Judged], *, out_
             for metric in case.metrics
             if (case.case_id, metric) in cases
         ),
-        suites=tuple(_suite(tested) for tested in judged),
+        suites=tuple(_suite(result) for result in results),
         extra_runs=sum(
             max((len(series.head_confirm) + len(series.base_confirm) for series in case.metrics.values()), default=0)
             for case in evidence
@@ -85,23 +87,23 @@ _WEIGHT = {
 _UNDECIDED = {"thin-base", "budget"}
 
 
-def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
-    family = judged.family
+def _cases(result: FamilyResult, out_of_budget: frozenset[str]) -> list[CaseDecision]:
+    family = result.family
     suspects = {suspect.index: suspect for suspect in family.suspects}
-    better = _better(judged, suspects)
-    named = set(judged.named) if judged.rejected else set()
-    result = []
+    better = _better(result, suspects)
+    named = set(result.named) if result.rejected else set()
+    decisions = []
     for index, (case_id, series) in enumerate(zip(family.case_ids, family.series, strict=True)):
         suspect = suspects.get(index)
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
-        threshold = suspect is not None and suspect.dead and index not in named
+        threshold = suspect is not None and suspect.always_fails and index not in named
         undecided = _undecided(family, suspect, case_id in out_of_budget) if index not in named else None
         word: Word
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
             word = _suspect_word(family, suspect, undecided, never_failed=all(base) and not all(head))
-        elif family.binary and _is_fixed(head, base, judged.alpha):
+        elif family.binary and _is_fixed(head, base, result.alpha):
             word = "fixed"
         elif index in better:
             word = "better"
@@ -109,7 +111,7 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
             word = "flaky as before"
         else:
             word = "unchanged"
-        result.append(
+        decisions.append(
             CaseDecision(
                 case_id=case_id,
                 metric=family.metric,
@@ -118,14 +120,14 @@ def _cases(judged: Judged, out_of_budget: frozenset[str]) -> list[CaseDecision]:
                 evidence=_evidence(family, head, base, again=word not in _SHOWN and bool(series.head_confirm)),
                 head_mean=_told_mean(family, head),
                 base_mean=_told_mean(family, base),
-                p_value=suspect.p_value if suspect is not None and index in judged.case_p else better.get(index),
-                p_adjusted=judged.case_p.get(index),
+                p_value=suspect.p_value if suspect is not None and index in result.case_p else better.get(index),
+                p_adjusted=result.case_p.get(index),
                 by="threshold" if threshold else "comparison",
                 undecided=undecided is not None,
                 would_decide=undecided,
             )
         )
-    return result
+    return decisions
 
 
 def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> bool:
@@ -147,20 +149,20 @@ def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, ne
         never_failed: Whether the case never failed on the base and failed a confirmation run. This may be chance, but
             it is not "flaky as before".
     """
-    if suspect.red:
+    if suspect.always_fails_on_base:
         return "unchanged"
-    if undecided is not None or never_failed or (suspect.promise >= 1.0 and not suspect.thin):
+    if undecided is not None or never_failed or (suspect.likelihood_ratio >= 1.0 and not suspect.base_underpowered):
         return "suspicious"
     return "flaky as before" if family.binary else "unchanged"
 
 
 def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | None:
     """Which runs would decide, for a case that fails most runs without a decision; otherwise None."""
-    if suspect is None or suspect.red or not suspect.counted:
+    if suspect is None or suspect.always_fails_on_base or not suspect.is_binary:
         return None
     if unpaid and suspect.active:
         return _UNPAID
-    return _would_decide(_missing_base_runs(family, suspect)) if suspect.untold else None
+    return _would_decide(_missing_base_runs(family, suspect)) if suspect.undecided else None
 
 
 def _missing_base_runs(family: Family, suspect: Suspect) -> int:
@@ -176,9 +178,9 @@ def _would_decide(base_runs: int) -> str:
     return f"{plural(base_runs, 'more run')} of the base branch would decide if {passes}"
 
 
-def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
+def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, float]:
     """P-values of the cases that are significantly better, by index; empty for scores."""
-    family = judged.family
+    family = result.family
     if not family.binary:
         return {}
     p_values: dict[int, float] = {}
@@ -191,7 +193,7 @@ def _better(judged: Judged, suspects: dict[int, Suspect]) -> dict[int, float]:
     return {
         index: value
         for (index, value), p_value in zip(p_values.items(), adjusted, strict=True)
-        if p_value <= judged.alpha
+        if p_value <= result.alpha
     }
 
 
@@ -222,8 +224,8 @@ def _score(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
-def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
-    family, blocking = judged.family, judged.family.rule.blocking
+def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
+    family, blocking = result.family, result.family.rule.blocking
     reasons: list[DecisionReason] = []
 
     def add(code: str, message: str, found: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
@@ -231,7 +233,7 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
         reasons.append(DecisionReason(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks))
 
     of = "" if family.metric == PASS else f" in {family.metric}"
-    named = [cases[index] for index in judged.named] if judged.rejected else []
+    named = [cases[index] for index in result.named] if result.rejected else []
     if named:
         verb = "is" if len(named) == 1 else "are"
         add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on the base{of}: {_names(named)}", named)
@@ -239,22 +241,22 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     if thin:
         message = f"{plural(len(thin), 'case')} with too few runs on the base failed every run: {_names(thin)}"
         add("broken-case", message, thin)
-    if judged.rejected and not named:
+    if result.rejected and not named:
         confirmed = [suspect for suspect in family.suspects if suspect.trial.made]
-        confirmed = [suspect for suspect in confirmed if suspect.promise >= 1.0] or confirmed
+        confirmed = [suspect for suspect in confirmed if suspect.likelihood_ratio >= 1.0] or confirmed
         together = [
             cases[suspect.index]
             for suspect in confirmed
             if drop_of(family, suspect.index) > family.drops[suspect.index]
         ]
         confirm = family.confirm_p
-        if together and confirm is not None and confirm / family.shares[2] <= judged.level:
+        if together and confirm is not None and confirm / family.shares[2] <= result.level:
             message = f"Taken together, these cases got worse by more than chance{of}: {_names(together)}"
             add("cases-worse-together", message, together)
-        suite = _suite(judged)
+        suite = _suite(result)
         looks = zip((suite.p_value, suite.p_again), family.shares, strict=False)
-        if any(value is not None and value <= share * judged.level for value, share in looks) and _beyond(
-            judged, suite
+        if any(value is not None and value <= share * result.level for value, share in looks) and _beyond(
+            result, suite
         ):
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
             add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
@@ -263,8 +265,8 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     history = [case for case in undecided if case not in short]
     if history:
         these = {case.case_id for case in history}
-        untold = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
-        most = _would_decide(max(_missing_base_runs(family, suspect) for suspect in untold))
+        undecided_suspects = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
+        most = _would_decide(max(_missing_base_runs(family, suspect) for suspect in undecided_suspects))
         fails = "fails" if len(history) == 1 else "fail"
         message = (
             f"{plural(len(history), 'case')} {fails} most runs, and the base has too few to tell whether that is new: "
@@ -280,8 +282,8 @@ def _reasons(judged: Judged, cases: Sequence[CaseDecision]) -> list[DecisionReas
     return reasons
 
 
-def _beyond(judged: Judged, suite: SuiteTest) -> bool:
-    drops = judged.family.drops
+def _beyond(result: FamilyResult, suite: SuiteTest) -> bool:
+    drops = result.family.drops
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
 
 
@@ -298,8 +300,8 @@ def _names(cases: Sequence[CaseDecision]) -> str:
     return listed if len(cases) <= _MOST_NAMES else f"{listed} and {len(cases) - _MOST_NAMES:,} more"
 
 
-def _suite(judged: Judged) -> SuiteTest:
-    family = judged.family
+def _suite(result: FamilyResult) -> SuiteTest:
+    family = result.family
     look = first_look if family.again_p is None else second_look
     pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
     pairs = [(head, base) for head, base in pairs if head and base]
@@ -312,18 +314,18 @@ def _suite(judged: Judged) -> SuiteTest:
         p_value=family.suite_p,
         p_again=family.again_p,
         p_confirm=family.confirm_p,
-        p_adjusted=judged.adjusted,
-        minimum_detectable_drop=_detectable(judged, pairs),
+        p_adjusted=result.adjusted,
+        minimum_detectable_drop=_detectable(result, pairs),
         blocking=family.rule.blocking,
         direction=family.rule.direction,
     )
 
 
-def _detectable(judged: Judged, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    level = judged.level * max(judged.family.shares[:2])
+def _detectable(result: FamilyResult, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
+    level = result.level * max(result.family.shares[:2])
     if not pairs or not level:
         return None
-    if judged.family.binary:
+    if result.family.binary:
         groups = []
         for head, base in pairs:
             rate = (failed(head) + failed(base) + 0.3) / (len(head) + len(base) + 0.6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_samples import FILE, SCORE, TOKENS, case
 
-from agent_eval.gate.regression.rejudging import apply_policy, quarantine_notices
+from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
 from agent_eval.results.report import CaseReport, MetricReport
 from agent_eval.settings._policy_file import policy_of
 
@@ -17,8 +17,8 @@ def applied(text: str, *cases: CaseReport, min_pass_rate: float = 1.0) -> list[C
 
 
 def metric(judged: CaseReport, name: str) -> MetricReport:
-    [found] = [one for one in judged.metrics if one.name == name]
-    return found
+    [report] = [candidate for candidate in judged.metrics if candidate.name == name]
+    return report
 
 
 def entry(says: str, metric: str = SCORE) -> str:
@@ -26,10 +26,10 @@ def entry(says: str, metric: str = SCORE) -> str:
 
 
 def test_without_entries_the_cases_are_the_same() -> None:
-    one = case("a", "10")
-    assert applied("", one)[0] is one
-    assert applied(entry("max-drop = 0.1"), one)[0] is one
-    assert applied(entry("threshold = 0.5"), one)[0] is one
+    unchanged = case("a", "10")
+    assert applied("", unchanged)[0] is unchanged
+    assert applied(entry("max-drop = 0.1"), unchanged)[0] is unchanged
+    assert applied(entry("threshold = 0.5"), unchanged)[0] is unchanged
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_direction_can_be_said() -> None:
 def test_only_the_cases_that_are_meant() -> None:
     text = entry('cases = ":a*"\nthreshold = 0.9')
     after = applied(text, case("a1", scores=[0.8]), case("b", scores=[0.8]))
-    assert [one.status for one in after] == ["failed", "passed"]
+    assert [rescored.status for rescored in after] == ["failed", "passed"]
 
 
 HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\nexpires = 2027-01-31\n'
@@ -115,7 +115,7 @@ def test_a_quarantined_case_that_was_not_run_says_so() -> None:
 
 def test_what_is_told_of_quarantines() -> None:
     after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
-    assert [one.status for one in after] == ["quarantined", "quarantined", "failed"]
+    assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "failed"]
     assert quarantine_notices(after) == ["2 quarantined cases, 1 of which failed; they don't block"]
     assert quarantine_notices(after[1:]) == ["1 quarantined case, which did not fail; it doesn't block"]
     assert quarantine_notices([case("b", "0")]) == []

@@ -12,7 +12,7 @@ from agent_eval.gate.stats.families import Family
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class FamilyResult:
     """A family and its significant results."""
 
     family: Family
@@ -33,12 +33,12 @@ class Judged:
         return self.adjusted <= self.alpha
 
 
-def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
+def family_results(families: Sequence[Family], rules: Rules) -> list[FamilyResult]:
     """Applies Holm's method over the families that share an error rate, and over the suspected regressions of each.
 
     Blocking and informational families are adjusted separately: informational ones must not reduce the gate's power.
     """
-    results: dict[int, Judged] = {}
+    results: dict[int, FamilyResult] = {}
     groups: dict[tuple[object, ...], list[Family]] = {}
     for family in families:
         own = family.rule.alpha
@@ -56,7 +56,7 @@ def judge(families: Sequence[Family], rules: Rules) -> list[Judged]:
                 for index, value in case_p.items()
                 if value <= alpha and drop_of(family, index) > family.drops[index]
             )
-            results[id(family)] = Judged(
+            results[id(family)] = FamilyResult(
                 family=family,
                 alpha=alpha,
                 level=alpha / (sum(value >= family.p_value for value in raw) if p_value <= alpha else len(group)),

@@ -30,7 +30,7 @@ THIN = dict.fromkeys(STEADY, "1")
 def one(base: str, head: str, more: str, *, base_more: str | None = None, extra_runs: int = 40) -> Story:
     """A case called `lamp` among nine steady ones whose base is as deep."""
     return Story(
-        base={**{name: told[-len(base) :] for name, told in STEADY.items()}, "lamp": base},
+        base={**{name: outcomes[-len(base) :] for name, outcomes in STEADY.items()}, "lamp": base},
         head={**THIN, "lamp": head},
         more={"lamp": more},
         base_more=None if base_more is None else {"lamp": base_more},
@@ -108,7 +108,7 @@ def test_the_same_history_gets_the_same_words(title: str) -> None:
 def reported(story: Story, played: Played) -> RunReport:
     """The results as the pipeline leaves them."""
     assert played.decision is not None
-    base = report(*[case(name, told[-1]) for name, told in story.base.items()], day=9)
+    base = report(*[case(name, outcomes[-1]) for name, outcomes in story.base.items()], day=9)
     head = report(*played.cases, pull_request=7)
     return head.model_copy(
         update={
@@ -129,14 +129,14 @@ def reported(story: Story, played: Played) -> RunReport:
 def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
     story = HISTORIES[title]
     played = play(story)
-    made = reported(story, played)
-    assert made.decision is not None
-    source = comment_markdown(made)
+    report = reported(story, played)
+    assert report.decision is not None
+    source = comment_markdown(report)
     text = " ".join(source.split())
 
     assert re.search(r"\bp\b.* [=<] \d", rendered(source).open) is None, "p-values are behind a click"
     assert played.decision is not None
-    words = case_significance(made.decision, "main")
+    words = case_significance(report.decision, "main")
     for decided in played.decision.cases:
         word = words.get(decided.case_id)
         if word is not None and word.kind in {"regression", "suspected regression", "better"}:
@@ -152,11 +152,11 @@ def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
 
 def test_how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
     story = HISTORIES["Flaky as before: fails three times of ten on both sides"]
-    made = reported(story, play(story))
-    told = "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 0000000"
+    report = reported(story, play(story))
+    flakiness = "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 0000000"
 
-    for text in (comment_markdown(made), summary_markdown(made), console(made, width=200)):
-        assert told in " ".join(text.split())
+    for text in (comment_markdown(report), summary_markdown(report), console(report, width=200)):
+        assert flakiness in " ".join(text.split())
 
 
 def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
@@ -180,10 +180,10 @@ def test_as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: 
         assert thin.verdict.reasons[0].code == "case-worse", "so many are enough already"
         return
     assert thin.verdict.value == "inconclusive"
-    found = re.search(r"(\d+) more runs? of the base branch would decide", thin.verdict.reasons[0].message)
-    assert found is not None
+    match = re.search(r"(\d+) more runs? of the base branch would decide", thin.verdict.reasons[0].message)
+    assert match is not None
 
-    passing = after("1" * (stored + int(found[1])))
+    passing = after("1" * (stored + int(match[1])))
     assert (passing.verdict.value, passing.verdict.reasons[0].code) == ("failed", "case-worse")
-    flaky = after("1" * stored + ("011" * 9)[: int(found[1])])
+    flaky = after("1" * stored + ("011" * 9)[: int(match[1])])
     assert flaky.verdict.value == "passed"
