@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from comparison_samples import pull_request
 from report_samples import RESPONSE, case, metric
 
 from agent_eval.report.views import grouping
+from agent_eval.report.views._headline import headline
 from agent_eval.results.decision import CaseDecisionReport, DecisionReport
 from agent_eval.results.report import CaseReport, RunReport
 from agent_eval.results.status import CaseWord as Word
@@ -58,9 +61,28 @@ def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | 
     report = decided([failing("a")], [failing("a")], **words)
     assert "worse" not in told(report)
 
-    report.blocking = [report.cases[0].case_id]
+    report.gate, report.blocking = "regressions", [report.cases[0].case_id]
 
     assert told(report) == {"worse": ["a"]}
+
+
+@pytest.mark.parametrize("gate", ["thresholds", "both"])
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        (None, "Blocks the merge: 1 of 2 cases fails as on main"),
+        ("flaky as before", "Blocks the merge: 1 of 2 cases fails no more often than on main"),
+    ],
+)
+def test_a_case_that_blocks_by_its_threshold_alone_is_no_regression(
+    gate: Literal["thresholds", "both"], word: Word | None, sentence: str
+) -> None:
+    words: dict[str, Word] = {} if word is None else {"a": word}
+    report = decided([failing("a"), passing("b")], [failing("a"), passing("b")], **words)
+    report.gate, report.blocking = gate, [report.cases[0].case_id]
+
+    assert told(report) == {"failed": ["a"]}
+    assert headline(report, grouping.base_comparison(report)) == sentence
 
 
 @pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])

@@ -31,8 +31,10 @@ def comparison_text(report: RunReport, *, width: int = 100, color: bool = False)
 def _blocks(report: RunReport, base: BaseComparison) -> Iterator[RenderableType]:
     groups = grouping.groups(report, base)
     yield from _group("Regressions" if base.decided else "Newly failing", groups.worse, base, reasons=3)
-    yield from _group(f"Failing, with nothing on {base.branch} to compare with", groups.failed, base, reasons=1)
-    yield from _group(f"Failing on {base.branch} too", groups.still, base, reasons=1)
+    before = [case for case in groups.failed if grouping.fails_as_before(case, base)]
+    alone = [case for case in groups.failed if case not in before]
+    yield from _group(f"Failing, with nothing on {base.branch} to compare with", alone, base, reasons=1)
+    yield from _group(f"Failing on {base.branch} too", [*before, *groups.still], base, reasons=1)
     yield from _group("Could not be evaluated", groups.errored, base, reasons=1)
     if base.comparison is not None:
         for title, names in diff.other_changes(base.comparison):

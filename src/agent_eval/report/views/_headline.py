@@ -15,7 +15,7 @@ from agent_eval.gate.rule_changes import CASES_REMOVED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
 from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
-from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_suspected
+from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_flaky, is_suspected
 from agent_eval.report.views.rule_changes import base_name
 from agent_eval.results import WITHOUT_KEY, CaseReport, RunReport
 
@@ -211,6 +211,8 @@ def _failure_groups(
             yield _FailureGroup(cases=failed, singular="fails", several=f"fail{of_them}")
         return
     changes = {case.case_id: base.changes[case.case_id].change for case in failed if case.case_id in base.changes}
+    flaky = [case for case in failed if is_flaky(case, base)]
+    failed = [case for case in failed if case not in flaky]
     yield _FailureGroup(
         cases=[case for case in failed if changes.get(case.case_id) == "added"],
         singular="fails",
@@ -223,10 +225,13 @@ def _failure_groups(
         several="fail",
         adjective="changed",
     )
-    others = [case for case in failed if changes.get(case.case_id) not in {"added", "changed"}]
+    others = [case for case in failed if changes.get(case.case_id) not in {"added", "changed", "still_failing"}]
     why = f"and can't be compared with {base.branch}"
     yield _FailureGroup(cases=others, singular=f"fails {why}", several=f"fail {why}")
     if report.gate in {"thresholds", "both"}:
+        how = f"no more often than on {base.branch}"
+        yield _FailureGroup(cases=flaky, singular=f"fails {how}", several=f"fail {how}")
+        still = [*(case for case in failed if changes.get(case.case_id) == "still_failing"), *still]
         yield _FailureGroup(cases=still, singular=f"fails as on {base.branch}", several=f"fail as on {base.branch}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_eval.report.views._significance import CaseSignificance, case_significance, suite_lines
+from agent_eval.report.views.digest import has_crashed
 from agent_eval.report.views.numbers import NO_SCORE, score_text
 from agent_eval.results import (
     BaselineReport,
@@ -22,6 +23,7 @@ _BRANCH = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]{1,80}")
 """What git allows in the name of a branch (git-check-ref-format), limited in length."""
 NO_NAME = "the base branch"
 """The base branch, if its name is unknown."""
+_FLAKY = frozenset({"flaky", "passed again"})
 _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 
 
@@ -89,7 +91,7 @@ class Groups:
     worse: list[CaseReport] = field(default_factory=list)
     """Regressions, then suspected ones; without statistics, cases that failed only here."""
     failed: list[CaseReport] = field(default_factory=list)
-    """Failing cases that can't be compared with the base branch."""
+    """Failing cases that can't be compared with the base branch, or that block by a threshold alone."""
     still: list[CaseReport] = field(default_factory=list)
     flaky: list[CaseReport] = field(default_factory=list)
     """Cases that failed in some runs, no more often than on the base branch."""
@@ -105,11 +107,20 @@ def groups(report: RunReport, base: BaseComparison) -> Groups:
     for case in report.cases:
         into = _group(case, base, groups_)
         if case.case_id in blocking and (into is groups_.flaky or into is groups_.still):
-            into = groups_.worse  # E.g. because the agent raised an error in it.
+            into = groups_.failed if _by_threshold(case, report) else groups_.worse
         if into is not None:
             into.append(case)
     groups_.worse.sort(key=lambda case: (is_suspected(case, base), not _always_fails(case, base)))
     return groups_
+
+
+def _by_threshold(case: CaseReport, report: RunReport) -> bool:
+    """Whether a case that is no worse than on the base branch blocks by a threshold.
+
+    If thresholds don't block, it blocks e.g. because the agent raised an error in it.
+    """
+    crash_blocks = any(reason.code == "agent-error" for reason in report.reasons)
+    return report.gate == "thresholds" or (report.gate == "both" and not (crash_blocks and has_crashed(case)))
 
 
 def _always_fails(case: CaseReport, base: BaseComparison) -> bool:
@@ -121,6 +132,18 @@ def is_suspected(case: CaseReport, base: BaseComparison) -> bool:
     """Whether a case is a suspected regression."""
     significance = base.significance.get(case.case_id)
     return significance is not None and significance.kind == "suspected regression"
+
+
+def is_flaky(case: CaseReport, base: BaseComparison) -> bool:
+    """Whether a case failed in some runs, no more often than on the base branch."""
+    significance = base.significance.get(case.case_id)
+    return significance is not None and significance.kind in _FLAKY
+
+
+def fails_as_before(case: CaseReport, base: BaseComparison) -> bool:
+    """Whether a failing case fails on the base branch too, and no less often."""
+    comparison = base.changes.get(case.case_id)
+    return is_flaky(case, base) or (comparison is not None and comparison.change == "still_failing")
 
 
 def _group(case: CaseReport, base: BaseComparison, groups_: Groups) -> list[CaseReport] | None:
@@ -140,7 +163,7 @@ def _group(case: CaseReport, base: BaseComparison, groups_: Groups) -> list[Case
     if case.status == "passed":
         # One good run after a bad one is no improvement: if there are statistics, they decide.
         return groups_.better if kind == "better" or (not base.decided and change == "fixed") else None
-    if kind in {"flaky", "passed again"}:
+    if kind in _FLAKY:
         return groups_.flaky
     if change == "newly_failing":
         return groups_.worse
