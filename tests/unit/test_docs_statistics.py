@@ -15,8 +15,8 @@ import pytest
 
 from agent_eval.gate.regression import _base_today as base_today
 from agent_eval.gate.stats import families, suspect
-from agent_eval.gate.stats.decision import Word
 from agent_eval.gate.stats.exact_tests import wilson
+from agent_eval.results.status import CaseWord
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
@@ -146,7 +146,7 @@ def test_all_words_are_defined() -> None:
         ),
         "w",
     )
-    assert [row[0] for row in words] == list(get_args(Word))
+    assert [row[0] for row in words] == list(get_args(CaseWord))
 
 
 def test_the_numbers_in_the_text_are_the_codes() -> None:

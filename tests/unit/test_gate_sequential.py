@@ -93,7 +93,7 @@ def test_a_broken_case_is_confirmed_and_named() -> None:
     decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head)
     assert asked and all(set(step.head) == {"bad"} and not step.base for step in asked)
     assert decision.outcome == "failed"
-    assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ("bad",))]
+    assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ["bad"])]
     bad = of(decision, "bad")
     assert (bad.word, bad.blocking, bad.evidence) == snapshot(("broken", True, "0 of 9 now, 10 of 10 on base"))
     assert bad.p_value is not None and bad.p_adjusted is not None and bad.p_value <= bad.p_adjusted <= 0.05

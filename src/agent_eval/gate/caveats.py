@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import METRICS
 from agent_eval.gate.history import is_scored
-from agent_eval.gate.stats import PASS, SuiteTest
+from agent_eval.gate.stats import PASS
 from agent_eval.gate.verdict import code_of
-from agent_eval.results import CaseReport, MetricReport, Reason, VerdictValue
+from agent_eval.results import CaseReport, MetricReport, Reason, SuiteTestReport, VerdictValue
 
 NOTHING_SCORED = "nothing-scored"
 """The code of a run in which no case that gates has a score: it is never `passed`."""
@@ -23,7 +23,7 @@ NO_CASE_PASSES = "no-case-passes"
 
 
 def caveat_of(
-    value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], suites: Sequence[SuiteTest]
+    value: VerdictValue, cases: Sequence[CaseReport], blocks: Collection[str], suites: Sequence[SuiteTestReport]
 ) -> Reason | None:
     """The caveat of a verdict that doesn't show that the agent works.
 

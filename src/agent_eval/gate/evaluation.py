@@ -22,12 +22,13 @@ from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import Gathered, Outcome, quarantine_notices
-from agent_eval.gate.stats import PASS, CaseDecision, Decision, DecisionReason
+from agent_eval.gate.stats import PASS, CaseDecision, Decision
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
     BROKE,
     WITHOUT_KEY,
     CaseReport,
+    DecisionReasonReport,
     GateMode,
     HistoryReport,
     MetricReport,
@@ -382,7 +383,7 @@ _NOT_HELD_AGAINST = {
 }
 
 
-def _to_reason(reason: DecisionReason) -> Reason:
+def _to_reason(reason: DecisionReasonReport) -> Reason:
     return Reason(code=reason.code, message=reason.message)
 
 

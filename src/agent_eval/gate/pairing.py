@@ -67,7 +67,7 @@ def same_cases(
 
 
 def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
-    """Whether a case, by its id, is one that a run with this selection would have run if it existed."""
+    """A predicate of case ids: whether the selection includes the case."""
     if selection is None:
         return lambda case_id: True
     targets = [(target.path, tuple(target.ids)) for target in selection.targets]
@@ -75,7 +75,7 @@ def scope(selection: SelectionReport | None) -> Callable[[str], bool]:
 
 
 def _renamed(fresh: Sequence[CaseReport], gone: Sequence[B]) -> dict[str, B]:
-    """Cases of the base by the new id; all of these have the same content."""
+    """Renamed cases of the base branch, by their new id. All given cases have the same content."""
     renamed: dict[str, B] = {}
     remaining = list(gone)
     for case in fresh:
@@ -98,7 +98,7 @@ class Pair:
 
     @property
     def renamed(self) -> bool:
-        """Whether its id has changed: another name, or another file."""
+        """Whether the case's id (its name or its file) has changed."""
         return self.head.case_id != self.base.case_id
 
 
@@ -115,11 +115,11 @@ class Pairing:
     removed: tuple[CaseReport, ...]
     """In the base only."""
     left_out: int
-    """Cases of the base that the head's run was not about."""
+    """Cases of the base outside the head's selection."""
     not_on_base: tuple[CaseReport, ...]
-    """Cases of the head that the base's run was not about."""
+    """Cases of the head outside the base's selection."""
     without_fingerprints: int
-    """Pairs by id alone, since one side doesn't say what the case was."""
+    """Number of pairs matched by id alone, because one side has no fingerprint."""
 
 
 def pair_up(
@@ -128,7 +128,7 @@ def pair_up(
     selection: SelectionReport | None = None,
     base_selection: SelectionReport | None = None,
 ) -> Pairing:
-    """Puts the cases of both sides side by side; see `match`.
+    """Pairs the cases of both sides; see `match`.
 
     Args:
         head: The head's cases.

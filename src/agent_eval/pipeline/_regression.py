@@ -227,29 +227,14 @@ def decision_report(
         history: The base branch's history. With both, flaky cases get their failure rate and the commit it began at.
     """
     from agent_eval.gate.stats import PASS
-    from agent_eval.results import (
-        CaseDecisionReport,
-        CaseRunsReport,
-        DecisionReasonReport,
-        DecisionReport,
-        SuiteTestReport,
-    )
+    from agent_eval.results import CaseDecisionReport, CaseRunsReport, DecisionReport
 
     changed = [case for case in decision.cases if case.word != "unchanged"]
     flaky = _flaky({case.case_id for case in changed}, gathered, history) if gathered and history else {}
 
     return DecisionReport(
         outcome=decision.outcome,
-        reasons=[
-            DecisionReasonReport(
-                code=reason.code,
-                message=reason.message,
-                metric=reason.metric,
-                case_ids=list(reason.case_ids),
-                blocking=reason.blocking,
-            )
-            for reason in decision.reasons
-        ],
+        reasons=list(decision.reasons),
         cases=[
             CaseDecisionReport(
                 **{name: getattr(case, name) for name in CaseDecisionReport.model_fields if name != "flakiness"},
@@ -268,10 +253,7 @@ def decision_report(
             for case_id, head, base in _sides(gathered)
             if not all(head) or not all(base)
         ],
-        suites=[
-            SuiteTestReport(**{name: getattr(suite, name) for name in SuiteTestReport.model_fields})
-            for suite in decision.suites
-        ],
+        suites=list(decision.suites),
         alpha=alpha,
         extra_runs=decision.extra_runs,
     )

@@ -1,4 +1,4 @@
-"""Two reports compared: cases that changed their status, metrics that moved."""
+"""Compares two reports: cases with another status, metrics with other scores."""
 
 from agent_eval.gate.diff.cases import compare
 

@@ -1,4 +1,4 @@
-"""Metrics on both sides: which scores may be compared, and their means over the cases where they may. Pure."""
+"""Compares metrics: which scores are comparable, and their means over the comparable cases. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agent_eval.results import CaseReport, Delta, MetricComparison, MetricReport
 
 _MOST_DROPS = 10
 _SAME = 1e-9
-"""Scores nearer than this are the same: a mean of the same numbers in another order differs by less."""
+"""Scores that differ by at most this rounding error are equal."""
 
 Fate = Literal["comparable", "options", "judge", "scoring", "unmeasured", "unjudged", "new", "gone"]
 """Whether a metric's two scores may be compared, or why not."""
 
 
 def fate_words(fate: Fate, head: MetricReport | None = None, base: MetricReport | None = None) -> str:
-    """Why two scores can't be compared, to follow `and` or to stand alone; "" for comparable ones."""
+    """Why two scores can't be compared, as a clause; "" for comparable ones."""
     match fate:
         case "judge" if head is not None and base is not None:
             return f"its judge is {head.judge or 'none'}, on the base {base.judge or 'none'}"
@@ -58,14 +58,14 @@ class _Row:
     thresholds: set[float | None] = field(default_factory=set)
     base_thresholds: set[float | None] = field(default_factory=set)
     moved: Counter[tuple[float, float]] = field(default_factory=Counter)
-    """How many cases have a threshold other than on the base: (base, head)."""
+    """Number of cases with another threshold than on the base branch, by (base, head)."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many cases can't be compared, by the reason."""
+    """Number of cases that can't be compared, by reason."""
 
 
 @dataclass(kw_only=True)
 class MetricTable:
-    """Sums up metrics while the cases go by."""
+    """Accumulates metrics over the cases."""
 
     same_scoring: bool
     """Whether both sides were scored by the same rules."""
@@ -73,7 +73,7 @@ class MetricTable:
     _dropped: list[tuple[float, CaseReport, MetricReport, float]] = field(default_factory=list)
 
     def add(self, pair: Pair, head: MetricReport, base: MetricReport | None, *, judged: bool) -> Fate:
-        """Counts a metric of a case.
+        """Adds a metric of a case.
 
         Args:
             pair: The case.
@@ -122,7 +122,7 @@ class MetricTable:
         return "comparable"
 
     def rows(self) -> list[MetricComparison]:
-        """Every metric that is there on the head, in the order of appearance."""
+        """The head's metrics, in order of appearance."""
         return [
             MetricComparison(
                 name=name,
@@ -150,7 +150,7 @@ class MetricTable:
         ]
 
     def notes(self) -> Iterator[str]:
-        """What has changed about the thresholds."""
+        """One sentence per changed threshold."""
         for name, row in self._rows.items():
             for (base, head), count in row.moved.most_common(3):
                 verb = "raised" if head > base else "lowered"

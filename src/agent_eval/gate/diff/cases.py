@@ -1,8 +1,7 @@
-"""Head against base, case by case and metric by metric. Pure.
+"""Compares head and base, case by case and metric by metric. Pure.
 
-Only what measures the same thing is compared: cases with the same content, metrics with the same options and judge. The
-rest is listed apart, with the reason. A delta is a difference of two numbers and no more; whether it means anything is
-decided elsewhere (`gate.sequential`).
+Only cases with the same content and metrics with the same options and judge are compared. The others are listed
+separately with the reason. A delta is a plain difference; `gate.regression` decides whether it is significant.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ def compare(head: RunReport, base: RunReport, history: HistoryReport | None = No
     Args:
         head: The run to report on.
         base: The run to compare with.
-        history: The base's stored runs: its scores and its pass rate are then means over them. What became of each case
-            is still said by its last run.
+        history: The base branch's stored runs. With a history, the base's scores and pass rate are means over them; the
+            status of each case is still that of its last run.
 
     Returns:
-        Deltas over the cases with the same content on both sides, and every case that is not as it was. A case or a
-        metric that has no result on one of the sides, or measures another thing there, gives no delta.
+        Deltas over the cases with the same content on both sides, and every changed case. A case or metric without a
+        result on one side, or with another definition there, has no delta.
     """
     means = stored_means(base, history)
     pairing = pair_up(head.cases, means.cases, head.selection, base.selection)
@@ -78,9 +77,9 @@ def compare(head: RunReport, base: RunReport, history: HistoryReport | None = No
 class _Compared:
     pair: Pair
     comparison: CaseComparison | None
-    """None when the case passes as it did."""
+    """None if the case passed on both sides."""
     counts: bool
-    """Whether both sides have a result, and it means the same."""
+    """Whether both sides have comparable results."""
 
 
 def _pair(pair: Pair, table: MetricTable) -> _Compared:
@@ -135,10 +134,10 @@ _NO_RESULT: Mapping[str, str] = {
 
 
 def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tuple[Change | None, str | None]:
-    """How a case with the same content changed, or one sentence why that is unknown.
+    """How a case with the same content changed, or why that is unknown.
 
-    A case that failed and passes now, or the other way round, has only changed if what made it fail is measured alike
-    on both sides: a new criterion makes no case newly failing, and one that was removed fixes none.
+    A change between failed and passed only counts if the failing metric is comparable: a new criterion does not make a
+    case newly failing, and removing one does not fix a case.
     """
     if head.status in _NO_RESULT:
         return "unjudged", _NO_RESULT[head.status] + (" on both sides" if head.status == base.status else "")
@@ -159,7 +158,7 @@ def _change(head: CaseReport, base: CaseReport, fates: Mapping[str, Fate]) -> tu
 
 
 def _culprits(case: CaseReport) -> list[str]:
-    """The metrics that make a case fail: those below their threshold, else those that are in some run."""
+    """The metrics that make a case fail: those below their threshold, otherwise those that failed in any run."""
     gating = [metric for metric in case.metrics if metric.threshold is not None]
     below = [metric.name for metric in gating if metric.status == "failed"]
     return below or [metric.name for metric in gating if any(run.status == "failed" for run in metric.runs)]
@@ -212,7 +211,7 @@ def _good(case: CaseReport) -> Iterator[RunResult]:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what there is; None for nothing."""
+    """The mean of the present values; None without any."""
     present = [value for value in values if value is not None]
     return sum(present) / len(present) if present else None
 
@@ -225,7 +224,7 @@ def _tokens(run: RunResult) -> float | None:
 
 
 def _cost(report: RunReport) -> float | None:
-    """Dollars for all models; None when nothing was asked, or a price is missing."""
+    """US dollars for all models; None without model calls, or if a price is missing."""
     costs = [usage.cost for usage in report.model_usage]
     prices = [cost for cost in costs if cost is not None]
     return sum(prices) if costs and len(prices) == len(costs) else None

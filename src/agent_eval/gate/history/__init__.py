@@ -1,4 +1,4 @@
-"""What earlier runs of the base branch say: stored runs and means, answers, drift."""
+"""The base branch's history: stored runs and means, answers, drift."""
 
 from agent_eval.gate.history._drift import Flakiness, drift, drift_notices, flakiness
 from agent_eval.gate.history._stored_means import StoredMeans, stored_means

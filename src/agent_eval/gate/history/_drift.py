@@ -1,7 +1,7 @@
-"""What the history says about the base itself: whether it gets worse, and which of its cases are flaky. Pure.
+"""Drift of the base branch, and its flaky cases. Pure.
 
-A pull request is compared with the base as it is. If the base gets a little worse with every merge, no comparison sees
-it; so the newer half of the history is held against the older one.
+A pull request is compared with the current base branch. If the base gets slightly worse with every merge, no comparison
+detects it. This module therefore compares the newer half of the history with the older half.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from agent_eval.gate.stats import exact_p, wilson
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
 
 ALPHA = 0.01
-"""The level of each look. There is one after every merge, on much the same records: at this level about one of fifteen
-repositories whose base doesn't change is said to get worse within 20 merges; at 0.05 it was more than a third."""
+"""Significance level of each test. There is one after every merge, on nearly the same records. At this level about one
+of fifteen repositories without any change gets a false alarm within 20 merges; at 0.05 it was more than a third."""
 CASE_ALPHA = 0.01
-"""The same for a single case."""
+"""Significance level of the test of a single case."""
 _SPLITS = 1000
-"""When there are more ways to part the records than this, so many are drawn."""
+"""With more ways to split the records than this, this many are sampled."""
 _MOST_CASES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flakiness:
-    """How often a case fails on the base, though it asks the same."""
+    """How often an unchanged case fails on the base branch."""
 
     failures: int
     runs: int
@@ -41,7 +41,7 @@ class Flakiness:
 
     @property
     def rate(self) -> float:
-        """Failures by runs; 0 without runs."""
+        """Failures divided by runs; 0 without runs."""
         return self.failures / self.runs if self.runs else 0.0
 
     @property
@@ -59,28 +59,27 @@ class CaseDrift:
     """Passed and all runs."""
     newer: tuple[int, int]
     p_value: float
-    """One-sided, of the exact test; it takes runs of one day for independent."""
+    """One-sided p-value of the exact test, which assumes that runs of one day are independent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """The newer half of the history against the older."""
+    """The newer half of the history compared with the older half."""
 
     older: float | None
     newer: float | None
     """Pass rates, mean over the cases with runs in both halves, 0 to 1; None if there are none."""
     p_value: float | None
-    """One-sided: how likely such a drop is if the records could as well have come in any other order. A day that is bad
-    for all cases is allowed for, since whole records change places. None with fewer than 9 records: their order can't
-    show anything at ALPHA."""
+    """One-sided p-value of the drop if the records are exchangeable. Permuting whole records accounts for days
+    that are bad for all cases. None with fewer than 9 records: no order of them is significant at ALPHA."""
     since: HistoryRecord | None
     """The first record of the newer half."""
     cases: tuple[CaseDrift, ...]
-    """Those with a p-value of at most CASE_ALPHA, the clearest first."""
+    """Cases with a p-value of at most CASE_ALPHA, the smallest first."""
 
     @property
     def worse(self) -> bool:
-        """Whether the base gets worse as a whole."""
+        """Whether the base branch got worse as a whole."""
         return self.p_value is not None and self.p_value <= ALPHA
 
 
@@ -88,9 +87,9 @@ def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None
     """How often a case of the history fails. An error of the agent is a failure.
 
     Args:
-        history: What is known of the base.
+        history: The base branch's history.
         case: One of its cases.
-        rules: By which to judge its runs; None: as they were judged.
+        rules: The rules to rescore its runs with; None for the stored outcomes.
     """
     stored = stored_runs(history, case) if rules is None else rescored(history, case, rules)
     runs = [run for run in stored if run.outcome != UNKNOWN]
@@ -101,10 +100,10 @@ def flakiness(history: HistoryReport, case: CaseHistory, rules: PassRules | None
 
 
 def drift(history: HistoryReport, *, seed: int = 0) -> Drift:
-    """Holds the newer half of the records against the older half.
+    """Compares the newer half of the records with the older half.
 
-    The statistic is the mean over the cases of how much their pass rate fell; its p-value comes from all ways to part
-    the records into halves (a permutation test; from 1,000 seeded ones and the observed one if there are more).
+    The statistic is the mean drop of the pass rate over the cases. The p-value is from a permutation test over all
+    splits of the records into halves (with more than 1,000, from 1,000 seeded ones and the observed one).
     """
     count = len(history.records)
     half = count // 2
@@ -157,7 +156,7 @@ def _suite(
     with np.errstate(invalid="ignore", divide="ignore"):
         before = (table[:, :, 0] @ older) / (table[:, :, 1] @ older)
         after = (table[:, :, 0] @ (1 - older)) / (table[:, :, 1] @ (1 - older))
-    both = ~(np.isnan(before) | np.isnan(after))  # A case without runs in one of the halves says nothing.
+    both = ~(np.isnan(before) | np.isnan(after))  # Excludes cases without runs in one of the halves.
     counts = both.sum(axis=0)
     if not counts[0]:
         return None, None
@@ -177,7 +176,7 @@ def _splits(count: int, half: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def drift_notices(trend: Drift) -> list[str]:
-    """Notices in plain words, for readers without statistics; empty without drift."""
+    """Notices without statistical terms; empty without drift."""
     notices = []
     if trend.worse and trend.older is not None and trend.newer is not None and trend.p_value is not None:
         where = _named(trend.since)

@@ -1,7 +1,6 @@
-"""What a case does on the base branch on average, instead of in its last run alone. Pure.
+"""Means over the base branch's stored runs of a case, instead of its last run. Pure.
 
-One run against one run moves although nothing has changed. Where the base's history keeps more runs of a case, its
-numbers are means over them.
+Two single runs differ even if nothing has changed. If the history has more runs of a case, its scores are means.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from agent_eval.gate.history._stored_runs import StoredRun, stored_runs
 from agent_eval.results import PASSED, UNKNOWN, CaseReport, HistoryReport, MetricReport, RunReport
 
 _ROUNDING = 1.5e-4
-"""Stored scores have four digits: a mean nearer than this to the last score is that score."""
+"""Stored scores have four digits: a mean that differs from the last score by at most this much is the last score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +20,11 @@ class StoredMeans:
     """A base report with means for its scores."""
 
     cases: Sequence[CaseReport]
-    """Those of the report; the scores of their metrics are means over the stored runs."""
+    """The report's cases; the scores of their metrics are means over the stored runs."""
     passes: Mapping[str, float] = field(default_factory=dict)
-    """By case id, in what share of the base branch's runs the case passed, 0 to 1."""
+    """The case's pass rate on the base branch, 0 to 1, by case id."""
     records: int = 1
-    """How many runs of the gate the means are over, at most."""
+    """The maximum number of gate runs that a mean covers."""
 
 
 def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
@@ -33,7 +32,7 @@ def stored_means(base: RunReport, history: HistoryReport | None) -> StoredMeans:
 
     Args:
         base: The base's report.
-        history: What its history keeps, this report's runs included; None: the report is all that is known.
+        history: The history, including this report's runs; None to use the report alone.
     """
     if history is None or history.scoring_version != base.scoring_version:
         return StoredMeans(cases=base.cases)
@@ -66,7 +65,7 @@ def _averaged(metric: MetricReport, runs: Sequence[StoredRun]) -> MetricReport:
 
 
 def _share(runs: Sequence[StoredRun], min_pass_rate: float) -> float | None:
-    """In what share of the gate's runs the case passed: in each of them it may have run several times."""
+    """The share of gate runs in which the case passed; a gate run may have several runs of it."""
     by_record: dict[int, list[bool]] = {}
     for run in runs:
         if run.outcome != UNKNOWN:

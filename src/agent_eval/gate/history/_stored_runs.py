@@ -1,4 +1,4 @@
-"""A case's stored runs: out of the columns of a history and into them again. Pure."""
+"""Reads and writes the stored runs of a case, a history's columns. Pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MetricKey = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a metric must reach for a run to pass."""
+    """The threshold of a metric that a run must reach to pass."""
 
     threshold: float
     direction: Literal["higher", "lower"] = "higher"
 
     def holds(self, score: float) -> bool:
-        """Whether a score is good enough."""
+        """Whether a score reaches the threshold."""
         return score <= self.threshold if self.direction == "lower" else score >= self.threshold
 
 
@@ -45,17 +45,17 @@ PassRules = Mapping[MetricKey, Rule]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """One run of a case as the history keeps it."""
+    """One run of a case in the history."""
 
     record: int
-    """Which of the history's records it is from."""
+    """Index of its record in the history."""
     outcome: str
     """`1`, `0`, `x` or `?`, see results.history."""
     scores: Mapping[MetricKey, float]
 
 
 def rules_of(case: CaseReport) -> dict[MetricKey, Rule]:
-    """What a run of the case must reach, metric by metric. Metrics that have no key for their judge are not asked."""
+    """The thresholds of a case, by metric. Metrics without a key for their judge are omitted."""
     return {
         (metric.name, metric.fingerprint): Rule(threshold=metric.threshold, direction=metric.direction)
         for metric in case.metrics
@@ -68,10 +68,10 @@ def _withheld(metric: MetricReport) -> bool:
 
 
 def stored(score: float) -> float:
-    """A score as the history keeps it.
+    """Rounds a score like the history does.
 
-    Rounded down to 4 digits, so that none rises to its threshold; above 1 to 5 significant digits. Scores that are
-    compared with stored ones must be rounded the same way.
+    Scores of at most 1 are rounded down to 4 digits, so that none rises to its threshold; others to 5 significant
+    digits. Scores that are compared with stored ones must be rounded the same way.
     """
     if 0.0 <= score <= 1.0:
         return math.floor(score * 10_000 + 1e-7) / 10_000  # .29 * 10,000 is 2,899.9999...
@@ -79,13 +79,13 @@ def stored(score: float) -> float:
 
 
 def outcome_of(run: RunResult, scores: Mapping[MetricKey, float], rules: PassRules | None) -> str | None:
-    """What a run of today came to; None if it says nothing about the agent.
+    """The outcome of a run of today; None if it does not show anything about the agent.
 
     Args:
         run: The run.
         scores: Its scores.
-        rules: By which to judge it; None: as it was judged, which knows more than the scores (a custom metric may pass
-            by a rule of its own).
+        rules: The rules to rescore it with. None for its own status, which is more precise than the scores: a custom
+            metric may have its own pass rule.
     """
     if run.error is not None:
         return BROKE if run.error.owner == "agent" else None
@@ -104,23 +104,23 @@ def _by_rules(scores: Mapping[MetricKey, float], rules: PassRules) -> str:
 
 
 def _rescored_run(run: StoredRun, rules: PassRules) -> StoredRun:
-    """The run under other rules. Its scores are rounded, so what passed by less than a ten-thousandth may now fail."""
+    """The run under other rules. Scores are rounded: a run that passed by less than 0.0001 may now fail."""
     if run.outcome == BROKE:
         return run
     return StoredRun(record=run.record, outcome=_by_rules(run.scores, rules), scores=run.scores)
 
 
 def rescored(history: HistoryReport, case: CaseHistory, rules: PassRules) -> list[StoredRun]:
-    """A case's stored runs as these rules judge them, oldest first."""
+    """A case's stored runs under the given rules, oldest first."""
     runs = stored_runs(history, case)
     return runs if same_rules(stored_rules(history, case), rules) else [_rescored_run(run, rules) for run in runs]
 
 
 def same_rules(own: PassRules, rules: PassRules) -> bool:
-    """Whether what was judged by `own` is as good as judged by `rules`.
+    """Whether outcomes under `own` are valid under `rules`.
 
-    `higher` may only mean that no score has shown the direction: one on its threshold passes either way. A custom
-    metric that then fails above it is one of those that are better when they are lower, and knew that itself.
+    The direction `higher` may be a default: a score equal to its threshold does not show the direction. If a custom
+    metric then fails above its threshold, lower is better for it, and its own status already accounts for that.
     """
     return own.keys() == rules.keys() and all(
         own[key].threshold == rule.threshold and rule.direction in {own[key].direction, "higher"}
@@ -129,7 +129,7 @@ def same_rules(own: PassRules, rules: PassRules) -> bool:
 
 
 def scores_by_run(case: CaseReport) -> dict[int, dict[MetricKey, float]]:
-    """All scores of a case, by the number of the run."""
+    """All scores of a case, by run number."""
     by_run: dict[int, dict[MetricKey, float]] = {}
     for metric in case.metrics:
         for run_score in metric.runs:
@@ -157,7 +157,7 @@ def _metric_at(history: HistoryReport, number: str | int) -> MetricKey:
 
 
 def stored_rules(history: HistoryReport, case: CaseHistory) -> dict[MetricKey, Rule]:
-    """By which rules the stored outcomes of a case were judged."""
+    """The rules of a case's stored outcomes."""
     if case.rules is None:
         return {}
     return {
@@ -167,7 +167,7 @@ def stored_rules(history: HistoryReport, case: CaseHistory) -> dict[MetricKey, R
 
 
 class HistoryWriter:
-    """Writes a history: what many cases share is written once, records that nothing is from are not written."""
+    """Writes a history. Shared rules and metrics are written once; records without runs are omitted."""
 
     def __init__(self, *, keep: int) -> None:
         self._keep = keep
@@ -234,6 +234,6 @@ class HistoryWriter:
 
 
 def _text(score: float) -> str:
-    """`1`, `.5`, `.8213`, `2340`; as short as a number can be written that is read as the same."""
+    """The shortest text that is read as the same number: `1`, `.5`, `.8213`, `2340`."""
     text = f"{score:.4f}".rstrip("0").rstrip(".") if 0.0 <= score <= 1.0 else f"{score:.5g}"
     return text.removeprefix("0") or "0"

@@ -1,8 +1,8 @@
-"""Which runs and agents gave an answer. What never answered was not evaluated, and nothing is compared with it. Pure.
+"""Finds agents and runs without an answer, which were not evaluated and are not compared. Pure.
 
-An agent that can't be started, whose process dies, or whose recording has no such case was not evaluated. One that
-raised or was too slow showed what it does, and that can be compared. But if it did so in every one of its cases,
-nothing shows that it works at all, so it was not evaluated either.
+An agent was not evaluated if it can't be started, if its process dies, or if its recording does not have the case. An
+exception or a timeout of the agent is a result and can be compared, unless all of its cases end this way: then nothing
+shows that the agent works at all, and it was not evaluated either.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from agent_eval.results import CaseReport, RunReport, RunResult
 
 CANNOT_START = frozenset({"agent-environment", "agent-import", "custom-metric-environment", "custom-metric-import"})
-"""Kinds of errors that come before anything is asked, and come again however often it is tried."""
+"""Kinds of permanent errors that occur before the agent gets a prompt."""
 _NOT_EVALUATED = CANNOT_START | {"agent-crash", "agent-no-answer", "agent-protocol"}
-"""Kinds of errors that, before the first answer, leave nothing to compare."""
+"""Kinds of errors that leave nothing to compare if they occur before the first answer."""
 
 
 def agents_by_file(report: RunReport) -> dict[str, str]:
-    """The agent of each eval file; files of which a report doesn't say it share one."""
+    """The agent of each eval file."""
     return {file.file: file.agent for file in report.files}
 
 
 def answered(run: RunResult) -> bool:
-    """Whether the agent ended at least one turn with an answer."""
+    """Whether the agent answered at least one turn."""
     return run.turns > 0 or (run.error is None and run.status != "not_run")
 
 
 def never_started(case: CaseReport) -> bool:
-    """Whether no run of a case came as far as asking the agent, and none ever would."""
+    """Whether every run of a case failed with a permanent error before the agent got a prompt."""
     return bool(case.runs) and all(run.error is not None and run.error.kind in CANNOT_START for run in case.runs)
 
 
@@ -42,10 +42,10 @@ def is_scored(case: CaseReport) -> bool:
 def silent_cases(cases: Iterable[CaseReport], agents: Mapping[str, str]) -> dict[str, CaseReport]:
     """The cases of agents that answered in none of their cases, by id.
 
-    An agent that was not asked (the gate was stopped, its judge has no key) is not silent.
+    An agent without a prompt (the gate was stopped, the judge has no key) is not silent.
 
     Args:
-        cases: All runs of them, in any number of parts.
+        cases: The cases with all runs, in any number of parts.
         agents: By file.
     """
     by_agent: dict[str, list[CaseReport]] = {}
@@ -61,11 +61,11 @@ def _silent(cases: Sequence[CaseReport]) -> bool:
 
 
 def unevaluated(cases: Sequence[CaseReport], more: Iterable[CaseReport], agents: Mapping[str, str]) -> dict[str, str]:
-    """The failed cases of which no run shows what the agent does, with the kind of their error.
+    """The failed cases without any evaluated run: the kind of their error, by case id.
 
     Args:
-        cases: Those of the head.
-        more: Its extra runs, by the same ids: a case that answers there was evaluated.
+        cases: The head's cases.
+        more: The head's extra runs, with the same ids. A case that answers there was evaluated.
         agents: By file.
     """
     silent = silent_cases([*cases, *(more := list(more))], agents)
@@ -81,7 +81,7 @@ def unevaluated(cases: Sequence[CaseReport], more: Iterable[CaseReport], agents:
 
 
 def without_silent(report: RunReport) -> RunReport:
-    """A baseline in which the cases of agents that answered in none of them count as not judged."""
+    """The baseline with the cases of silent agents marked as `errored`."""
     silent = silent_cases(report.cases, agents_by_file(report))
     if not silent:
         return report

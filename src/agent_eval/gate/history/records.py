@@ -1,7 +1,7 @@
-"""What earlier runs of the base know: runs are added, kept and dropped here, piece by piece. Pure.
+"""Adds runs to the base branch's history and removes outdated ones. Pure.
 
-A run counts for a case as long as the case asks the same (its fingerprint), and its score for a metric as long as the
-metric measures the same (the metric's fingerprint). Whatever else changes is dropped, and only that.
+A stored run is valid for a case as long as the case's fingerprint is unchanged, and its score for a metric as long as
+the metric's fingerprint is unchanged. Only runs and scores of changed cases and metrics are removed.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ KEEP = 20
 
 
 def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) -> HistoryReport:
-    """Adds a run of the base branch to what is known of the runs before it.
+    """Adds a run of the base branch to the history.
 
-    Only what a later gate may compare with enters: nothing of a run that was invalid, broken off or of a pull request,
-    no run of a case that errored, none of an agent that answered in no case, none that was made to confirm something
-    (its number is above `num_runs`: cases are chosen for those, so they are not a fair sample). A run that is there
-    already changes nothing.
+    The history contains only comparable runs. Invalid or interrupted runs, runs of a pull request, runs without a
+    result, and runs of silent agents are omitted, and so are confirmation runs (with numbers above `num_runs`), which
+    are not a random sample. Adding a run again changes nothing.
 
     Args:
         previous: The history in the newest baseline; None if there is none.
         report: A run of the base branch.
-        keep: The most records to keep of a case, at least 1; the newest are.
+        keep: The maximum number of records per case, at least 1; the newest are kept.
 
     Returns:
         The history to store with the report.
     """
     nothing = HistoryReport(scoring_version=report.scoring_version, keep=keep)
-    # Of another version of scoring, the same answers would get other scores now.
+    # Another scoring version gives the same answers other scores.
     earlier = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
     record = _record(report)
     if unfit(report) is not None or _key_of(record) in map(_key_of, earlier.records):
@@ -63,7 +62,7 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
     olds = same_cases(report.cases, before.values(), report.selection)
     writer = HistoryWriter(keep=keep)
     silent = silent_cases(report.cases, agents_by_file(report))
-    # One case in which the agent raised may be a flaky one; several, and nothing but errors, are an agent that is down.
+    # A single case with an error may be flaky; several cases with nothing but errors mean that the agent is down.
     cases = [
         case for case in report.cases if case.case_id not in silent or (len(silent) == 1 and not never_started(case))
     ]
@@ -71,14 +70,14 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         old = before.get(olds.get(case.case_id, ""))
         fresh = fresh_runs(case, report.num_runs, len(records) - 1)
         if old is not None and not case.metrics:
-            # Every run broke before it was scored: what it would be held to, only the runs before it know.
+            # Every run raised an error before scoring: only the earlier runs have the thresholds.
             runs = [*stored_runs(earlier, old), *fresh]
             writer.add_stored(case.case_id, case.fingerprint, stored_rules(earlier, old), runs)
             continue
         rules = rules_of(case)
         runs = rescored(earlier, old, rules) if old is not None else []
         writer.add(case, rules, [*runs, *fresh])
-    # What this run left out may be back in the next one.
+    # Cases that this run omitted may run again next time.
     here = {case.case_id for case in cases} | {olds[case.case_id] for case in cases if case.case_id in olds}
     for old in earlier.cases:
         runs = stored_runs(earlier, old) if old.case_id not in here else []
@@ -88,11 +87,11 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
 
 
 def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
-    """Two histories of the same repository as one, with every run of both; what they share counts once.
+    """Merges two histories of the same repository; shared runs count once.
 
     Args:
-        older: What only this one knows of a case is judged by the newer one's rules.
-        newer: Its cases come first. If scores are computed otherwise in it, nothing of the older one is taken.
+        older: Its runs are rescored with the newer history's rules.
+        newer: Its cases come first. With another scoring version, the older history is ignored.
     """
     if older.scoring_version != newer.scoring_version:
         return newer
@@ -119,7 +118,7 @@ def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
 def _moved(
     history: HistoryReport, runs: Iterable[StoredRun], number: Mapping[tuple[object, ...], int]
 ) -> list[StoredRun]:
-    """The runs with the numbers that their records have in another history."""
+    """The runs with their records' indices in another history."""
     return [
         StoredRun(record=number[_key_of(history.records[run.record])], outcome=run.outcome, scores=run.scores)
         for run in runs
@@ -133,7 +132,7 @@ def unfit(report: RunReport) -> str | None:
     if report.origin is not None and report.origin.pull_request is not None:
         return "it is a pull request's"
     left = sum(broken_off(case) for case in report.cases)
-    # What ran before it ended is what ran fastest: not a fair sample.
+    # The runs that ended before the interruption are the fastest ones, not a random sample.
     return f"{plural(left, 'case')} did not run to the end" if left else None
 
 
@@ -145,7 +144,7 @@ def broken_off(case: CaseReport) -> bool:
 
 
 def within(history: HistoryReport, selection: SelectionReport | None) -> HistoryReport:
-    """The history of the cases that a run with this selection is about."""
+    """The history of the cases that the selection includes."""
     if selection is None:
         return history
     here = scope(selection)
@@ -153,7 +152,7 @@ def within(history: HistoryReport, selection: SelectionReport | None) -> History
 
 
 def fresh_runs(case: CaseReport, num_runs: int, record: int) -> list[StoredRun]:
-    """What of a case's own runs becomes history."""
+    """The runs of a case that enter the history."""
     scores = scores_by_run(case)
     fresh = []
     for run in sorted(case.runs, key=lambda run: run.run):

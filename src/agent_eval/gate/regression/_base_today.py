@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
-from agent_eval.gate.stats import DecisionReason, Family, FamilyResult
+from agent_eval.gate.stats import Family, FamilyResult
+from agent_eval.results import DecisionReasonReport
 
 CHECK_RUNS = 4
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
 _SOME = 8
-REASON = DecisionReason(
+REASON = DecisionReasonReport(
     code="base-differs-today",
     message="The base branch fails more often today than its stored runs did, so only runs of today were compared",
     blocking=False,

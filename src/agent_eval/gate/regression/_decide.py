@@ -11,13 +11,10 @@ from agent_eval.gate.stats import (
     CaseDecision,
     CaseEvidence,
     Decision,
-    DecisionReason,
     Family,
     FamilyResult,
     Outcome,
-    SuiteTest,
     Suspect,
-    Word,
     detectable_drop,
     detectable_shift,
     drop_of,
@@ -29,6 +26,8 @@ from agent_eval.gate.stats import (
     mean_interval,
     second_look,
 )
+from agent_eval.results import DecisionReasonReport, SuiteTestReport
+from agent_eval.results.status import CaseWord
 
 _MOST_NAMES = 5
 _UNPAID = (
@@ -48,7 +47,7 @@ def decide(
         out_of_budget: Ids of cases that need more runs than the budget allows.
     """
     cases: dict[tuple[str, str], CaseDecision] = {}
-    reasons: list[DecisionReason] = []
+    reasons: list[DecisionReasonReport] = []
     for result in results:
         decisions = _cases(result, out_of_budget)
         reasons += _reasons(result, decisions)
@@ -98,7 +97,7 @@ def _cases(result: FamilyResult, out_of_budget: frozenset[str]) -> list[CaseDeci
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
         threshold = suspect is not None and suspect.always_fails and index not in named
         undecided = _undecided(family, suspect, case_id in out_of_budget) if index not in named else None
-        word: Word
+        word: CaseWord
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
         elif suspect is not None:
@@ -139,7 +138,7 @@ def _is_fixed(head: Sequence[float], base: Sequence[float], alpha: float) -> boo
     return is_red(base) and bool(head) and all(head) and exact_p(len(base), len(base), 0, len(head)) <= alpha
 
 
-def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> Word:
+def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, never_failed: bool) -> CaseWord:
     """The classification of a case that looked worse without a significant difference.
 
     Args:
@@ -197,7 +196,7 @@ def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, flo
     }
 
 
-_SHOWN: tuple[Word, ...] = ("broken", "worse", "better", "fixed")
+_SHOWN: tuple[CaseWord, ...] = ("broken", "worse", "better", "fixed")
 
 
 def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
@@ -224,13 +223,15 @@ def _score(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
-def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[DecisionReason]:
+def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[DecisionReasonReport]:
     family, blocking = result.family, result.family.rule.blocking
-    reasons: list[DecisionReason] = []
+    reasons: list[DecisionReasonReport] = []
 
-    def add(code: str, message: str, found: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
-        ids = tuple(case.case_id for case in found)
-        reasons.append(DecisionReason(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks))
+    def add(code: str, message: str, decided: Sequence[CaseDecision], *, blocks: bool = blocking) -> None:
+        ids = [case.case_id for case in decided]
+        reasons.append(
+            DecisionReasonReport(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks)
+        )
 
     of = "" if family.metric == PASS else f" in {family.metric}"
     named = [cases[index] for index in result.named] if result.rejected else []
@@ -282,12 +283,12 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[Decisi
     return reasons
 
 
-def _beyond(result: FamilyResult, suite: SuiteTest) -> bool:
+def _beyond(result: FamilyResult, suite: SuiteTestReport) -> bool:
     drops = result.family.drops
     return suite.drop is not None and suite.drop > fsum(drops) / len(drops)
 
 
-def _suite_words(suite: SuiteTest) -> str:
+def _suite_words(suite: SuiteTestReport) -> str:
     """E.g. "7.3 points lower over 30 cases"; scores in their own unit."""
     drop = suite.drop or 0.0
     much = f"{100 * drop:.1f} points" if suite.metric == PASS else _score(drop) if drop >= 0.01 else f"{drop:.2g}"
@@ -300,13 +301,13 @@ def _names(cases: Sequence[CaseDecision]) -> str:
     return listed if len(cases) <= _MOST_NAMES else f"{listed} and {len(cases) - _MOST_NAMES:,} more"
 
 
-def _suite(result: FamilyResult) -> SuiteTest:
+def _suite(result: FamilyResult) -> SuiteTestReport:
     family = result.family
     look = first_look if family.again_p is None else second_look
     pairs = [look(series, fresh_only=family.fresh_only) for series in family.series]
     pairs = [(head, base) for head, base in pairs if head and base]
     drops = [fsum(base) / len(base) - fsum(head) / len(head) for head, base in pairs]
-    return SuiteTest(
+    return SuiteTestReport(
         metric=family.metric,
         cases=len(pairs),
         drop=fsum(drops) / len(drops) if drops else None,

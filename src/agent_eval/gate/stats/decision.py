@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent_eval.results import DecisionReasonReport, SuiteTestReport
+from agent_eval.results.status import CaseWord
+
 ConfirmOnBase = Literal["auto", "always", "never"]
 """When the base branch runs beside the head's confirmation runs: `auto` if it has too few stored runs to decide,
 `always` for every suspected regression (then only runs of the same day are compared), `never`."""
-
-Word = Literal["broken", "worse", "suspicious", "flaky as before", "fixed", "better", "unchanged"]
-"""broken: significantly worse, and no confirmation run passed; or every run failed, and the base has too few runs for a
-comparison. worse: significantly worse. suspicious: a suspected regression, not significant. flaky as before: failed,
-but not more often than on the base branch. fixed: no run of the base passed, every run of the head passes, and the
-difference is significant. better: significantly better. unchanged: none of these."""
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 
@@ -117,26 +114,12 @@ class Runs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecisionReason:
-    """A reason for the outcome."""
-
-    code: str
-    """`case-worse`, `cases-worse-together`, `suite-worse`, `broken-case`, `thin-base`, `budget`,
-    `base-differs-today`."""
-    message: str
-    """One sentence with the numbers."""
-    metric: str = "pass"
-    case_ids: tuple[str, ...] = ()
-    blocking: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaseDecision:
     """The decision on one case and metric."""
 
     case_id: str
     metric: str
-    word: Word
+    word: CaseWord
     blocking: bool
     """Whether this case fails the gate by itself."""
     evidence: str
@@ -156,41 +139,15 @@ class CaseDecision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuiteTest:
-    """The test of one metric over all cases."""
-
-    metric: str
-    cases: int
-    """Cases with runs on both sides."""
-    drop: float | None
-    """Mean drop over the cases, in the score's own unit: base minus head, or head minus base if lower is better."""
-    interval: tuple[float, float] | None
-    """95% confidence interval of the mean drop."""
-    p_value: float | None
-    """p-value of the screening runs against the base branch."""
-    p_again: float | None
-    """p-value of the second interim analysis, with one more run of every case; None unless the first was borderline."""
-    p_confirm: float | None
-    """p-value of all confirmation runs of the suspected regressions; None without any."""
-    p_adjusted: float | None
-    """Combined p-value, Holm-adjusted over the metrics: blocks if it is at most alpha."""
-    minimum_detectable_drop: float | None
-    """The smallest drop over all cases that this run detects with 80% power."""
-    blocking: bool
-    direction: Literal["higher", "lower"] = "higher"
-    """Which way is better."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decision:
     """The statistical decision. `gate.evaluation` derives the verdict from it."""
 
     outcome: Outcome
-    reasons: tuple[DecisionReason, ...]
+    reasons: tuple[DecisionReasonReport, ...]
     """In order of severity; empty if nothing got worse."""
     cases: tuple[CaseDecision, ...]
     """One per case and tested metric, in the order of the samples."""
-    suites: tuple[SuiteTest, ...]
+    suites: tuple[SuiteTestReport, ...]
     extra_runs: int
     """Confirmation runs of both sides."""
     retrials: Mapping[str, Literal["again", "gone", "open"]] = field(default_factory=dict)
