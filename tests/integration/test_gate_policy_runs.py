@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_github import FakeGitHub
+from gate_runs import Done
 from pull_requests import Lab
 
 from agent_eval.cli import main
+from agent_eval.github.labels import ACCEPT_RULES
 
 SOON = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
 RULES = """\
@@ -74,3 +77,73 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
     assert [problem.severity for problem in warnings] == ["warning"]
     assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")
+
+
+RENAMES = f"""\
+max-quarantined = 0.5
+
+[[quarantine]]
+case = ":flaky_*"
+reason = "the sensor is late, #12"
+owner = "@alice"
+expires = {SOON}
+
+[[policy]]
+cases = ":draft_*"
+blocking = false
+
+[[policy]]
+metric = "response_match_score"
+cases = ":lamp_*"
+threshold = 1.0
+"""
+
+
+def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
+    """A broken case that is renamed to match an exception of the base branch still blocks, until it is accepted."""
+    lab.repository.evals(
+        "evals/bot.evalset.json", {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")}
+    )
+    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    lab.commit({}, **{"agent-eval.toml": RENAMES})
+    base = lab.base_run()
+    assert base.code == 0, base.out + base.err
+
+    def renamed(number: int, new: str, **options: Any) -> Done:
+        text = evals.replace('"lamp_on"', f'"{new}"')
+        return lab.pull_request(
+            number, {"lamp_on": 0.0}, files={"evals/bot.evalset.json": text, "more": new}, **options
+        )
+
+    for number, new in enumerate(("flaky_lamp", "draft_lamp"), 7):
+        done = renamed(number, new)
+
+        assert done.code == 1, done.out + done.err
+        assert done.statuses[new] == "failed"
+        assert done.report.blocking == [f"evals/bot.evalset.json:{new}"]
+        assert done.report.rule_changes is not None
+        assert done.report.rule_changes.renamed == {f"evals/bot.evalset.json:{new}": "evals/bot.evalset.json:lamp_on"}
+        [comment] = [one.body for one in lab.github.state.comments_of(number)]
+        assert "the stricter policy of both ids decides" in comment and ACCEPT_RULES in comment
+        assert "The rules of this pull request decide" not in comment
+
+    accepted = renamed(7, "flaky_lamp", label=ACCEPT_RULES)
+
+    assert accepted.code == 0, accepted.out + accepted.err
+    assert accepted.statuses["flaky_lamp"] == "quarantined"
+    [comment] = [one.body for one in lab.github.state.comments_of(7)]
+    assert "The rules of this pull request decide: maintainer set the label" in comment
+
+
+def test_swapping_the_ids_of_two_cases__does_not_swap_their_policy(lab: Lab) -> None:
+    lab.repository.evals(
+        "evals/bot.evalset.json", {case: f"Say {case}." for case in ("lamp_on", "lamp_off", "flaky_x", "draft_x")}
+    )
+    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    lab.commit({}, **{"agent-eval.toml": RENAMES})
+    swapped = evals.replace('"lamp_on"', '"?"').replace('"flaky_x"', '"lamp_on"').replace('"?"', '"flaky_x"')
+
+    done = lab.pull_request(7, {"lamp_on": 0.0}, files={"evals/bot.evalset.json": swapped})
+
+    assert done.code == 1, done.out + done.err
+    assert done.report.blocking == ["evals/bot.evalset.json:flaky_x"]

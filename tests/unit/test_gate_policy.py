@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -223,3 +224,68 @@ def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None
         (Severity.ERROR, NOTHING, 1),
         (Severity.ERROR, "quarantine-expired", 6),
     ]
+
+
+def test_a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
+    policy = policy_of(
+        """
+        [[policy]]
+        metric = "response_match_score"
+        cases = ":old"
+        threshold = 0.9
+        max-drop = 0.1
+
+        [[policy]]
+        metric = "response_match_score"
+        cases = ":new"
+        threshold = 0.5
+        max-drop = 0.3
+        alpha = 0.01
+
+        [[policy]]
+        metric = "token_usage_v1"
+        cases = ":new"
+        threshold = 100
+        max-drop = 0.5
+
+        [[policy]]
+        cases = ":new"
+        blocking = false
+        """
+    )[0]
+    policy = replace(policy, renamed={"evals/a.test.json:new": ("evals/a.test.json", "old")})
+    reader = PolicyReader(policy)
+    entries = reader.of_case("evals/a.test.json", "new")
+    assert reader.blocks(entries)
+    match = reader.metric("response_match_score", entries)
+    assert (match.threshold, match.max_drop, match.alpha, match.blocking) == (0.9, 0.1, 0.01, True)
+    usage = reader.metric("token_usage_v1", entries)
+    assert (usage.threshold, usage.max_drop, usage.also_configured) == (100, 0.5, True)
+    assert reader.loosened("evals/a.test.json", "new", ["response_match_score"])
+    assert not reader.loosened("evals/a.test.json", "old", ["response_match_score"])
+
+
+@pytest.mark.parametrize(("threshold", "stricter"), [(None, 0.9), (0.5, 0.9), (0.95, 0.95)])
+def test_the_threshold_of_a_renamed_case(threshold: float | None, stricter: float) -> None:
+    old, new = MetricPolicy(threshold=0.9), MetricPolicy(threshold=threshold)
+    assert old.stricter(new).threshold == new.stricter(old).threshold == stricter
+    lower = MetricPolicy(threshold=0.9, direction="lower").stricter(MetricPolicy(threshold=threshold))
+    assert lower.threshold == min(0.9, threshold or 1.0)
+
+
+def test_a_renamed_case_is_quarantined_only_by_both_names() -> None:
+    policy = policy_of(
+        """
+        [[quarantine]]
+        case = ":[ab]"
+        reason = "flaky"
+        owner = "@alice"
+        expires = 2027-01-31
+        """
+    )[0]
+    names = {
+        f"evals/x.test.json:{new}": ("evals/x.test.json", old) for new, old in [("a", "b"), ("b", "c"), ("d", "a")]
+    }
+    reader = PolicyReader(replace(policy, renamed=names))
+    held = [name for name in "abd" if reader.quarantine("evals/x.test.json", name) is not None]
+    assert held == ["a"]

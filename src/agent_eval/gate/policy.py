@@ -7,7 +7,7 @@ against the cases, `rejudging` and `evaluation` follow them. It is imported at e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -25,6 +25,8 @@ MOST_DAYS = 180
 NOTICE_DAYS = 14
 """How long before a quarantine ends it is announced."""
 
+CaseEntries = tuple[tuple[int, ...], ...]
+"""The numbers of the `[[policy]]` entries that hold for a case; for a renamed case those of the old name as well."""
 CaseMatcher = Callable[[str, str], bool]
 """Whether a case, given by its file and its eval id, is meant."""
 
@@ -79,6 +81,9 @@ class Policy:
     """Quarantines that were left out of a policy of another commit, since they are over."""
     replaces: Policy | None = None
     """The policy of the checkout, where this is the base branch's and counts instead of it."""
+    renamed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By the id of a renamed case, its file and eval id on the base branch. The stricter policy of both names holds for
+    it, or a pull request could rename a broken case to match a quarantine."""
 
     def instead_of(self, own: Policy, today: date) -> Policy:
         """This policy of the base branch for a checkout that has another one.
@@ -109,6 +114,27 @@ class MetricPolicy:
     direction: Direction | None = None
     named: bool = False
     """Whether an entry wants the metric tested against the base."""
+    also_configured: bool = False
+    """Whether the threshold of test_config.json holds beside `threshold`."""
+
+    def stricter(self, other: MetricPolicy) -> MetricPolicy:
+        """What satisfies both; where they give another `direction`, this one's holds."""
+        direction = self.direction or other.direction
+        thresholds = [one.threshold for one in (self, other) if one.threshold is not None]
+        strictest = min if direction == "lower" else max
+        # A score that is not tested for one of them is tested as the other says.
+        tested = [one for one in (self, other) if one.named] or [self, other]
+        drops = [one.max_drop for one in tested]
+        alphas = [one.alpha for one in (self, other) if one.alpha is not None]
+        return MetricPolicy(
+            threshold=strictest(thresholds) if thresholds else None,
+            max_drop=None if all(drop is None for drop in drops) else min(drop or 0.0 for drop in drops),
+            alpha=max(alphas, default=None),
+            blocking=self.blocking or other.blocking,
+            direction=direction,
+            named=self.named or other.named,
+            also_configured=self.also_configured or other.also_configured or len(thresholds) == 1,
+        )
 
 
 class PolicyReader:
@@ -117,26 +143,59 @@ class PolicyReader:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._matchers = [tuple(case_matcher(pattern) for pattern in entry.cases) for entry in policy.entries]
-        self._metrics: dict[tuple[str, tuple[int, ...]], MetricPolicy] = {}
+        self._quarantine = [case_matcher(entry.case) for entry in policy.quarantine]
+        self._metrics: dict[tuple[str, CaseEntries], MetricPolicy] = {}
 
-    def of_case(self, file: str, eval_id: str) -> tuple[int, ...]:
+    def of_case(self, file: str, eval_id: str) -> CaseEntries:
         """The numbers of the entries that hold for a case, to be given to the other methods."""
+        return tuple(dict.fromkeys(self._by_name(*name) for name in self._names(file, eval_id)))
+
+    def quarantine(self, file: str, eval_id: str) -> QuarantineEntry | None:
+        """The entry that quarantines a case. A renamed case is quarantined only if it is by both names."""
+        found = [self._quarantine_by_name(*name) for name in self._names(file, eval_id)]
+        return None if None in found else found[-1]
+
+    def metric(self, name: str, entries: CaseEntries) -> MetricPolicy:
+        """What holds for a metric of a case for which these entries hold."""
+        name = name.removesuffix(AS_HERE)
+        if (cached := self._metrics.get((name, entries))) is None:
+            cached = self._folded(name, entries[0])
+            for others in entries[1:]:
+                cached = cached.stricter(self._folded(name, others))
+            self._metrics[name, entries] = cached
+        return cached
+
+    def blocks(self, entries: CaseEntries) -> bool:
+        """Whether a case may fail the gate at all."""
+        return self.metric(PASS_METRIC, entries).blocking
+
+    def loosened(self, file: str, eval_id: str, metrics: Iterable[str]) -> bool:
+        """Whether a renamed case would have a looser policy by its new name alone."""
+        entries = self.of_case(file, eval_id)
+        alone = (self._by_name(file, eval_id),)
+        return (self.quarantine(file, eval_id) is None and self._quarantine_by_name(file, eval_id) is not None) or any(
+            self.metric(name, entries) != self.metric(name, alone) for name in (PASS_METRIC, *metrics)
+        )
+
+    def _names(self, file: str, eval_id: str) -> list[tuple[str, str]]:
+        """The names of a case: that on the base branch, if it was renamed, and its own."""
+        old = self._policy.renamed.get(f"{file}:{eval_id}")
+        return [*([old] if old is not None else []), (file, eval_id)]
+
+    def _by_name(self, file: str, eval_id: str) -> tuple[int, ...]:
         return tuple(
             number
             for number, matchers in enumerate(self._matchers)
             if not matchers or any(matcher(file, eval_id) for matcher in matchers)
         )
 
-    def metric(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
-        """What holds for a metric of a case for which these entries hold."""
-        name = name.removesuffix(AS_HERE)
-        if (cached := self._metrics.get((name, entries))) is None:
-            cached = self._metrics[name, entries] = self._folded(name, entries)
-        return cached
-
-    def blocks(self, entries: tuple[int, ...]) -> bool:
-        """Whether a case may fail the gate at all."""
-        return self.metric(PASS_METRIC, entries).blocking
+    def _quarantine_by_name(self, file: str, eval_id: str) -> QuarantineEntry | None:
+        held = [
+            entry
+            for entry, matcher in zip(self._policy.quarantine, self._quarantine, strict=True)
+            if matcher(file, eval_id)
+        ]
+        return held[-1] if held else None
 
     def _folded(self, name: str, entries: tuple[int, ...]) -> MetricPolicy:
         settings: dict[str, Any] = {}

@@ -23,9 +23,9 @@ from typing import Any
 
 from agent_eval.core.content import text_of
 from agent_eval.core.text import plural
-from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile
+from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile
 from agent_eval.gate.pairing import Pairing, pair_up
-from agent_eval.gate.policy import AS_HERE, PolicyReader
+from agent_eval.gate.policy import AS_HERE, Policy, PolicyReader
 from agent_eval.results import (
     CaseReport,
     MetricReport,
@@ -77,6 +77,8 @@ class RuleChanges:
     changes: tuple[Changed, ...] = ()
     removed: tuple[RemovedCases, ...] = ()
     base_cases: int = 0
+    renamed: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    """By the head's id, file and eval id on the base branch of each case whose content had another id there."""
     removal_blocks: bool = False
     """Whether so many cases are gone that the base branch's rules hold for next to nothing: all, or most of them beside
     changed criteria."""
@@ -99,7 +101,8 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
     pairing = pair_up(_stubs(head.files), base_stubs := _stubs(base.files))
     base_file_of = {pair.head.case_id: pair.base.file for pair in pairing.pairs}
     base_file_of |= {new.case_id: old.file for new, old in pairing.changed}
-    followed = _by_prompts(head.files, base.files, pairing)
+    prompts = _Prompts.of(head.files, base.files)
+    followed = prompts.pairs(pairing.added, pairing.removed)
     base_file_of |= {new: old.file for new, old in followed.items()}
     followed_ids = {old.case_id for old in followed.values()}
     gone = [case for case in pairing.removed if case.case_id not in followed_ids]
@@ -128,27 +131,48 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
         changes=tuple(dataclasses.replace(change, case_ids=tuple(ids)) for change, ids in cases.items()),
         removed=_removed(gone, base_stubs),
         base_cases=len(base_stubs),
+        renamed=prompts.renamed(pairing),
         removal_blocks=bool(gone) and (len(gone) == len(base_stubs) or (loosened and 2 * len(gone) > len(base_stubs))),
     )
 
 
-def _by_prompts(head: Iterable[LoadedFile], base: Iterable[LoadedFile], pairing: Pairing) -> dict[str, CaseReport]:
-    """The case of the base branch that a new case follows, by the new id: it has other ids, and the words of its
-    prompts are the same.
-    """
-    words = [
-        {_id(file, loaded.case.eval_id): _words(loaded.case) for file in files for loaded in file.cases}
-        for files in (head, base)
-    ]
-    remaining: dict[tuple[str, ...], list[CaseReport]] = {}
-    for old in pairing.removed:
-        remaining.setdefault(words[1][old.case_id], []).append(old)
-    followed = {}
-    for new in pairing.added:
-        prompts = words[0][new.case_id]
-        if any(prompts) and remaining.get(prompts):
-            followed[new.case_id] = remaining[prompts].pop(0)
-    return followed
+@dataclass(frozen=True, kw_only=True)
+class _Prompts:
+    """The words of the prompts of each case, by its id, on both sides."""
+
+    head: Mapping[str, tuple[str, ...]]
+    base: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, head: Iterable[LoadedFile], base: Iterable[LoadedFile]) -> _Prompts:
+        here, there = (
+            {_id(file, loaded.case.eval_id): _words(loaded.case) for file in files for loaded in file.cases}
+            for files in (head, base)
+        )
+        return cls(head=here, base=there)
+
+    def pairs(self, new: Iterable[CaseReport], old: Iterable[CaseReport]) -> dict[str, CaseReport]:
+        """By the id of a new case, the old case whose prompts have the same words."""
+        remaining: dict[tuple[str, ...], list[CaseReport]] = {}
+        for case in old:
+            remaining.setdefault(self.base[case.case_id], []).append(case)
+        matched = {}
+        for case in new:
+            words = self.head[case.case_id]
+            if any(words) and remaining.get(words):
+                matched[case.case_id] = remaining[words].pop(0)
+        return matched
+
+    def renamed(self, pairing: Pairing) -> dict[str, tuple[str, str]]:
+        """By the head's id, file and eval id on the base branch of each case that had another id there.
+
+        Cases that swap their ids count too: each has the id of another case, and prompts that another case had.
+        """
+        swapped = [(new, old) for new, old in pairing.changed if self.head[new.case_id] != self.base[old.case_id]]
+        new = [*pairing.added, *(new for new, _ in swapped)]
+        old = [*pairing.removed, *(old for _, old in swapped)]
+        matched = {pair.head.case_id: pair.base for pair in pairing.pairs if pair.renamed} | self.pairs(new, old)
+        return {case_id: (case.file, case.eval_id) for case_id, case in matched.items()}
 
 
 def _words(case: EvalCase) -> tuple[str, ...]:
@@ -331,6 +355,25 @@ def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[Cas
             )
             reasons.append(Reason(code="rule-changed", message=message))
     return reasons
+
+
+def loosened_by_renaming(policy: Policy, files: Iterable[LoadedFile]) -> dict[str, str]:
+    """By the new id, the base branch's id of each renamed case whose policy would be looser by the new name alone.
+
+    Args:
+        policy: With its `renamed`.
+        files: The head's.
+    """
+    reader = PolicyReader(policy)
+    return {
+        case_id: ":".join(policy.renamed[case_id])
+        for file in files
+        for one in file.cases
+        if (case_id := _id(file, one.case.eval_id)) in policy.renamed
+        and reader.loosened(
+            file.path, one.case.eval_id, [*(rule.metric for rule in file.config.criteria), *INFORMATIONAL_METRICS]
+        )
+    }
 
 
 def cases_removed(changes: RuleChanges) -> list[Reason]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.baseline import BaseWorktree
     from agent_eval.evalset.models import LoadedFile, Suite
+    from agent_eval.gate.policy import Policy
     from agent_eval.gate.rule_changes import RuleChanges, Side
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import CaseReport, Reason, Removal, RuleChangesReport
@@ -35,6 +36,10 @@ class HeldRules:
     base_ref: str = ""
     accepted: str = ""
     """Who or what accepted the pull request's own rules; "": the stricter rules apply."""
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """By its id, the base branch's id of each renamed case whose policy is looser under the new id."""
+    policy: Policy
+    """The policy that applies: it knows the renamed cases, unless their looser policy is accepted."""
     removal: Removal = "reported"
     """How removed cases are treated."""
     unread: str = ""
@@ -62,7 +67,7 @@ class HeldRules:
         report = rule_changes_report(
             self.changes, cases, base_ref=self.base_ref, accepted=self.accepted, removal=self.removal
         )
-        return report.model_copy(update={"not_accepted": self.not_accepted})
+        return report.model_copy(update={"not_accepted": self.not_accepted, "renamed": dict(self.renamed)})
 
 
 async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices, find: Find) -> HeldRules:
@@ -76,9 +81,9 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         find: Reads another checkout's.
     """
     from agent_eval.criteria.judged import DEFAULT_JUDGE
-    from agent_eval.gate.rule_changes import rule_changes
+    from agent_eval.gate.rule_changes import loosened_by_renaming, rule_changes
 
-    own = HeldRules(files=suite.files)
+    own = HeldRules(files=suite.files, policy=settings.policy)
     if not ci.compares or suite.errors:
         return own
     base_ref = ci.activity.base_ref or (ci.baseline_request.base_ref if ci.baseline_request is not None else "")
@@ -90,7 +95,9 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
     changes = await asyncio.to_thread(
         rule_changes, _side(settings, suite, choices), base, default_judge=settings.judge_model or DEFAULT_JUDGE
     )
-    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes)
+    policy = dataclasses.replace(settings.policy, renamed=changes.renamed)
+    renamed = loosened_by_renaming(policy, changes.files)
+    by, why_not = await asyncio.to_thread(_accepted_by, settings, ci, changes, renamed)
     accepted = by or (_reported(settings) if settings.rule_changes == "report" else "")
     removal: Removal = "reported"
     if settings.removed_cases == "block" and changes.removed:
@@ -101,6 +108,8 @@ async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: A
         own,
         files=suite.files if accepted else changes.files,
         changes=changes,
+        renamed=renamed,
+        policy=settings.policy if accepted else policy,
         accepted=accepted,
         removal=removal,
         not_accepted=why_not,
@@ -154,9 +163,11 @@ def _reported(settings: Settings) -> str:
     return f"`rule-changes` is `report`{f' ({source})' if source else ''}"
 
 
-def _accepted_by(settings: Settings, ci: CIContext, changes: RuleChanges) -> tuple[str, str]:
+def _accepted_by(
+    settings: Settings, ci: CIContext, changes: RuleChanges, renamed: Mapping[str, str]
+) -> tuple[str, str]:
     """Who accepts the changes, and why a label that is set does not count."""
-    rules = (bool(changes.changes) or changes.removal_blocks) and settings.rule_changes == "block"
+    rules = (bool(changes.changes or renamed) or changes.removal_blocks) and settings.rule_changes == "block"
     removal = bool(changes.removed) and settings.removed_cases == "block"
     about = ci.activity
     if not rules and not removal:

@@ -58,6 +58,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     remove_logs(settings.output)
     async with contextlib.AsyncExitStack() as stack:
         rules = await held_rules(settings, context.ci, suite, choices, find)
+        settings = dataclasses.replace(settings, policy=rules.policy)
         ruled = dataclasses.replace(suite, files=rules.files)
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)

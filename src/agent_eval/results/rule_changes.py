@@ -61,6 +61,8 @@ class RuleChangesReport(WireModel):
     """In path order."""
     removal: Removal = "reported"
     """Effect of the removed cases; `accepted` says who accepted it."""
+    renamed: dict[str, str] = Field(default_factory=dict)
+    """By its id, the base branch's id of each renamed case whose policy is looser under the new id."""
     base_cases: int = 0
     """Cases of the base branch within this run's selection."""
     unread: str = ""

@@ -26,7 +26,7 @@ from agent_eval.gate.history import (
     stored_rules,
 )
 from agent_eval.gate.pairing import same_cases
-from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader
+from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.attempts import Before
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Retrial
@@ -209,9 +209,9 @@ def _failures(parts: Iterable[CaseReport], kind: Literal["case", "error", "quara
             yield _broke(run) if kind == "error" else run.status != "passed"
 
 
-def _general(policy: Policy) -> tuple[int, ...]:
+def _general(policy: Policy) -> CaseEntries:
     """Indices of the entries that apply to every case."""
-    return tuple(number for number, entry in enumerate(policy.entries) if not entry.cases)
+    return (tuple(number for number, entry in enumerate(policy.entries) if not entry.cases),)
 
 
 def _rule(metric_policy: MetricPolicy, relative_to: Series | None, blocks: bool) -> MetricRule:

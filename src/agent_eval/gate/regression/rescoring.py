@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent_eval.evalset.models import INFORMATIONAL_METRICS
-from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader, QuarantineEntry, quarantined
+from agent_eval.gate.policy import MetricPolicy, Policy, PolicyReader, QuarantineEntry
 from agent_eval.results import (
     CaseReport,
     MetricReport,
@@ -35,12 +35,11 @@ def apply_policy(cases: Sequence[CaseReport], policy: Policy, *, min_pass_rate: 
         actual result. A case that was not run remains `not_run`.
     """
     reader = PolicyReader(policy)
-    quarantines = quarantined(policy.quarantine, ((case.file, case.eval_id) for case in cases))
     result = []
-    for number, case in enumerate(cases):
+    for case in cases:
         rescored = _judged(case, reader, min_pass_rate) if policy.entries else case
-        entries = [policy.quarantine[at] for at in quarantines.get(number, ())]
-        result.append(_quarantined(rescored, entries[-1]) if entries and rescored.status != "not_run" else rescored)
+        entry = reader.quarantine(case.file, case.eval_id) if policy.quarantine else None
+        result.append(_quarantined(rescored, entry) if entry is not None and rescored.status != "not_run" else rescored)
     return result
 
 
@@ -71,6 +70,8 @@ def _metric(metric: MetricReport, metric_policy: MetricPolicy) -> MetricReport:
     # For an informational metric (cost, duration) that gates only by the policy, lower is better.
     default = "lower" if metric.name in INFORMATIONAL_METRICS else metric.direction
     direction = (metric_policy.direction or default) if threshold is not None else metric.direction
+    if metric_policy.also_configured and threshold is not None and metric.threshold is not None:
+        threshold = (min if direction == "lower" else max)(threshold, metric.threshold)
     if (threshold, blocking, direction) == (metric.threshold, metric.blocking, metric.direction):
         return metric
     rescored = MetricReport(

@@ -9,6 +9,8 @@ from agent_eval.core.text import plural, shorten
 from agent_eval.github import ACCEPT_RULES
 from agent_eval.results import RuleChange, RuleChangesReport, RunReport
 
+_MOST_NAMES = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class RuleRow:
@@ -79,18 +81,28 @@ def rule_sentences(report: RunReport) -> list[str]:
     base = base_name(rules)
     if rules.unread:
         return [f"The criteria of this pull request decide, since those of {base} can't be read: {rules.unread}"]
+    loosened = bool(rules.changes or rules.renamed)
     sentences = []
-    if rules.changes and rules.decides == "base":
-        sentences.append(f"For cases that {base} has, the stricter rule decides.")
-    elif rules.changes:
+    if loosened and rules.decides == "head":
         sentences.append(f"The rules of this pull request decide: {rules.accepted}.")
+    elif rules.changes:
+        sentences.append(f"For cases that {base} has, the stricter rule decides.")
+    if rules.renamed and rules.decides == "base":
+        sentences.append(_renamed(rules, base))
     if rules.removal == "blocked":
         sentences.append(_why_removal_blocks(rules, base))
-    elif rules.removal == "accepted" and not rules.changes:
+    elif rules.removal == "accepted" and not loosened:
         sentences.append(f"The removal of cases of {base} is accepted: {rules.accepted}.")
-    if (rules.changes and rules.decides == "base") or rules.removal == "blocked":
+    if (loosened and rules.decides == "base") or rules.removal == "blocked":
         sentences.append(_way_out(report, rules))
     return [" ".join(sentences)] * bool(sentences) + [rules.not_accepted] * bool(rules.not_accepted)
+
+
+def _renamed(rules: RuleChangesReport, base: str) -> str:
+    names = [f"{new} (on {base}: {old})" for new, old in list(rules.renamed.items())[:_MOST_NAMES]]
+    left = len(rules.renamed) - len(names)
+    more = f" and {plural(left, 'more case')}" if left else ""
+    return f"For renamed cases, the stricter policy of both ids decides: {', '.join(names)}{more}."
 
 
 def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
@@ -104,6 +116,6 @@ def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
 def _way_out(report: RunReport, rules: RuleChangesReport) -> str:
     """How to accept the changes."""
     if report.origin is not None and report.origin.pull_request is not None:
-        what = "the rules of this pull request" if rules.changes else "that"
+        what = "the rules of this pull request" if rules.changes or rules.renamed else "that"
         return f"To accept {what}, set the label `{ACCEPT_RULES}` and start this job again."
     return "To use the rules of this checkout, set `rule-changes` to `report`."
