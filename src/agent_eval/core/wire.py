@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 class WireModel(BaseModel):
     """Written in snake_case, read in snake_case or camelCase; unknown keys are errors.
 
-    When both spellings of one key are present camelCase wins, as in ADK (spec: measured on 2.13.0).
+    When both spellings of one key are present camelCase wins, as in ADK (measured with google-adk 2.13.0).
     """
 
     model_config = ConfigDict(
