@@ -147,3 +147,22 @@ def test_swapping_the_ids_of_two_cases__does_not_swap_their_policy(lab: Lab) -> 
 
     assert done.code == 1, done.out + done.err
     assert done.report.blocking == ["evals/bot.evalset.json:flaky_x"]
+
+
+def test_a_quarantined_case_that_is_broken_now__stands_at_the_top_of_every_report(lab: Lab) -> None:
+    lab.commit({}, **{"agent-eval.toml": RULES.format(expires=SOON)})
+    assert lab.base_run().code == 0
+
+    done = lab.pull_request(7, {"door": 0.0})
+
+    assert done.code == 0, done.out + done.err
+    [comment] = [one.body for one in lab.github.state.comments_of(7)]
+    summary = (done.output / "summary.md").read_text("utf-8")
+    for text in (comment.split("\n", 1)[1], summary):
+        lines = [line for line in text.splitlines() if line]
+        assert lines[0].startswith("## ⚠️")
+        assert "now always fails: evals/bot.evalset.json:door" in lines[1]
+        assert text.count("now always fails") == 1
+    end = " ".join(done.out.split(" summary ")[-1].split())
+    assert "now always fails: evals/bot.evalset.json:door No regressions" in end
+    assert [warning for warning in done.report.warnings if "door" in warning]

@@ -39,6 +39,10 @@ from agent_eval.results import (
 _MOST_NAMES = 3
 
 
+QUARANTINED_BROKEN = "quarantined-broken"
+"""The code of the note about quarantined cases that are broken now: it belongs at the top of every report."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """The comparison with the base after the decision."""
@@ -108,7 +112,7 @@ def evaluate(
     notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
     broken = [] if compared is None else [case for case in cases if _broke_in_quarantine(case, compared)]
     if reason := _reason(
-        "quarantined-broken", broken, "quarantined that usually passes on the base and now always fails"
+        QUARANTINED_BROKEN, broken, "quarantined that usually passes on the base and now always fails"
     ):
         notes.insert(0, reason)
     notes += [Reason(code="quarantined", message=message) for message in quarantine_notices(cases)]

@@ -217,6 +217,7 @@ async def _run(
 ) -> Outcome:
     """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
     from agent_eval.core.limiter import Limiter
+    from agent_eval.gate.evaluation import QUARANTINED_BROKEN
     from agent_eval.gate.stats import pass_rates, pass_rates_notices
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.pipeline._checkout import NotIsolated, open_checkout, open_isolation
@@ -255,10 +256,15 @@ async def _run(
             await loading
         report.provenance |= checkout.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
+        report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
             *_spending(models, report),
-            *(note.message for note in verdict.notes if not _is_reason(note, verdict.reasons)),
+            *(
+                note.message
+                for note in verdict.notes
+                if note.code != QUARANTINED_BROKEN and not _is_reason(note, verdict.reasons)
+            ),
         ]
         if checkout.reused:
             report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")

@@ -333,6 +333,8 @@ class RunReport(_Report):
     """By model, sorted by name; empty if no model was called."""
     case_usage: list[CaseUsageReport] = Field(default_factory=list)
     """By case, criterion and model, in this sort order."""
+    warnings: list[str] = Field(default_factory=list)
+    """Sentences for the top of every report, e.g. about a quarantined case that is broken now."""
     notices: list[str] = Field(default_factory=list)
     """Other information for the reader, e.g. that recordings were reused."""
     pass_rates: list[PassRates] = Field(default_factory=list)

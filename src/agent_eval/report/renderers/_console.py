@@ -333,4 +333,6 @@ def _ending(report: RunReport, base: BaseComparison, files: Mapping[str, str]) -
             line = styled((f" {name:<{width}}  ", "dim"), (path, ""))
             line.no_wrap, line.overflow = True, "ignore"  # A path on two lines can't be opened.
             yield line
+    for warning in report.warnings:
+        yield styled(" ", (warning, "yellow"))
     yield styled((headline(report, base), _VERDICT_STYLE[report.verdict]), (f" ({run_note(report)})", "dim"))

@@ -128,7 +128,9 @@ def _context(
         "report": report,
         "links": links,
         "is_for_merge": is_for_merge(report),
-        "warnings": [detail.shorten_message(warning) for warning in warnings[: max(detail.listed, 3)]],
+        "warnings": [
+            detail.shorten_message(warning) for warning in [*report.warnings, *warnings][: max(detail.listed, 3)]
+        ],
         "rules": sections.rules_section(report, detail),
         "reasons": [detail.shorten_message(reason) for reason in other_reasons(report, base)] if detail.listed else [],
         "causes": sections.causes_section(found_causes, detail),

@@ -122,7 +122,7 @@ def headline_status(report: RunReport) -> str:
         return report.verdict
     changes = report.rule_changes
     loosened = changes is not None and (changes.only_here or changes.removed)
-    return "warning" if report.reasons or loosened else "passed"
+    return "warning" if report.reasons or report.warnings or loosened else "passed"
 
 
 def is_for_merge(report: RunReport) -> bool:
