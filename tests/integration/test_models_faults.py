@@ -116,7 +116,8 @@ async def test_faults__a_server_that_is_not_there() -> None:
         pass
     async with pool_at(server, quick(backoff=Backoff(attempts=2, initial=0.01))) as pool:
         failure = await failure_of(pool, ask())
-    assert (failure.kind, "no connection" in failure.message, failure.calls) == ("unavailable", True, 2)
+    assert (failure.kind, failure.calls) == ("unavailable", 2)
+    assert f"` at {server.url}: no connection" in failure.message
 
 
 async def test_faults__a_storm_loses_no_request() -> None:
@@ -208,7 +209,21 @@ async def test_budget__calls_are_exact_with_retries_and_many_in_flight() -> None
     assert server.stats.requests == 20
     assert counts["yes"] + counts["budget"] == 100
     assert 5 <= counts["yes"] <= 20
-    assert (failure.kind, failure.message) == ("budget", "The budget of 20 judge calls is used up.")
+    assert failure.kind == "budget"
+    assert f"` at {server.url}: the provider answered 503" in failure.message
+    assert failure.message.endswith("The budget of 20 judge calls is used up. Failed calls count.")
+
+
+async def test_budget__an_outage_is_named_before_the_budget_that_it_uses_up() -> None:
+    """The message said only that the budget is used up, and to raise it."""
+    with FakeGemini(good, faults=[Fault(kind="garbage")] * 100) as server:
+        async with pool_at(server, quick(budget=Budget(max_calls=8))) as pool:
+            await votes(pool, 20)
+            failure = await failure_of(pool, ask())
+    assert server.stats.requests == 8
+    assert failure.kind == "unavailable"
+    assert failure.message.startswith(f"Model calls failed (`gemini-2.5-flash` at {server.url}: ")
+    assert "The budget of 8 judge calls is used up." in failure.message
 
 
 @pytest.mark.parametrize("budget", [Budget(max_tokens=3000), Budget(max_cost=3000 * 2.5 / 1e6)])

@@ -142,3 +142,41 @@ async def test_meter__a_waiting_attempt_can_be_cancelled() -> None:
         await waiting
     first.settle(10, 0.0)
     assert (await meter.reserve(lambda: estimate(60))).estimate.tokens == 60
+
+
+@pytest.mark.parametrize(
+    ("calls", "failing", "kind", "hint"),
+    [
+        (8, 8, "unavailable", "Start the job again when the provider is back. Then raise `max-judge-calls`"),
+        (8, 2, "budget", "Raise `max-judge-calls`."),
+    ],
+)
+async def test_meter__names_the_calls_that_failed_before_the_budget(
+    calls: int, failing: int, kind: str, hint: str
+) -> None:
+    meter = Meter(Budget(max_calls=calls))
+    for number in range(calls):
+        reservation = await meter.reserve(lambda: estimate(1))
+        if number < failing:
+            meter.failed(ModelFailure("unavailable", "`m` at http://localhost: no answer within 30 s"))
+        reservation.settle(1, 0.0)
+    with pytest.raises(ModelFailure) as failure:
+        await meter.reserve(lambda: estimate(1))
+    assert failure.value.kind == kind
+    assert failure.value.message == (
+        "Model calls failed (`m` at http://localhost: no answer within 30 s). "
+        "The budget of 8 judge calls is used up. Failed calls count."
+    )
+    assert (failure.value.hint or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [
+        (Budget(max_tokens=1), "The budget of 1 token is used up: 0 tokens are spent"),
+        (Budget(max_cost=1e-7), "The budget of $0.0000001 is used up: $0 is spent"),
+        (Budget(max_cost=2.5), "The budget of $2.5 is used up"),
+    ],
+)
+async def test_meter__limits_are_written_out(budget: Budget, limit: str) -> None:
+    assert limit in await refused(Meter(budget), expected=10_000)

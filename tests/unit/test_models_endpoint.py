@@ -135,3 +135,16 @@ def test_endpoints__share_a_client_only_with_the_same_key_and_address() -> None:
     assert first.client_key == second.client_key != third.client_key
     assert "k1" not in first.client_key
     assert second.identity == third.identity
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://bob:secret@127.0.0.1:9/v1?key=secret", "http://127.0.0.1:9"),
+        ("https://models.example?key=secret", "https://models.example"),
+        ("https://bob:sec/ret@models.example/v1", ""),
+    ],
+)
+def test_endpoint__its_address_for_messages_holds_no_secret(url: str, address: str) -> None:
+    environ = {"GOOGLE_API_KEY": "key", "GOOGLE_GEMINI_BASE_URL": url}
+    assert resolve("gemini-2.5-flash", ModelSettings(), environ).address == address

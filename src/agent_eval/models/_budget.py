@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent_eval.core.text import plural
 from agent_eval.models.protocol import ModelFailure
 from agent_eval.models.settings import Budget
 
@@ -51,7 +52,10 @@ class Meter:
         """Starts with no usage."""
         self._budget = budget
         self._reserved = Spent()
+        self._failed = 0
+        self._last_failure: ModelFailure | None = None
         self._failure: ModelFailure | None = None
+        self._names_failure = False
         self._changed = asyncio.Event()
         self.spent = Spent()
 
@@ -71,8 +75,10 @@ class Meter:
         """
         while True:
             expected = estimate()
-            if self._failure is None:
-                self._failure = self._over(expected)
+            if self._failure is None or (self._last_failure is not None and not self._names_failure):
+                # A refusal may come before the attempts in flight fail: the failure is named as soon as it is known.
+                self._failure = self._over(expected) or self._failure
+                self._names_failure = self._last_failure is not None
             if self._failure is not None:
                 raise ModelFailure(self._failure.kind, self._failure.message, self._failure.hint)
             if not self._uncertain(expected):
@@ -94,15 +100,34 @@ class Meter:
         self.spent.cost += cost
         self._changed.set()
 
+    def failed(self, failure: ModelFailure) -> None:
+        """Records why an attempt failed. It counts towards the budget, since the provider may bill it."""
+        self._failed += 1
+        self._last_failure = failure
+
     def _over(self, expected: Estimate) -> ModelFailure | None:
         budget, spent = self._budget, self.spent
         if budget.max_calls is not None and spent.calls >= budget.max_calls:
-            return _used_up(f"{budget.max_calls:,} judge calls", "", "max-judge-calls")
+            return self._used_up(plural(budget.max_calls, "judge call"), "", "max-judge-calls")
         if budget.max_tokens is not None and spent.tokens + expected.tokens > budget.max_tokens:
-            return _used_up(f"{budget.max_tokens:,} tokens", f"{spent.tokens:,.0f} tokens are spent", "max-tokens")
+            detail = f"{spent.tokens:,.0f} {'token is' if round(spent.tokens) == 1 else 'tokens are'} spent"
+            return self._used_up(plural(budget.max_tokens, "token"), detail, "max-tokens")
         if budget.max_cost is not None and spent.cost + expected.cost > budget.max_cost:
-            return _used_up(f"${budget.max_cost:g}", f"${spent.cost:.3g} is spent", "max-cost")
+            return self._used_up(_dollars(budget.max_cost), f"{_dollars(spent.cost)} is spent", "max-cost")
         return None
+
+    def _used_up(self, limit: str, spent: str, option: str) -> ModelFailure:
+        """Why no more calls are made. Failed calls are named first: a larger budget doesn't end an outage."""
+        detail = f": {spent}, and the next call does not fit" if spent else ""
+        sentence = f"The budget of {limit} is used up{detail}."
+        cause, hint = self._last_failure, f"Raise `{option}`."
+        if cause is None:
+            return ModelFailure("budget", sentence, hint)
+        sentence = f"Model calls failed ({cause.message.rstrip('.')}). {sentence} Failed calls count."
+        if 2 * self._failed < self.spent.calls - self._reserved.calls:
+            return ModelFailure("budget", sentence, hint)
+        first = cause.hint or "Start the job again when the provider is back."
+        return ModelFailure(cause.kind, sentence, f"{first} Then raise `{option}` if the budget is still too small.")
 
     def _uncertain(self, expected: Estimate) -> bool:
         budget, spent, reserved = self._budget, self.spent, self._reserved
@@ -127,10 +152,6 @@ class Reservation:
         self.meter.settle(self, expected.tokens if tokens is None else tokens, expected.cost if cost is None else cost)
 
 
-def _used_up(limit: str, spent: str, option: str) -> ModelFailure:
-    detail = f": {spent}, and the next call does not fit" if spent else ""
-    return ModelFailure(
-        "budget",
-        f"The budget of {limit} is used up{detail}.",
-        f"Raise `{option}`.",
-    )
+def _dollars(amount: float) -> str:
+    """E.g. `$2.5` or `$0.0000001`, never in scientific notation."""
+    return "$" + f"{float(f'{amount:.3g}'):,.10f}".rstrip("0").rstrip(".")

@@ -78,12 +78,15 @@ class ModelChannel:
         self._limiter = Limiter(settings.concurrency)
         # Some providers quote a rejected key in their message.
         self._masker = Masker([endpoint.api_key] if endpoint.api_key else [])
+        where = f" at {endpoint.address}" if endpoint.address else ""
+        self._name = f"`{endpoint.name.written}`{where}"
+        """The model and its address, for messages."""
         self._health = Health(
             endpoint.name.written,
             outage=settings.outage,
             enough=_FAILED_CALLS * settings.backoff.attempts,
             now=time.monotonic(),
-            where=f" at {endpoint.address}" if endpoint.address else "",
+            where=where,
         )
         self._quiet_until = float("-inf")
         self._output_seen = 0
@@ -109,8 +112,6 @@ class ModelChannel:
                 self._health.answered(time.monotonic())
                 return reply
             except ProviderError as error:
-                # Masked before it is shortened: half a key would not be recognised.
-                error.message = shorten(self._masker.text(error.message), _LONGEST_MESSAGE)
                 if error.permanent:
                     self._health.disable(error.kind, error.message, error.hint)
                     self._health.check()  # All calls, including those in flight, fail with the same message.
@@ -147,7 +148,7 @@ class ModelChannel:
             if wait >= self._remaining(call):
                 raise ModelFailure(
                     "unavailable",
-                    f"`{self.endpoint.name.written}`: the quota is used up and will not be available again in time.",
+                    f"{self._name}: the quota is used up and will not be available again in time.",
                     "Raise the quota, or lower the number of parallel calls (`--concurrency`).",
                 )
             await asyncio.sleep(wait * self._random.uniform(1.0, 1.05))
@@ -172,6 +173,8 @@ class ModelChannel:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + (error.retry_after or 0.0))
             if not error.sent:
                 tokens, cost = 0.0, 0.0
+            error.message = self._shown(error.message)
+            self._meter.failed(self._failure(error))
             raise
         finally:
             reservation.settle(tokens, cost)
@@ -184,7 +187,7 @@ class ModelChannel:
             raise
         except Exception as error:
             raise unreadable_reply(error) from error
-        return replace(reply, note=shorten(self._masker.text(reply.note), _LONGEST_MESSAGE)) if reply.note else reply
+        return replace(reply, note=self._shown(reply.note)) if reply.note else reply
 
     def _estimate(self, request: ProviderRequest) -> Estimate:
         """Estimates an attempt: output of average length so far, at most twice the longest."""
@@ -234,13 +237,16 @@ class ModelChannel:
             return jittered
         return error.retry_after * self._random.uniform(1.0, 1.1) + min(0.5, jittered / 2)
 
+    def _shown(self, message: str) -> str:
+        """A provider's message, masked before it is shortened: half a key would not be recognised."""
+        return shorten(self._masker.text(message), _LONGEST_MESSAGE)
+
     def _failure(self, error: ProviderError) -> ModelFailure:
-        return ModelFailure(error.kind, f"`{self.endpoint.name.written}`: {error.message}", error.hint)
+        return ModelFailure(error.kind, f"{self._name}: {error.message}", error.hint)
 
     def _deadline_failure(self) -> ModelFailure:
-        name = self.endpoint.name.written
         if self._until is not None and time.monotonic() >= self._until:
             return ModelFailure(
-                "deadline", f"`{name}` could not be called before the run's time limit.", "Raise `run-timeout`."
+                "deadline", f"{self._name} could not be called before the run's time limit.", "Raise `run-timeout`."
             )
-        return ModelFailure("deadline", f"`{name}`: no answer within {self._settings.call_timeout:g} s in total.")
+        return ModelFailure("deadline", f"{self._name}: no answer within {self._settings.call_timeout:g} s in total.")

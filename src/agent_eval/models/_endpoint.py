@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agent_eval.models.names import EVALUATION, PROVIDERS, ModelName, Provider, parse_model
 from agent_eval.models.protocol import ModelFailure
@@ -53,11 +54,16 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Scheme, host and port of the base URL, for messages; "" for the client's default."""
+        """Scheme, host and port of the base URL, for messages; "" for the client's default or an invalid URL."""
         if self.base_url is None:
             return ""
-        scheme, _, rest = self.base_url.partition("://")
-        return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+        # Without userinfo, path and query, which may hold secrets.
+        try:
+            url = urlsplit(self.base_url)
+            _ = url.port  # A password with an unescaped slash would be taken for the port.
+        except ValueError:
+            return ""
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
 
     @property
     def client_key(self) -> str:
