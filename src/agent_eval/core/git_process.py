@@ -1,4 +1,4 @@
-"""Starts git: without prompts, hooks, pagers and other people's programs, and never for longer than it may take."""
+"""Starts git without prompts, hooks, pagers or programs of other people, and with a time limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
-"""What git needs of our environment. GIT_* of ours (GIT_DIR, GIT_EXTERNAL_DIFF ...) would lead it elsewhere."""
+"""What git needs of our environment. Our own GIT_* variables (GIT_DIR, GIT_EXTERNAL_DIFF ...) would redirect it."""
 ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -51,7 +51,7 @@ CONFIG = (
 
 
 class GitError(Exception):
-    """Git could not do it. The message is a whole sentence."""
+    """Git failed. The message is a sentence."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -69,20 +69,20 @@ def run_git(
     timeout: float,
     ok: Sequence[int] = (0,),
 ) -> bytes:
-    """Runs `git ARGUMENTS` and gives what it prints.
+    """Runs `git ARGUMENTS` and returns its standard output.
 
     Args:
-        arguments: Of git. What comes from outside stands behind `--` or was checked not to begin with a dash.
+        arguments: Untrusted ones follow `--` or were checked not to begin with a dash.
         cwd: Where to run.
-        environment: All of the child's environment but for the configuration.
-        config: Over that of the checkout. It is passed in the environment, so that a token in it is in no list
-            of processes.
-        owner: Whom to run as (uid, gid); None for ourselves.
+        environment: The whole environment, except for the configuration.
+        config: Overrides the configuration of the checkout. It is passed in the environment, so that no process list
+            shows a token in it.
+        owner: Run as this (uid, gid); None for the current user.
         timeout: Seconds.
-        ok: Exit codes that are no error.
+        ok: Exit codes that are not errors.
 
     Raises:
-        GitError: It failed, took too long, or there is no git.
+        GitError: Git failed, took too long, or is not installed.
     """
     uid, gid = owner or (None, None)
     try:
@@ -110,18 +110,18 @@ def run_git(
                 os.killpg(process.pid, signal.SIGKILL)
             raise GitError(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
     if process.returncode not in ok:
-        said = first_line(_mask(err.decode("utf-8", "replace"), config), 300)
-        what = harmless(said).rstrip(".") or f"exit code {process.returncode}"
+        stderr = first_line(_mask(err.decode("utf-8", "replace"), config), 300)
+        what = harmless(stderr).rstrip(".") or f"exit code {process.returncode}"
         raise GitError(f"`git {arguments[0]}` failed: {what}.")
     return out
 
 
 def config_environment(config: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Configuration as git takes it from the environment (git-config, GIT_CONFIG_COUNT)."""
-    found = {"GIT_CONFIG_COUNT": str(len(config))}
+    variables = {"GIT_CONFIG_COUNT": str(len(config))}
     for number, (key, value) in enumerate(config):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def authorization(url: str, token: str) -> list[tuple[str, str]]:

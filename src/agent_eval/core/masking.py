@@ -50,9 +50,9 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        found = {form for secret in secrets for line in {secret, *secret.splitlines()} for form in _forms(line)}
+        forms = {form for secret in secrets for line in {secret, *secret.splitlines()} for form in _forms(line)}
         # Longest first: a secret that contains another one must go as a whole.
-        self._texts = sorted(found, key=lambda form: (-len(form), form))
+        self._texts = sorted(forms, key=lambda form: (-len(form), form))
         self._bytes = [form.encode("utf-8", "surrogatepass") for form in self._texts]
 
     @property

@@ -31,11 +31,11 @@ class PathPatterns:
         return self._folder(path) if folder else self._folder(path.rpartition("/")[0]) or self._decides(path)
 
     def _folder(self, path: str) -> bool:
-        known = self._folders.get(path)
-        if known is None:
+        cached = self._folders.get(path)
+        if cached is None:
             parent = path.rpartition("/")[0]
-            known = self._folders[path] = self._folder(parent) or self._decides(path, folder=True)
-        return known
+            cached = self._folders[path] = self._folder(parent) or self._decides(path, folder=True)
+        return cached
 
     def _decides(self, path: str, *, folder: bool = False) -> bool:
         for expression, folders_only, matched in self._rules:

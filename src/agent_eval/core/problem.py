@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_PROBLEMS = 100
-"""Findings of one file that are listed: nobody reads more, and a small file can have 200,000."""
+"""Listed findings of one file: a small file can have 200,000, more than anyone reads."""
 
 
 class Severity(enum.StrEnum):
@@ -61,14 +61,14 @@ def has_error(problems: Iterable[Problem]) -> bool:
 
 def capped(problems: Iterable[Problem]) -> list[Problem]:
     """The findings, of each file at most MAX_PROBLEMS, errors first, and one more that counts those left out."""
-    given = list(problems)
-    many = {file for file, count in Counter(problem.file for problem in given).items() if count > MAX_PROBLEMS}
+    findings = list(problems)
+    many = {file for file, count in Counter(problem.file for problem in findings).items() if count > MAX_PROBLEMS}
     if not many:
-        return given
-    kept = [problem for problem in given if problem.file not in many]
+        return findings
+    selected = [problem for problem in findings if problem.file not in many]
     for file in many:
-        kept += _first([problem for problem in given if problem.file == file])
-    return kept
+        selected += _first([problem for problem in findings if problem.file == file])
+    return selected
 
 
 def _first(problems: Sequence[Problem]) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Prompts whose data can't speak: what an agent wrote is fenced off from what the model is told to do.
+"""Prompts that separate data from instructions: what an agent wrote is fenced off from the instructions to the model.
 
 A fence is a pair of tags with a 128-bit code. The code is a SHA-256 over the fenced text itself (and all data before
 it): whoever wants to close the fence from inside must write a text that contains its own hash. It needs no secret and

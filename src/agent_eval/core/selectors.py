@@ -54,28 +54,28 @@ def matches(pattern: str, eval_id: str) -> bool:
 
 def select(ids: Sequence[str], patterns: Iterable[str]) -> set[str]:
     """The ids that any of the patterns names."""
-    wanted = list(patterns)
-    return {eval_id for eval_id in ids if any(matches(pattern, eval_id) for pattern in wanted)}
+    globs = list(patterns)
+    return {eval_id for eval_id in ids if any(matches(pattern, eval_id) for pattern in globs)}
 
 
-def nearby(value: str, known: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
+def nearby(value: str, candidates: Iterable[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
     """The known names that look most like a value, the likeliest first, else as they come.
 
     Args:
         value: What was written.
-        known: What could have been meant.
+        candidates: Names that could have been meant.
         count: How many to return at most.
         cutoff: How alike they must be, 0..1.
     """
     matcher = difflib.SequenceMatcher(b=value.casefold())
-    found = []
-    for order, name in enumerate(dict.fromkeys(known)):
+    ranked = []
+    for order, name in enumerate(dict.fromkeys(candidates)):
         matcher.set_seq1(name.casefold())
         if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff:
             ratio = matcher.ratio()
             if ratio >= cutoff:
-                found.append((-ratio, order, name))
-    return [name for _, _, name in sorted(found)[:count]]
+                ranked.append((-ratio, order, name))
+    return [name for _, _, name in sorted(ranked)[:count]]
 
 
 def covers(
@@ -98,13 +98,13 @@ def covers(
     def takes(file: str, eval_id: str) -> bool:
         filtered = excluded.match(file) or (bool(include) and not included.match(file))
         # As discovery does it: where one target takes all cases of a file and another some, these are taken.
-        named, wanted = False, list[str]()
+        named, globs = False, list[str]()
         for path, expression, ids in paths:
             is_below = path == "." or file.startswith(f"{path}/")
             if file == path or (expression and expression.fullmatch(file)) or (is_below and not filtered):
                 named = True
-                wanted += ids
-        return named and (not wanted or any(matches(one, eval_id) for one in wanted))
+                globs += ids
+        return named and (not globs or any(matches(glob, eval_id) for glob in globs))
 
     def function(case_id: str) -> bool:
         # A colon may be part of the file's name or of the id; no file is called like that in practice.

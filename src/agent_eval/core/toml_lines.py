@@ -46,8 +46,10 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+), column (\d+)", str(error))
-        raise TomlError(str(error), int(found[1]) if found else None, int(found[2]) if found else None) from error
+        location = re.search(r"line (\d+), column (\d+)", str(error))
+        raise TomlError(
+            str(error), int(location[1]) if location else None, int(location[2]) if location else None
+        ) from error
     except RecursionError as error:
         raise TomlError("it nests lists or tables too deeply") from error
     except ValueError as error:  # An integer of more digits than Python reads, or a date that is none.
@@ -79,7 +81,7 @@ def lines_of(text: str) -> Mapping[Path, int]:
     Args:
         text: TOML that `tomllib` can read.
     """
-    found: dict[Path, int] = {}
+    lines: dict[Path, int] = {}
     tables: Counter[tuple[str, ...]] = Counter()
     table: Path = ()
     line, counted = 1, 0
@@ -91,9 +93,9 @@ def lines_of(text: str) -> Mapping[Path, int]:
         if brackets:
             table = path
         for depth in range(len(path) if brackets else len(table) + 1, len(path) + 1):
-            found.setdefault(path[:depth], line)
-        found.setdefault(path[: 1 if brackets else len(table) + 1], line)
-    return found
+            lines.setdefault(path[:depth], line)
+        lines.setdefault(path[: 1 if brackets else len(table) + 1], line)
+    return lines
 
 
 def _numbered(keys: tuple[str, ...], tables: Mapping[tuple[str, ...], int]) -> Path:
