@@ -55,6 +55,17 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
     assert len(lab.github.state.comments_of(7)) == 251
 
 
+def test_fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:
+    """It stopped every pull request after the first such case: inconclusive, whatever the change was."""
+    lab.commit({"lamp_on": 0.0})
+    lab.base_run()
+
+    done = lab.pull_request(7, {"lamp_on": 0.0}, "--fail-fast", "--concurrency", "1", files={"README.md": "x"})
+
+    assert (done.code, done.report.gate, done.report.totals.not_run) == (0, "regressions", 0), done.out + done.err
+    assert any(notice.startswith("`fail-fast` had no effect") for notice in done.report.notices)
+
+
 def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> None:
     """The second push is lucky in its screening: its first answer is right and all others are wrong."""
     lab.base_run()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agent_eval.models import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import FileReport, Reason, RunReport, SelectionReport
     from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
@@ -307,11 +308,16 @@ async def _judged(
     ci = context.ci
     finding = asyncio.create_task(find_base(settings, ci, base_checkout))
     try:
-        cases = await checkout.execute(plan, fail_fast=settings.fail_fast)
+        repeatable = all(choice.driver.repeatable for choice in choices.by_file.values())
+        fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)
+        if settings.fail_fast and not fail_fast:
+            report.notices.append(
+                "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
+            )
+        cases = await checkout.execute(plan, fail_fast=fail_fast)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
-        repeatable = all(choice.driver.repeatable for choice in choices.by_file.values())
         if not context.stop.is_set():  # A stopped run doesn't wait for GitHub.
             outcome = await finding
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
@@ -320,6 +326,19 @@ async def _judged(
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     return decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+
+
+def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bool:
+    """Whether a failed case blocks whatever the base branch's results: only then does `fail-fast` end the run.
+
+    Args:
+        settings: Its `gate` counts.
+        ci: Says whether the run is compared with a base branch.
+        repeatable: False for recorded answers.
+    """
+    if not ci.compares or ci.baseline_request is None or settings.gate in {"thresholds", "both"}:
+        return True
+    return settings.gate == "auto" and not repeatable
 
 
 def decide_on(
