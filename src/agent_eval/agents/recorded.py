@@ -378,7 +378,8 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     path = root / source
     if source and (path.is_file() or (path / _RECORDINGS).is_file()):
         return None
-    wrong = f"holds no {_RECORDINGS}" if source and path.is_dir() else "does not exist"
+    wrong = "is not a regular file" if source and path.exists() else "does not exist"
+    wrong = f"holds no {_RECORDINGS}" if source and path.is_dir() else wrong
     return Problem(
         severity=Severity.ERROR,
         code="recording-not-found",

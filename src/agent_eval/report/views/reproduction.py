@@ -53,6 +53,8 @@ REPEATED = ("agent", "config", "agent-python")
 def _flags(options: Mapping[str, str]) -> Iterator[str]:
     for name in REPEATED:
         value = options.get(name, "")
+        if name == "agent-python" and options.get("agent", "").startswith("recorded:"):
+            continue  # No agent runs, and the path is one of this machine.
         if value and not value.startswith("-") and len(value) <= LONGEST_PATH and one_line(value) == value:
             yield f"--{name} {shlex.quote(value)}"
 
