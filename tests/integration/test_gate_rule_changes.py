@@ -211,3 +211,25 @@ def test_a_lower_threshold_beside_most_cases_gone__has_to_be_accepted(lab: Lab) 
         label=ACCEPT_RULES,
     )  # fmt: skip
     assert accepted.code == 0, accepted.out + accepted.err
+
+
+def test_replaced_contents_under_the_same_ids__have_to_be_accepted(lab: Lab) -> None:
+    evals = (lab.repository.root / "evals/bot.evalset.json").read_text("utf-8")
+    others = evals.replace('"Say ', '"Tell ')
+
+    done = lab.pull_request(7, {}, files={"evals/bot.evalset.json": others})
+
+    assert done.code == 1, done.out + done.err
+    [reason] = done.report.reasons
+    assert reason.code == "cases-replaced" and "evals/bot.evalset.json" in reason.message
+    assert "Most cases of main have another content here" in comment_of(lab) and ACCEPT_RULES in comment_of(lab)
+
+    accepted = lab.pull_request(7, {}, files={"evals/bot.evalset.json": others}, label=ACCEPT_RULES)
+
+    assert accepted.code == 0, accepted.out + accepted.err
+    assert comment_of(lab).splitlines()[1].startswith("## ⚠️")
+
+    few = lab.pull_request(8, {}, files={"evals/bot.evalset.json": evals.replace("Say door.", "Tell door.")})
+
+    assert few.code == 0, few.out + few.err
+    assert comment_of(lab, 8).splitlines()[1].startswith("## ✅")

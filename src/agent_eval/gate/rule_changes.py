@@ -40,6 +40,9 @@ from agent_eval.runner import case_fingerprint, metric_identity
 
 ABSENT = "not a criterion"
 CASES_REMOVED = "cases-removed"
+CASES_REPLACED = "cases-replaced"
+MIN_REPLACED = 3
+"""Replaced and removed cases from which on their share counts: a small suite may be edited as a whole."""
 _MOST_NAMES = 3
 
 
@@ -79,6 +82,9 @@ class RuleChanges:
     base_cases: int = 0
     renamed: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     """By the head's id, file and eval id on the base branch of each case whose content had another id there."""
+    replaced: tuple[RemovedCases, ...] = ()
+    """By file of the base branch, the cases whose content is another one here, if these are so many that acceptance is
+    needed: more than half of those that are left."""
     removal_blocks: bool = False
     """Whether so many cases are gone that the base branch's rules hold for next to nothing: all, or most of them beside
     changed criteria."""
@@ -132,6 +138,7 @@ def rule_changes(head: Side, base: Side, *, default_judge: str) -> RuleChanges:
         removed=_removed(gone, base_stubs),
         base_cases=len(base_stubs),
         renamed=prompts.renamed(pairing),
+        replaced=_replaced([*(old for _, old in pairing.changed), *followed.values()], base_stubs, removed=len(gone)),
         removal_blocks=bool(gone) and (len(gone) == len(base_stubs) or (loosened and 2 * len(gone) > len(base_stubs))),
     )
 
@@ -201,6 +208,12 @@ def _stubs(files: Iterable[LoadedFile]) -> list[CaseReport]:
         for file in files
         for loaded in file.cases
     ]
+
+
+def _replaced(replaced: Sequence[CaseReport], base: Sequence[CaseReport], *, removed: int) -> tuple[RemovedCases, ...]:
+    """By file, the replaced cases, if they are more than half of the cases that are left."""
+    many = len(replaced) * 2 > len(base) - removed and len(replaced) + removed >= MIN_REPLACED
+    return _removed(replaced, base) if many else ()
 
 
 def _removed(gone: Iterable[CaseReport], base: Iterable[CaseReport]) -> tuple[RemovedCases, ...]:
@@ -385,6 +398,19 @@ def cases_removed(changes: RuleChanges) -> list[Reason]:
     more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
     message = f"{plural(count, 'case')} of the base branch removed ({', '.join(files[:_MOST_NAMES])}{more})"
     return [Reason(code=CASES_REMOVED, message=message)]
+
+
+def cases_replaced(changes: RuleChanges) -> list[Reason]:
+    """The reason to fail a run in which most cases of the base branch have another content."""
+    if not changes.replaced:
+        return []
+    count, files = sum(one.removed for one in changes.replaced), [one.file for one in changes.replaced]
+    more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
+    message = (
+        f"{count:,} of the base branch's {plural(changes.base_cases, 'case')} have other prompts or expectations here "
+        f"({', '.join(files[:_MOST_NAMES])}{more})"
+    )
+    return [Reason(code=CASES_REPLACED, message=message)]
 
 
 def rule_changes_report(

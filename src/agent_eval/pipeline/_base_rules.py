@@ -50,11 +50,12 @@ class HeldRules:
     def reasons(self, settings: Settings, cases: list[CaseReport]) -> list[Reason]:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
-        from agent_eval.gate.rule_changes import cases_removed, not_scorable
+        from agent_eval.gate.rule_changes import cases_removed, cases_replaced, not_scorable
 
         if self.changes is None:
             return []
-        unscorable = [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
+        unscorable = [] if self.accepted else cases_replaced(self.changes)
+        unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
         return [*unscorable, *(cases_removed(self.changes) if self.removal == "blocked" else [])]
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
@@ -67,7 +68,13 @@ class HeldRules:
         report = rule_changes_report(
             self.changes, cases, base_ref=self.base_ref, accepted=self.accepted, removal=self.removal
         )
-        return report.model_copy(update={"not_accepted": self.not_accepted, "renamed": dict(self.renamed)})
+        return report.model_copy(
+            update={
+                "not_accepted": self.not_accepted,
+                "renamed": dict(self.renamed),
+                "replaced": sum(one.removed for one in self.changes.replaced),
+            }
+        )
 
 
 async def held_rules(settings: Settings, ci: CIContext, suite: Suite, choices: AgentChoices, find: Find) -> HeldRules:
@@ -167,7 +174,9 @@ def _accepted_by(
     settings: Settings, ci: CIContext, changes: RuleChanges, renamed: Mapping[str, str]
 ) -> tuple[str, str]:
     """Who accepts the changes, and why a label that is set does not count."""
-    rules = (bool(changes.changes or renamed) or changes.removal_blocks) and settings.rule_changes == "block"
+    rules = (
+        bool(changes.changes or renamed or changes.replaced) or changes.removal_blocks
+    ) and settings.rule_changes == "block"
     removal = bool(changes.removed) and settings.removed_cases == "block"
     about = ci.activity
     if not rules and not removal:

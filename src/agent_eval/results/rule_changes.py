@@ -63,6 +63,8 @@ class RuleChangesReport(WireModel):
     """Effect of the removed cases; `accepted` says who accepted it."""
     renamed: dict[str, str] = Field(default_factory=dict)
     """By its id, the base branch's id of each renamed case whose policy is looser under the new id."""
+    replaced: int = 0
+    """Cases of the base branch with another content here, if there are so many that this needs acceptance; else 0."""
     base_cases: int = 0
     """Cases of the base branch within this run's selection."""
     unread: str = ""

@@ -121,7 +121,7 @@ def headline_status(report: RunReport) -> str:
     if report.verdict != "passed":
         return report.verdict
     changes = report.rule_changes
-    loosened = changes is not None and (changes.only_here or changes.removed)
+    loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
     return "warning" if report.reasons or report.warnings or loosened else "passed"
 
 

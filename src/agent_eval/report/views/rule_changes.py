@@ -81,7 +81,7 @@ def rule_sentences(report: RunReport) -> list[str]:
     base = base_name(rules)
     if rules.unread:
         return [f"The criteria of this pull request decide, since those of {base} can't be read: {rules.unread}"]
-    loosened = bool(rules.changes or rules.renamed)
+    loosened = bool(rules.changes or rules.renamed or rules.replaced)
     sentences = []
     if loosened and rules.decides == "head":
         sentences.append(f"The rules of this pull request decide: {rules.accepted}.")
@@ -89,6 +89,8 @@ def rule_sentences(report: RunReport) -> list[str]:
         sentences.append(f"For cases that {base} has, the stricter rule decides.")
     if rules.renamed and rules.decides == "base":
         sentences.append(_renamed(rules, base))
+    if rules.replaced and rules.decides == "base":
+        sentences.append(f"Most cases of {base} have another content here, which somebody has to accept.")
     if rules.removal == "blocked":
         sentences.append(_why_removal_blocks(rules, base))
     elif rules.removal == "accepted" and not loosened:
@@ -116,6 +118,6 @@ def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
 def _way_out(report: RunReport, rules: RuleChangesReport) -> str:
     """How to accept the changes."""
     if report.origin is not None and report.origin.pull_request is not None:
-        what = "the rules of this pull request" if rules.changes or rules.renamed else "that"
+        what = "the rules of this pull request" if rules.changes or rules.renamed or rules.replaced else "that"
         return f"To accept {what}, set the label `{ACCEPT_RULES}` and start this job again."
     return "To use the rules of this checkout, set `rule-changes` to `report`."
