@@ -148,7 +148,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     )
 
     assert accepted.code == 0, accepted.out + accepted.err
-    assert "That cases of main are gone is accepted: maintainer set the label" in comment_of(lab, 8)
+    assert "The removal of cases of main is accepted: maintainer set the label" in comment_of(lab, 8)
 
 
 def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_branchs_rules(lab: Lab) -> None:
