@@ -111,7 +111,7 @@ def test_settings_output__relative_and_absolute(tmp_path: Path) -> None:
         ("fail-fast", "yes", "true or false"),
         ("on-inconclusive", "ignore", "fail or pass"),
         ("output-dir", " ", "name a directory"),
-        ("agent-env", "A=b", "--agent-env: `A=b` is not the name"),
+        ("agent-env", "A=b", "--agent-env: `A=b` is neither the name"),
         ("paths", "'open", "quotation mark is not closed"),
     ],
 )

@@ -19,7 +19,7 @@ from agent_eval.core.selectors import nearby
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import Conversation
 from agent_eval.criteria.judged import RUBRIC_SCALE, verdict_scale
-from agent_eval.evalset.json import Document, JsonPath, parse_document
+from agent_eval.evalset.json import ONE_DOCUMENT, Document, JsonPath, parse_document
 from agent_eval.evalset.models import METRICS, EvalCase
 from agent_eval.evalset.parse import shape_problems
 from agent_eval.evalset.paths import absolute, name_of
@@ -247,7 +247,7 @@ class _Reader:
                 problems += shape_problems(document, error, LabelLine, ())
         for problem in problems:
             # The hint is for eval files, which hold a single document.
-            hint = "Write one object per line." if "JSON Lines are not read" in (problem.hint or "") else problem.hint
+            hint = "Write one object per line." if problem.hint == ONE_DOCUMENT else problem.hint
             self.problems.append(replace(problem, line=number, hint=hint))
 
     def finish(self) -> LabelSet | None:

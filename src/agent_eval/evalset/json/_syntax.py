@@ -7,6 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+ONE_DOCUMENT = "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early."
+"""Hint for a second document in a file."""
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?(?:NaN|Infinity)\b|-?\d[\d.eE+-]*', re.DOTALL)
 # Unclosed strings and comments extend to the end of the text, so that the search for their end takes linear time.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)'
@@ -235,7 +238,7 @@ def _explain(text: str, offset: int, parser_message: str) -> tuple[str, str]:
     if parser_message.startswith("Extra data"):
         return (
             "A second value starts here, after the end of the document.",
-            "A file contains one eval set (JSON Lines are not supported); perhaps a bracket was closed too early.",
+            ONE_DOCUMENT,
         )
     if parser_message.startswith("Expecting ',' delimiter"):
         return "A comma, or a closing bracket, is missing before this.", "Check the end of the value before it."
