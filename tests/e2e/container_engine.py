@@ -99,7 +99,7 @@ def find_engine() -> Engine:
             tried.append(f"{client}: {answer.stdout.decode('utf-8', 'replace').strip().splitlines()[-1]}")
             continue
         major = int(answer.stdout.split(b".")[0])
-        # RunContext up to 22 have BuildKit inside, newer ones need the buildx plugin for it.
+        # Clients up to 22 have BuildKit inside, newer ones need the buildx plugin for it.
         built_in = major < 23
         found.append(Engine(client=client, buildkit=built_in or probe.run("buildx", "version").returncode == 0))
     if not found:
