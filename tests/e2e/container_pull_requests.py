@@ -33,8 +33,11 @@ WORKFLOW = ".github/workflows/evals.yml"
 
 def reachable(engine: Engine) -> tuple[str, str]:
     """An address to listen on so that containers can reach us, and the name by which they do."""
-    gateway = engine.check("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}").strip()
+    template = "{{with index .IPAM.Config 0}}{{.Gateway}} {{.Subnet}}{{end}}"
+    *named, subnet = engine.check("network", "inspect", "bridge", "--format", template).split() or [""]
     try:
+        # Some versions of dockerd don't name the gateway: it is the first address.
+        gateway = named[0] if named else str(next(ipaddress.ip_network(subnet).hosts()))
         ipaddress.ip_address(gateway)
         with socket.create_server((gateway, 0)):
             return gateway, gateway
