@@ -291,10 +291,10 @@ def test_a_dead_judge__is_inconclusive_in_time_and_told_once(repository: Reposit
     criteria(repository, METRIC)
     answers(repository, {f"c{number:02}": "Paris." for number in range(30)})
     with FakeGemini(lambda _: Fault(kind=kind)) as server:
-        done = judged_run(repository, server, "--run-timeout", "5")
+        done = judged_run(repository, server, "--run-timeout", "10")  # On a busy machine, the start alone takes 5 s.
 
     assert done.code == 3
-    assert done.seconds < 15
+    assert done.seconds < 30
     assert set(done.statuses.values()) <= {"errored", "not_run"}
     assert code in [reason.code for reason in done.report.reasons], done.report.reasons
     assert [reason.code for reason in done.report.reasons][-1] == "nothing-scored"
