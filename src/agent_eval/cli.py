@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
-from agent_eval.commands import CliIO
+from agent_eval.commands import CliIO, export_arguments
 from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting
 
@@ -222,6 +222,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     show.add_argument("--run", type=_natural, metavar="N", help="number of the run. Default: the first failed run")
     show.set_defaults(module="show")
+
+    export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools: csv, jsonl")
+    export_arguments.add_arguments(export)
+    export.set_defaults(module="export")
 
     migrate = commands.add_parser(
         "migrate", allow_abbrev=False, help="convert a legacy eval file to the current format"

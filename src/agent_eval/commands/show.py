@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline import UnreadableError
 from agent_eval.commands._io import CliIO
-from agent_eval.core.files import read_lines
+from agent_eval.commands._stored_run import folder_of, read_recordings, read_stored_report, unchanged_cases
 from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text
-from agent_eval.results import FILES, CaseReport, ConversationReport, Recording, RunReport, RunResult
+from agent_eval.results import DEFAULT, FILES, CaseReport, ConversationReport, Recording, RunReport, RunResult
 
-DEFAULT_RESULTS = "agent-eval-results"
 _EVAL_FILES = (".test.json", ".evalset.json")
 
 
@@ -55,7 +54,7 @@ def read_request(words: Sequence[str], root: Path) -> Request:
         is_file = path.is_file() and not words[0].endswith(_EVAL_FILES)
         if is_file or (path / FILES["results-file"]).exists():
             return Request(results=path, cases=words[1:])
-    return Request(results=root / DEFAULT_RESULTS, cases=words)
+    return Request(results=root / DEFAULT, cases=words)
 
 
 def show(request: Request, root: Path, *, run: int | None = None, width: int = 100, color: bool = False) -> str:
@@ -71,7 +70,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
     Raises:
         UnreadableError: The results or the recordings can't be read, or do not contain the case or run.
     """
-    report = _read(request.results)
+    report = read_stored_report(request.results, "show DIRECTORY [CASE ...]")
     source = harmless(str(request.results))
     cases = list(report.cases) if request.every else _selected(report, request.cases, source)
     if request.every and not cases:
@@ -81,28 +80,15 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         return f"No case of {source} failed or could not be evaluated; {passed} passed. Name the cases to show.\n"
     runs = {case.case_id: _run_of(case, report, run) for case in cases}
     recordings = read_recordings(
-        _folder(request.results), {result.run_id for result in runs.values() if result is not None}
+        folder_of(request.results), {result.run_id for result in runs.values() if result is not None}
     )
-    expected = _eval_cases(cases, root)
+    expected = unchanged_cases(cases, root)
     texts = []
     for case in cases:
         result = runs[case.case_id]
         recording = recordings.get(result.run_id) if result is not None else None
         texts.append(_text(case, report, result, recording, expected.get(case.case_id), width=width, color=color))
     return "\n".join(texts)
-
-
-def _read(path: Path) -> RunReport:
-    if not (path / FILES["results-file"]).exists() and path.name == DEFAULT_RESULTS:
-        raise UnreadableError(
-            f"{harmless(str(path / FILES['results-file']))} does not exist.",
-            "Run `agent-eval run` first, or name a run's output directory: `agent-eval show DIRECTORY [CASE ...]`.",
-        )
-    return read_file(path)
-
-
-def _folder(results: Path) -> Path:
-    return results if results.is_dir() else results.parent
 
 
 def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[CaseReport]:
@@ -163,66 +149,6 @@ def _run_of(case: CaseReport, report: RunReport, number: int | None) -> RunResul
         numbers = ", ".join(str(run.run + 1) for run in runs) or "none"
         raise UnreadableError(f"{harmless(case.case_id)} has no run {number}.", f"Its runs: {numbers}.")
     return result
-
-
-def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
-    """The recordings of these runs, by run id; empty if the folder has no recordings.
-
-    Raises:
-        UnreadableError: The recordings can't be read completely.
-    """
-    path = folder / FILES["recordings-file"]
-    if not path.exists():
-        return {}
-    recordings: dict[str, Recording] = {}
-    number = 0
-    try:
-        for line in read_lines(path):
-            number += 1
-            recording = _recording(line, run_ids)
-            if recording is not None:
-                recordings[recording.run_id] = recording
-    except (OSError, ValueError) as error:
-        message = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        reason = harmless(message.splitlines()[0])
-        raise UnreadableError(
-            f"{harmless(str(path))} can't be read (line {max(number, 1)}): {reason}.",
-            "Download the artifact again. Without this file, `show` uses the excerpts in results.json.",
-        ) from None
-    return recordings
-
-
-def _recording(line: bytes, run_ids: Collection[str]) -> Recording | None:
-    from pydantic_core import from_json
-
-    content = from_json(line)
-    if not isinstance(content, dict) or not isinstance(content.get("run_id"), str):
-        raise ValueError("it is not a recording of a run")
-    return Recording.model_validate(content) if content["run_id"] in run_ids else None
-
-
-def _eval_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCase]:
-    """The eval cases that have not changed since the run, by case id."""
-    from agent_eval.evalset.loading import load_suite
-    from agent_eval.runner import case_fingerprint
-
-    files = [file for file in dict.fromkeys(case.file for case in cases) if _inside(file) and (root / file).is_file()]
-    if not files:
-        return {}
-    fingerprints = {case.case_id: case.fingerprint for case in cases}
-    return {
-        f"{file.path}:{selected.case.eval_id}": selected.case
-        for file in load_suite(root, files).files
-        for selected in file.cases
-        if case_fingerprint(selected.case, file.config.user_simulator_config)
-        == fingerprints.get(f"{file.path}:{selected.case.eval_id}")
-    }
-
-
-def _inside(file: str) -> bool:
-    """Whether a path from results.json stays inside the repository."""
-    path = PurePosixPath(file)
-    return not path.is_absolute() and ".." not in path.parts and "\0" not in file
 
 
 def _text(

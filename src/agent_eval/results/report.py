@@ -74,6 +74,8 @@ class RunScore(_Report):
     score: float | None = None
     status: MetricStatus
     reason: Reason | None = None
+    turn_scores: list[float | None] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """The score of each turn, if there are several; empty if the criterion scores the conversation as a whole."""
     evidence: list[TurnEvidence] = Field(default_factory=list)
     details: dict[str, Any] = Field(default_factory=dict)
     """Numbers behind an informational score, e.g. token counts."""

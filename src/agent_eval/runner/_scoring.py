@@ -130,7 +130,13 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
         reason = Reason(code=result.code, message=result.message)
         return RunScore(run=recording.run, status=status, reason=reason, error=result.error, details=result.details)
     if criterion.threshold is None:
-        return RunScore(run=recording.run, score=result.score, status="informational", details=result.details)
+        return RunScore(
+            run=recording.run,
+            score=result.score,
+            status="informational",
+            turn_scores=_turn_scores(result),
+            details=result.details,
+        )
     if result.score is None:
         reason = Reason(code="no-score", message="The criterion returned no score")
         return RunScore(run=recording.run, status="not_evaluated", reason=reason)
@@ -140,9 +146,14 @@ def _run_score(criterion: Criterion, result: Result, recording: Recording, plann
         run=recording.run,
         score=result.score,
         status="passed" if passed else "failed",
+        turn_scores=_turn_scores(result),
         evidence=[] if passed else _evidence(result, planned.case.conversation or recording.invocations),
         details=result.details,
     )
+
+
+def _turn_scores(result: Scored) -> list[float | None]:
+    return list(result.turn_scores) if len(result.turn_scores) > 1 else []
 
 
 def _evidence(result: Scored, turns: Sequence[Invocation]) -> list[TurnEvidence]:

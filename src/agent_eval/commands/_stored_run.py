@@ -1,0 +1,148 @@
+"""Reads what a run left in its output directory: the report, the recordings, and the eval cases that are unchanged."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.core.files import read_lines
+from agent_eval.core.text import harmless
+from agent_eval.evalset.models import EvalCase
+from agent_eval.results import DEFAULT, FILES, CaseReport, Recording, RunReport
+
+
+def read_stored_report(path: Path, command: str) -> RunReport:
+    """Reads the report of a run.
+
+    Args:
+        path: An output directory, or its `results.json`.
+        command: The name of the command, for the hint if the default directory does not exist.
+
+    Raises:
+        UnreadableError: The report can't be read.
+    """
+    if not (path / FILES["results-file"]).exists() and path.name == DEFAULT:
+        raise UnreadableError(
+            f"{harmless(str(path / FILES['results-file']))} does not exist.",
+            f"Run `agent-eval run` first, or name a run's output directory: `agent-eval {command}`.",
+        )
+    return read_file(path)
+
+
+def folder_of(results: Path) -> Path:
+    """The output directory of a report."""
+    return results if results.is_dir() else results.parent
+
+
+def read_recordings(folder: Path, run_ids: Collection[str]) -> dict[str, Recording]:
+    """The recordings of these runs, by run id; empty if the folder has no recordings.
+
+    Raises:
+        UnreadableError: The recordings can't be read completely.
+    """
+    recordings = {}
+    for number, run_id, line in _entries(folder):
+        if run_id in run_ids:
+            recordings[run_id] = _recording(line, folder, number)
+    return recordings
+
+
+@contextlib.contextmanager
+def recording_store(folder: Path) -> Iterator[RecordingStore]:
+    """All recordings of a run; none if the folder has no recordings.
+
+    Raises:
+        UnreadableError: The recordings can't be read completely.
+    """
+    with tempfile.TemporaryFile(prefix="agent-eval-") as file:
+        yield RecordingStore(folder, file)
+
+
+class RecordingStore:
+    """Recordings in a temporary file: 10,000 cases as models would take hundreds of megabytes."""
+
+    def __init__(self, folder: Path, file: IO[bytes]) -> None:
+        """Copies the recordings of a folder to the file."""
+        self._folder = folder
+        self._file = file
+        self._entries: dict[str, tuple[int, int, int]] = {}
+        for number, run_id, line in _entries(folder):
+            self._entries[run_id] = (number, self._file.tell(), len(line))
+            self._file.write(line)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, run_id: str) -> Recording | None:
+        """The recording of a run; None if there is none.
+
+        Raises:
+            UnreadableError: It is not valid.
+        """
+        if run_id not in self._entries:
+            return None
+        number, offset, length = self._entries[run_id]
+        self._file.seek(offset)
+        return _recording(self._file.read(length), self._folder, number)
+
+
+def _entries(folder: Path) -> Iterator[tuple[int, str, bytes]]:
+    """The line number, the run id and the line of each recording."""
+    from pydantic_core import from_json
+
+    path = folder / FILES["recordings-file"]
+    if not path.exists():
+        return
+    number = 0
+    try:
+        for line in read_lines(path):
+            number += 1
+            content = from_json(line)
+            if not isinstance(content, dict) or not isinstance(content.get("run_id"), str):
+                raise ValueError("it is not a recording of a run")
+            yield number, content["run_id"], line
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, max(number, 1), error) from None
+
+
+def _recording(line: bytes, folder: Path, number: int) -> Recording:
+    try:
+        return Recording.model_validate_json(line)
+    except ValueError as error:
+        raise _unreadable(folder / FILES["recordings-file"], number, error) from None
+
+
+def _unreadable(path: Path, number: int, error: Exception) -> UnreadableError:
+    message = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return UnreadableError(
+        f"{harmless(str(path))} can't be read (line {number}): {harmless(message.splitlines()[0])}.",
+        "Download the artifact again, or delete this file to use the excerpts in results.json.",
+    )
+
+
+def unchanged_cases(cases: Sequence[CaseReport], root: Path) -> Mapping[str, EvalCase]:
+    """The eval cases that have not changed since the run, by case id."""
+    from agent_eval.evalset.loading import load_suite
+    from agent_eval.runner import case_fingerprint
+
+    files = [file for file in dict.fromkeys(case.file for case in cases) if _inside(file) and (root / file).is_file()]
+    if not files:
+        return {}
+    fingerprints = {case.case_id: case.fingerprint for case in cases}
+    return {
+        f"{file.path}:{selected.case.eval_id}": selected.case
+        for file in load_suite(root, files).files
+        for selected in file.cases
+        if case_fingerprint(selected.case, file.config.user_simulator_config)
+        == fingerprints.get(f"{file.path}:{selected.case.eval_id}")
+    }
+
+
+def _inside(file: str) -> bool:
+    """Whether a path from results.json stays inside the repository."""
+    path = PurePosixPath(file)
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in file

@@ -1,0 +1,73 @@
+"""`agent-eval export FORMAT`: a run's results for other tools. It reads results; it never changes a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from agent_eval.baseline import UnreadableError
+from agent_eval.commands._io import CliIO
+from agent_eval.commands._stored_run import folder_of, read_stored_report, recording_store, unchanged_cases
+from agent_eval.core.text import harmless
+from agent_eval.evalset.json import write_text
+from agent_eval.report.exports import StoredRun, csv_lines, json_lines
+
+Export = Callable[[argparse.Namespace, CliIO], int]
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code: 0 exported, 1 not accepted by the service, 2 invalid input."""
+    try:
+        return FORMATS[arguments.format](arguments, io)
+    except UnreadableError as error:
+        io.log(f"agent-eval: {error}")
+        return 2
+
+
+@contextlib.contextmanager
+def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
+    """Reads a run's results, its recordings, and its eval files below the current directory.
+
+    Raises:
+        UnreadableError: The results or the recordings can't be read.
+    """
+    report = read_stored_report(results, "export FORMAT DIRECTORY")
+    with recording_store(folder_of(results)) as store:
+        if not store and any(case.runs for case in report.cases):
+            io.log("agent-eval: there is no recordings.jsonl.gz beside the results, so most conversations are missing")
+        yield StoredRun(report=report, recording_of=store.get, cases=unchanged_cases(report.cases, Path.cwd()))
+
+
+def write(pieces: Iterable[str], output: Path | None, io: CliIO) -> None:
+    """Writes a document to a file, or to stdout.
+
+    Raises:
+        UnreadableError: The path is not a regular file.
+        OSError: It can't be written.
+    """
+    if output is not None:
+        if os.path.lexists(output) and not output.is_file():
+            raise UnreadableError(f"{harmless(str(output))} is not a regular file.", "Name another --output.")
+        write_text(output, pieces)
+        io.log(f"Wrote {harmless(str(output))}")
+        return
+    # An agent's text must not act on a terminal or on GitHub's runner. A pipe gets it unchanged.
+    is_shown = io.on_github or io.terminal_width is not None
+    for piece in pieces:
+        sys.stdout.write(harmless(piece) if is_shown else piece)
+
+
+def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
+    def export(arguments: argparse.Namespace, io: CliIO) -> int:
+        with stored_run(arguments.results, io) as stored:
+            write(lines(stored), arguments.output, io)
+        return 0
+
+    return export
+
+
+FORMATS: Mapping[str, Export] = {"csv": _rows(csv_lines), "jsonl": _rows(json_lines)}
