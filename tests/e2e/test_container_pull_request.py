@@ -228,5 +228,7 @@ def test_a_workflow_s_run_comments(
     [comment] = github.state.comments_of(7)
     url = f"{github.server_url}/{github.state.repository}/pull/7#issuecomment-{comment.id}"
     assert f"verdict: failed, comment: {url}" in said, said[-40:]
-    assert comment.body.splitlines()[1] == "## ❌ Blocks the merge: 12 regressions vs. main in 22 cases", comment.body[:2000]
+    assert comment.body.splitlines()[1] == "## ❌ Blocks the merge: 12 regressions vs. main in 22 cases", comment.body[
+        :2000
+    ]
     assert "`tool_trajectory_avg_score` 1.00 → **" in comment.body, comment.body[:4000]
