@@ -55,6 +55,7 @@ class ScriptedAgent:
 @dataclass(frozen=True, kw_only=True)
 class ScriptedSession:
     agent: ScriptedAgent
+    shows_tool_calls: bool = True
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         parts = [Part(text="SECRET THOUGHT", thought=True), Part(text=self.agent.answer(text_of(content)))]

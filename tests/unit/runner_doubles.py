@@ -69,6 +69,7 @@ class EchoAgent:
     opened: list[SessionRequest] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     closed: int = 0
+    shows_tool_calls: bool = True
     in_flight: int = 0
     most: int = 0
     crashed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,7 +94,7 @@ class EchoAgent:
         if request.eval_id == "closed-door":
             self.in_flight -= 1
             raise AgentFailure("No session for you", kind=FailureKind.CRASH)
-        return EchoSession(agent=self, request=request)
+        return EchoSession(agent=self, request=request, shows_tool_calls=self.shows_tool_calls)
 
     async def close(self) -> None:
         pass
@@ -103,6 +104,7 @@ class EchoAgent:
 class EchoSession:
     agent: EchoAgent
     request: SessionRequest
+    shows_tool_calls: bool = True
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         message = text_of(content)

@@ -124,6 +124,17 @@ async def test_an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -
     assert "run 3" in missing.message
 
 
+async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
+    source = output_dir(tmp_path, line("a", 0, turn("hi", "Hello"), calls_visible=False), line("b", 0))
+    agent = RecordedAgent(source)
+    await agent.start()
+
+    hidden, shown = await agent.open(request("a")), await agent.open(request("b"))
+
+    assert (hidden.shows_tool_calls, shown.shows_tool_calls) == (False, True)
+    await agent.close()
+
+
 async def test_a_missing_case_or_turn_is_no_answer(tmp_path: Path) -> None:
     source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello")])
     no_case = await failure(source, request("two"), "hi")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -552,3 +553,17 @@ def test_a_judged_criterion_from_a_number() -> None:
     config = criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 0.7}))
     with pytest.raises(ValueError, match="needs a judge"):
         build(config)
+
+
+def test_answer_rubrics__unknown_tool_calls_are_not_called_absent() -> None:
+    model = always(verdicts("yes"))
+    criterion_ = judged(ANSWER, model, samples=1, rubrics=[rubric("polite").model_dump()])
+    shown = conversation([turn("Hi", "Hello")])
+
+    score(criterion_, shown)
+    score(criterion_, replace(shown, calls_visible=False))
+
+    first, second = (request.prompt for request in model.requests)
+    assert "No intermediate steps were taken." in first
+    assert "No intermediate steps were taken." not in second
+    assert "does not show its tool calls" in second

@@ -309,3 +309,13 @@ async def test_ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
     run.journal.close()
     assert {report.status for report in reports} == {"passed"}
     assert most < 4 * 5 + 10
+
+
+async def test_recording__says_whether_tool_calls_are_visible(tmp_path: Path) -> None:
+    hidden = execution(tmp_path, [planned("one")], agents={"agent": EchoAgent(shows_tool_calls=False)})
+    await hidden.run()
+    recording = hidden.journal.recording("a.test.json:one#1")
+    hidden.journal.close()
+
+    assert recording is not None
+    assert not recording.calls_visible

@@ -9,8 +9,11 @@ from runner_doubles import planned, turn
 
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
+from agent_eval.criteria._response_match import ResponseMatch
+from agent_eval.criteria._tool_trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.registry import INFORMATIONAL
+from agent_eval.criteria.relabelled import Relabelled
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport
@@ -120,6 +123,29 @@ async def test_no_evidence_of_what_passed() -> None:
     finding = TurnFinding(turn=0, score=0.9, expected="e", actual="a")
     report = await scored(Fixed(result=Scored(score=0.9, findings=(finding,))))
     assert report.metrics[0].runs[0].evidence == []
+
+
+async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> None:
+    criteria: list[Criterion] = [
+        ToolTrajectory(threshold=1.0),
+        Relabelled(name="strict", criterion=ToolTrajectory(threshold=1.0)),
+    ]
+    of = case(*criteria, ResponseMatch(threshold=0.1), *INFORMATIONAL)
+    recording = recorded(of, "expected answer")
+
+    visible = await report_run(of, recording)
+    hidden = await report_run(of, recording.model_copy(update={"calls_visible": False}))
+
+    assert [metric.runs[0].score for metric in visible.metrics][:2] == [1.0, 1.0]
+    assert hidden.status == "errored"
+    reasons = {metric.name: metric.runs[0].reason for metric in hidden.metrics}
+    assert {name for name, reason in reasons.items() if reason and reason.code == "calls-not-visible"} == {
+        "tool_trajectory_avg_score",
+        "strict",
+        "tool_call_count_v1",
+        "inference_call_count_v1",
+    }
+    assert {metric.name: metric.status for metric in hidden.metrics}["response_match_score"] != "not_evaluated"
 
 
 async def test_an_error_has_no_scores() -> None:

@@ -39,6 +39,11 @@ class SessionRequest:
 class Session(Protocol):
     """One conversation with the agent. Turns are sent one after another."""
 
+    @property
+    def shows_tool_calls(self) -> bool:
+        """Whether the turns so far hold all tool calls of the agent; False if a turn without calls proves nothing."""
+        ...
+
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a user's message and waits for the turn to end.
 

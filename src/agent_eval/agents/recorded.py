@@ -108,14 +108,20 @@ class RecordedAgent:
         data = self._spool.read(length)
         try:
             if self._eval_set:
-                return _RecordedSession(self._source, case, _turns(data), None)
+                return _RecordedSession(self._source, case, _turns(data), None, shows_tool_calls=True)
             recording = Recording.model_validate_json(data)
         except ValueError as error:
             raise AgentFailure(
                 f"The recording {self._source} has an invalid {case}: {shorten(str(error), 500)}",
                 kind=FailureKind.NO_ANSWER,
             ) from error
-        return _RecordedSession(self._source, case, recording.invocations, recording.error)
+        return _RecordedSession(
+            self._source,
+            case,
+            recording.invocations,
+            recording.error,
+            shows_tool_calls=recording.calls_visible,
+        )
 
     async def close(self) -> None:
         """Deletes the temporary file."""
@@ -128,12 +134,20 @@ class RecordedAgent:
 class _RecordedSession:
     """One recorded conversation (implements `protocol.Session`)."""
 
-    def __init__(self, source: Path, case: str, turns: list[Invocation], error: RunError | None) -> None:
+    def __init__(
+        self, source: Path, case: str, turns: list[Invocation], error: RunError | None, *, shows_tool_calls: bool
+    ) -> None:
         self._source = source
         self._case = case
         self._turns = turns
         self._error = error
         self._next = 0
+        self._shows_tool_calls = shows_tool_calls
+
+    @property
+    def shows_tool_calls(self) -> bool:
+        """As the recorded session did; an eval set holds all calls."""
+        return self._shows_tool_calls
 
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Returns the next turn at once; the timeout is ignored.

@@ -9,6 +9,7 @@ from agent_eval.criteria.packages import Packaged, PackageFault
 from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
 from agent_eval.criteria.relabelled import Relabelled, unlabelled
 from agent_eval.criteria.tokenize import warm_up
+from agent_eval.criteria.visibility import calls_not_visible
 from agent_eval.criteria.withheld import Withheld
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "TurnFinding",
     "Withheld",
     "build",
+    "calls_not_visible",
     "error_of",
     "inference_call_count",
     "judge_of",

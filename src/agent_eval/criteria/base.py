@@ -24,6 +24,8 @@ class Conversation:
     """Number of the run, 0-based. A judge votes on each run separately."""
     case_id: str = ""
     """Attributes the judge's calls to the case."""
+    calls_visible: bool = True
+    """False if the agent's tool calls are not known; `actual` then holds none."""
     metrics: MetricRunner | None = None
     """Runs custom metrics; None if there is no environment of an agent."""
 

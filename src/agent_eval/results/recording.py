@@ -59,5 +59,7 @@ class Recording(WireModel):
     usage: Usage = Field(default_factory=Usage)
     attempts: int = 1
     """2 if the run was repeated in its own process after its shared process died."""
+    calls_visible: bool = True
+    """False if the agent's interface does not show its tool calls, so their absence means nothing."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""

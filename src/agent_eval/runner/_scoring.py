@@ -18,6 +18,7 @@ from agent_eval.criteria import (
     Result,
     Scored,
     TurnFinding,
+    calls_not_visible,
     unlabelled,
 )
 from agent_eval.evalset.models import JUDGED_METRICS
@@ -63,6 +64,7 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
             expected=planned.case.conversation,
             run=recording.run,
             case_id=planned.case_id,
+            calls_visible=recording.calls_visible,
             metrics=metrics,
         )
         # Criteria that wait run concurrently. The others are cheaper than a task.
@@ -70,12 +72,12 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
         results = dict(
             zip(
                 (criterion.name for criterion in waiting),
-                await asyncio.gather(*(criterion.score(conversation) for criterion in waiting)),
+                await asyncio.gather(*(_score(criterion, conversation) for criterion in waiting)),
                 strict=True,
             )
         )
         for criterion in planned.criteria:
-            outcome = results[criterion.name] if criterion in waiting else await criterion.score(conversation)
+            outcome = results[criterion.name] if criterion in waiting else await _score(criterion, conversation)
             scores.append((criterion, _run_score(criterion, outcome, recording, planned)))
     result = RunResult(
         run_id=recording.run_id,
@@ -91,6 +93,10 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
     )
     result.status = status_of_run(result, (score for _, score in scores))
     return _case(planned, result, [_metric(criterion, score, planned) for criterion, score in scores])
+
+
+async def _score(criterion: Criterion, conversation: Conversation) -> Result:
+    return calls_not_visible(criterion, conversation) or await criterion.score(conversation)
 
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:

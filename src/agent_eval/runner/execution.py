@@ -207,7 +207,7 @@ class Execution:
             error: Why the agent is not called.
         """
         started_at, begun = time.time(), time.perf_counter()
-        turns: list[Invocation] = []
+        transcript = _Transcript()
         stop: Stop | None = None
         attempts = 0
         failure = self._failures.get(planned.agent)
@@ -216,10 +216,10 @@ class Execution:
         while error is None or (failure is not None and failure.collateral):
             attempts += 1
             try:
-                turns = []
+                transcript = _Transcript()
                 if place is not None:
                     await place.take_back()
-                stop = await self._converse(planned, run, turns, place, isolated=attempts > 1)
+                stop = await self._converse(planned, run, transcript, place, isolated=attempts > 1)
                 error = None
                 break
             except SimulatorFailure as caught:
@@ -229,11 +229,11 @@ class Execution:
                     owner="agent" if caught.by_file else "provider",
                     message=caught.message,
                     hint=caught.hint,
-                    turn=len(turns),
+                    turn=len(transcript.turns),
                 )
                 break
             except AgentFailure as caught:
-                failure, error = caught, run_error(caught, len(turns))
+                failure, error = caught, run_error(caught, len(transcript.turns))
             if attempts == 2:
                 break
         return Recording(
@@ -245,18 +245,20 @@ class Execution:
             eval_id=planned.case.eval_id,
             run=run,
             fingerprint=planned.fingerprint,
-            invocations=turns,
+            invocations=transcript.turns,
             error=error,
             started_at=started_at,
             duration=round(time.perf_counter() - begun, 6),
-            usage=usage_of(turns),
+            usage=usage_of(transcript.turns),
             attempts=max(attempts, 1),
+            calls_visible=transcript.calls_visible,
             stop_reason=stop.reason if stop is not None and planned.case.conversation_scenario is not None else None,
         )
 
     async def _converse(
-        self, planned: PlannedCase, run: int, turns: list[Invocation], place: Place | None, *, isolated: bool
+        self, planned: PlannedCase, run: int, transcript: _Transcript, place: Place | None, *, isolated: bool
     ) -> Stop:
+        turns = transcript.turns
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         session_input = planned.case.session_input
@@ -299,6 +301,7 @@ class Execution:
                         raise
                     raise self._case_too_late(planned, turns, waited, failure) from failure
         finally:
+            transcript.calls_visible = session.shows_tool_calls
             await session.close()
 
     def _case_too_late(
@@ -361,6 +364,14 @@ class Execution:
                 self._pad(case, self._parts.pop(case.case_id, [])), min_pass_rate=self.limits.min_pass_rate
             )
         ]
+
+
+@dataclass(kw_only=True)
+class _Transcript:
+    """What a run's recording will hold."""
+
+    turns: list[Invocation] = field(default_factory=list)
+    calls_visible: bool = True
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:

@@ -186,6 +186,11 @@ class AdkSession:
         self._request = request
         self._closed = False
 
+    @property
+    def shows_tool_calls(self) -> bool:
+        """Always: the host forwards every event."""
+        return True
+
     async def send(self, content: Content, *, timeout: float) -> Invocation:
         """Sends a turn; see `agents.protocol.Session.send`."""
         if self.host.exit is not None:

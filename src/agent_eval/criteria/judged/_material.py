@@ -19,6 +19,9 @@ from agent_eval.core.invocation import (
 
 NO_TOOLS = "Agent has no tools."
 NO_STEPS = "No intermediate steps were taken."
+UNKNOWN_STEPS = (
+    "Not known: this agent does not show its tool calls. That none are listed is no evidence against the answer."
+)
 NO_GROUNDING = "No grounding metadata was provided."
 NO_TEXT = "(no text)"
 

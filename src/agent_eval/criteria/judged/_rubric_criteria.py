@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_eval.core.content import text_of
@@ -14,6 +14,7 @@ from agent_eval.criteria._turns import no_turns
 from agent_eval.criteria.base import Conversation, Judgement, NotEvaluated, Result, TurnFinding
 from agent_eval.criteria.judged._material import (
     NO_TEXT,
+    UNKNOWN_STEPS,
     all_instructions,
     all_tools,
     answer_text,
@@ -72,20 +73,23 @@ whether later turns repaired earlier mistakes, and whether the agent claimed thi
 who speaks, and the turn."""
 
 
-def _answer_draft(turn: Invocation, answer: str) -> Draft:
+def _answer_draft(turn: Invocation, answer: str, *, calls_visible: bool) -> Draft:
     return (
         _ANSWER_TASK,
         Data(label="What the agent's developers told it", text=instructions(turn.app_details) or NO_TEXT),
         Data(label="The tools it could call", text=tool_declarations(turn.app_details)),
         Data(label="The user's message", text=text_of(turn.user_content) or NO_TEXT),
-        Data(label="Tool calls and what they returned", text=steps(turn.intermediate_data)),
+        Data(
+            label="Tool calls and what they returned",
+            text=steps(turn.intermediate_data) if calls_visible else UNKNOWN_STEPS,
+        ),
         Data(label="Grounding metadata", text=grounding(events_of(turn))),
         Data(label="The final answer, to be checked", text=answer or NO_TEXT),
     )
 
 
-def _tools_draft(turn: Invocation, answer: str) -> Draft:
-    del answer  # As in ADK this judge doesn't see it.
+def _tools_draft(turn: Invocation) -> Draft:
+    # As in ADK this judge doesn't see the answer.
     return (
         _TOOLS_TASK,
         Data(label="The tools that the agent could call", text=tool_declarations(turn.app_details)),
@@ -101,9 +105,6 @@ def _trajectory_draft(turns: Sequence[Invocation]) -> Draft:
         Data(label="The tools they could call", text=all_tools(turns) or NO_TEXT),
         Data(label="The conversation, to be checked", text=dialogue(turns) or NO_TEXT),
     )
-
-
-_TURN_DRAFTS: Mapping[str, Callable[[Invocation, str], Draft]] = {FINAL_RESPONSE: _answer_draft, TOOL_USE: _tools_draft}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,7 @@ class RubricCriterion:
             if isinstance(rubrics, NotEvaluated):
                 return rubrics
             properties |= {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
-            questions.append(rubric_question(turn, rubrics, self._draft(turns, turn)))
+            questions.append(rubric_question(turn, rubrics, self._draft(conversation, turn)))
         panel = Panel(self.judge, self.options, self.name, conversation)
         try:
             asked = await together([panel.poll(question) for question in questions])
@@ -161,11 +162,14 @@ class RubricCriterion:
             ],
         )
 
-    def _draft(self, turns: Sequence[Invocation], turn: int) -> Draft:
+    def _draft(self, conversation: Conversation, turn: int) -> Draft:
+        turns = conversation.actual
         if self.name == TRAJECTORY:
             return _trajectory_draft(turns)
+        if self.name == TOOL_USE:
+            return _tools_draft(turns[turn])
         answer = answer_text(turns[turn], with_intermediate=self.include_intermediate)
-        return _TURN_DRAFTS[self.name](turns[turn], answer)
+        return _answer_draft(turns[turn], answer, calls_visible=conversation.calls_visible)
 
     def _finding(
         self,

@@ -169,6 +169,8 @@ class MetricSpec:
     """Whether it compares with the text of expected final responses. A case without any can't pass. (This is not true
     of trajectories: without `intermediate_data` no calls are expected.)"""
     needs_scenario: bool = False
+    needs_tool_calls: bool = False
+    """Whether the actual tool calls decide the score, which some agents don't show."""
     rubric_type: str | None = None
     """The `type` of the rubrics of cases and turns that apply to this metric; None: it has no rubrics."""
     source: str = "adk"
@@ -183,7 +185,13 @@ class MetricSpec:
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
-        MetricSpec("tool_trajectory_avg_score", Family.DETERMINISTIC, ToolTrajectoryCriterion, needs_reference=True),
+        MetricSpec(
+            "tool_trajectory_avg_score",
+            Family.DETERMINISTIC,
+            ToolTrajectoryCriterion,
+            needs_reference=True,
+            needs_tool_calls=True,
+        ),
         MetricSpec(
             "response_match_score", Family.DETERMINISTIC, BaseCriterion, needs_reference=True, needs_final_response=True
         ),
@@ -193,11 +201,23 @@ METRICS: dict[str, MetricSpec] = {
             TrajectoryShareCriterion,
             needs_reference=True,
             source="vertex",
+            needs_tool_calls=True,
         ),
         MetricSpec(
-            "trajectory_recall", Family.DETERMINISTIC, TrajectoryShareCriterion, needs_reference=True, source="vertex"
+            "trajectory_recall",
+            Family.DETERMINISTIC,
+            TrajectoryShareCriterion,
+            needs_reference=True,
+            source="vertex",
+            needs_tool_calls=True,
         ),
-        MetricSpec("trajectory_single_tool_use", Family.DETERMINISTIC, SingleToolUseCriterion, source="vertex"),
+        MetricSpec(
+            "trajectory_single_tool_use",
+            Family.DETERMINISTIC,
+            SingleToolUseCriterion,
+            source="vertex",
+            needs_tool_calls=True,
+        ),
         MetricSpec(
             "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
         ),
@@ -216,23 +236,53 @@ METRICS: dict[str, MetricSpec] = {
             rubric_type="FINAL_RESPONSE_QUALITY",
         ),
         MetricSpec(
-            "rubric_based_tool_use_quality_v1", Family.JUDGE, RubricsBasedCriterion, rubric_type="TOOL_USE_QUALITY"
+            "rubric_based_tool_use_quality_v1",
+            Family.JUDGE,
+            RubricsBasedCriterion,
+            rubric_type="TOOL_USE_QUALITY",
+            needs_tool_calls=True,
         ),
         MetricSpec(
             "rubric_based_multi_turn_trajectory_quality_v1",
             Family.JUDGE,
             RubricsBasedCriterion,
             rubric_type="TRAJECTORY_QUALITY",
+            needs_tool_calls=True,
         ),
-        MetricSpec("hallucinations_v1", Family.JUDGE, HallucinationsCriterion),
+        MetricSpec(
+            "hallucinations_v1",
+            Family.JUDGE,
+            HallucinationsCriterion,
+            needs_tool_calls=True,
+        ),
         MetricSpec(
             "per_turn_user_simulator_quality_v1", Family.JUDGE, LlmBackedUserSimulatorCriterion, needs_scenario=True
         ),
         MetricSpec("multi_turn_task_success_v1", Family.JUDGE, ServiceBackedCriterion),
-        MetricSpec("multi_turn_trajectory_quality_v1", Family.JUDGE, ServiceBackedCriterion),
-        MetricSpec("multi_turn_tool_use_quality_v1", Family.JUDGE, ServiceBackedCriterion),
-        MetricSpec("tool_call_count_v1", Family.INFORMATIONAL, high=math.inf),
-        MetricSpec("inference_call_count_v1", Family.INFORMATIONAL, high=math.inf),
+        MetricSpec(
+            "multi_turn_trajectory_quality_v1",
+            Family.JUDGE,
+            ServiceBackedCriterion,
+            needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "multi_turn_tool_use_quality_v1",
+            Family.JUDGE,
+            ServiceBackedCriterion,
+            needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "tool_call_count_v1",
+            Family.INFORMATIONAL,
+            high=math.inf,
+            needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "inference_call_count_v1",
+            Family.INFORMATIONAL,
+            high=math.inf,
+            needs_tool_calls=True,
+        ),
         MetricSpec("token_usage_v1", Family.INFORMATIONAL, high=math.inf),
         MetricSpec("invocation_duration_v1", Family.INFORMATIONAL, high=math.inf),
     )
