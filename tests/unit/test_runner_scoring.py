@@ -130,7 +130,7 @@ async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> 
         ToolTrajectory(threshold=1.0),
         Relabelled(name="strict", criterion=ToolTrajectory(threshold=1.0)),
     ]
-    of = case(*criteria, ResponseMatch(threshold=0.1), *INFORMATIONAL)
+    of = case(*criteria, ResponseMatch(threshold=0.0), *INFORMATIONAL)
     recording = recorded(of, "expected answer")
 
     visible = await report_run(of, recording)
