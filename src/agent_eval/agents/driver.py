@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from agent_eval.core.masking import Masker
     from agent_eval.core.problem import Problem
     from agent_eval.evalset.models import LoadedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteOptions:
+    """What drivers of remote agents need in addition."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """`agent-headers`: for the origin of the `agent` input only."""
+    secrets_withheld: bool = False
+    """GitHub gives this job no secrets (a fork, Dependabot), so a server that refuses access is no mistake."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Names proxies and certificate authorities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +60,7 @@ class DriverContext:
     """Is notified of the answers of the agents' models."""
     turn_timeout: float
     """Seconds."""
+    remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +86,8 @@ class Driver:
     runs_here: bool
     """The agent's code runs on this machine: it needs a sandbox, an interpreter and `agent-setup`, and its custom
     metrics can be called."""
+    remote: bool = False
+    """The agent answers over the network. `agent-headers` may go to its address."""
     repeatable: bool
     """Asking again can give another answer, so more runs are evidence."""
     create: Callable[[AgentSpec], Agent]

@@ -11,6 +11,7 @@ from agent_eval.agents.messages import Evaluated
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
+from agent_eval.core.problem import Problem
 from agent_eval.evalset.models import ConversationScenario
 
 
@@ -82,6 +83,7 @@ class Agent(Protocol):
 
         Raises:
             AgentFailure: The agent can't be started, so none of its cases can run.
+            AgentRefused: The agent is configured wrongly.
         """
         ...
 
@@ -90,6 +92,7 @@ class Agent(Protocol):
 
         Raises:
             AgentFailure: The session can't be opened.
+            AgentRefused: The agent can't open such a session.
         """
         ...
 
@@ -126,6 +129,8 @@ class FailureKind(enum.StrEnum):
     """Its process sent something that is not our protocol."""
     PROVIDER = "provider-unavailable"
     """Its model provider refused or was unreachable, after retries."""
+    SERVER = "server-unavailable"
+    """The server of a remote agent refused or broke off, and we did not start it."""
 
 
 class MetricFailureKind(enum.StrEnum):
@@ -229,6 +234,14 @@ class MetricFailure(_Failure):
         """
         super().__init__(message, owner=owner, traceback=traceback, log_tail=log_tail, hint=hint)
         self.kind = kind
+
+
+class AgentRefused(Exception):
+    """An agent can't be evaluated as it is configured. This is a mistake, not a result: the run ends with exit 2."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_eval import __version__
+from agent_eval.agents.protocol import AgentRefused
 from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_on_base, open_base
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
@@ -84,7 +85,10 @@ class BaseCheckout:
         async with self._opening:
             checkout, plan = await self._open()
         requested = frozenset(case.case_id for case in plan.cases) if case_ids is None else case_ids
-        return await checkout.execute(plan.more(requested, num_runs, first_run=first_run))
+        try:
+            return await checkout.execute(plan.more(requested, num_runs, first_run=first_run))
+        except AgentRefused as refused:  # It does not make the pull request's files invalid.
+            raise GitError(refused.problem.message, hint=refused.problem.hint) from refused
 
     async def report(self, num_runs: int) -> RunReport:
         """Runs everything on the base.

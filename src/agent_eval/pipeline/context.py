@@ -83,7 +83,8 @@ async def open_agents(
         limiter: Is notified of throttling and answers of their models.
         prepared: Result of `prepare`. None: `agent-setup` starts here, and nothing has been checked.
     """
-    from agent_eval.agents.driver import AgentSpec, DriverContext
+    from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
+    from agent_eval.agents.http import header_secrets
     from agent_eval.agents.sandbox import installer_environment, secrets_in
     from agent_eval.agents.venv import default_cache_dir
     from agent_eval.core.masking import Masker
@@ -93,6 +94,8 @@ async def open_agents(
     if prepared is None:
         prepared = Preparation(setup=_begin_setup(settings, context, choices, isolation))
     setup = prepared.setup
+    withheld = context.ci.activity.secrets_withheld
+    headers = {} if withheld else settings.agent_headers
     shared = DriverContext(
         root=root,
         python=settings.agent_python,
@@ -101,7 +104,7 @@ async def open_agents(
         setup=setup,
         installer=installer,
         sandbox=isolation.sandbox,
-        masker=Masker([*isolation.secrets, *secrets_in(installer)]),
+        masker=Masker([*isolation.secrets, *secrets_in(installer), *header_secrets(settings.agent_headers)]),
         workers=settings.workers,
         cache_dir=root / settings.cache_dir
         if settings.cache_dir is not None
@@ -110,6 +113,7 @@ async def open_agents(
         log=context.log,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
+        remote=RemoteOptions(headers=headers, secrets_withheld=withheld, environ=context.environ),
     )
     agents: dict[str, Agent] = {
         choice.path: choice.driver.create(

@@ -76,6 +76,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             base_suite, base_choices = find(base)
             return _plan(base, base_suite, base_choices, models, without), base_choices
 
+        from agent_eval.agents.protocol import AgentRefused
         from agent_eval.agents.sandbox import AgentNotEnded
 
         try:
@@ -83,6 +84,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
             return write(settings, context, _with_problems(report, [_not_ended(error)]), lines=None)
+        except AgentRefused as refused:
+            return write(settings, context, _with_problems(report, [refused.problem]), lines=None)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise

@@ -88,6 +88,14 @@ def _variables(value: str) -> str | None:
     return _text(value)
 
 
+def _headers(value: str) -> Mapping[str, str]:
+    if not value.strip():
+        return {}
+    from agent_eval.agents.http import parse_headers
+
+    return parse_headers(value)
+
+
 def _path(value: str) -> Path | None:
     return Path(value.strip()) if value.strip() else None
 
@@ -266,6 +274,16 @@ SETTINGS: tuple[Setting, ...] = (
         parse=_variables,
         in_file=False,
         metavar="NAMES",
+    ),
+    Setting(
+        input="agent-headers",
+        group=AGENT,
+        help="Headers for the server of a remote agent (`adk:URL`), one `Name: value` on each line. They go only to "
+        "the origin of the URL in `agent`. On the command line: the variable AGENT_EVAL_AGENT_HEADERS.",
+        parse=_headers,
+        in_file=False,
+        secret="AGENT_EVAL_AGENT_HEADERS",  # noqa: S106 - a variable's name
+        metavar="HEADERS",
     ),
     Setting(
         input="workers",

@@ -43,6 +43,7 @@ class Settings:
     agent_cwd: str = _option("agent-cwd")
     agent_setup: str | None = _option("agent-setup")
     agent_env: str | None = _option("agent-env")
+    agent_headers: Mapping[str, str] = _option("agent-headers")
     workers: int = _option("workers")
     num_runs: int = _option("num-runs")
     min_pass_rate: float = _option("min-pass-rate")

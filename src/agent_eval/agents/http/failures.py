@@ -1,0 +1,188 @@
+"""Who owns the failure of a remote agent (docs/remote-agents.md). One set of rules for every protocol."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from agent_eval.agents.http.client import HttpFailure, Reply
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import first_line
+
+RETRIED = frozenset({429, 502, 503, 504})
+"""Statuses that say nothing about the request: it is sent again."""
+_REFUSED = frozenset({401, 403})
+_PROVIDER_CODES = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "_ResourceExhaustedError"})
+_PROVIDER_STATUS = re.compile(r"429|5\d\d")
+_PROVIDER_WORDS = re.compile(r"\b429\b|\b(?i:quota)\b|RESOURCE_EXHAUSTED|\bUNAVAILABLE\b")
+
+
+class ServerProcess(Protocol):
+    """The server of a remote agent, if the gate started it."""
+
+    def log_tail(self) -> str | None:
+        """The last lines of its log."""
+        ...
+
+    def ended(self) -> str | None:
+        """How it ended, as a predicate: `exited with code 3`; None while it runs."""
+        ...
+
+
+def refused(message: str, hint: str | None = None, *, code: str = "remote-agent-refused") -> AgentRefused:
+    """A mistake in the configuration, which ends the run with exit 2."""
+    return AgentRefused(Problem(severity=Severity.ERROR, code=code, message=message, hint=hint))
+
+
+def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = None) -> AgentFailure | AgentRefused:
+    """Nothing answers before the first case.
+
+    Args:
+        error: The failure of the first request.
+        url: The agent's URL.
+        server: Its process, if the gate started it.
+    """
+    match error.reason:
+        case "dns":
+            hint = "Check the host name, and that the runner can resolve it."
+        case "tls":
+            hint = "For a certificate of your own authority, set SSL_CERT_FILE. Verification can't be switched off."
+        case "address":
+            hint = "Such addresses hand out the machine's credentials. Use another address of the agent."
+        case "proxy":
+            hint = "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
+        case _:
+            return AgentFailure(
+                f"The agent's server at {url} can't be reached: {error.message}.",
+                kind=FailureKind.ENVIRONMENT,
+                log_tail=server.log_tail() if server is not None else None,
+                hint="Start the server in an earlier step of the job, or let the gate start it: [servers.NAME] in "
+                "agent-eval.toml (docs/remote-agents.md).",
+            )
+    return refused(f"The agent at {url} can't be used: {error.message}.", hint)
+
+
+def not_admitted(reply: Reply, url: str, *, has_headers: bool, secrets_withheld: bool) -> Exception | None:
+    """Status 401 or 403 before the first case; None for any other answer.
+
+    Args:
+        reply: The answer.
+        url: The agent's URL.
+        has_headers: Whether the workflow gives headers.
+        secrets_withheld: Whether GitHub withholds the job's secrets, as for a fork: then the cases are errored.
+    """
+    if reply.status not in _REFUSED:
+        return None
+    message = f"The agent's server at {url} refuses access (HTTP {reply.status}{_said(reply)})."
+    if secrets_withheld and not has_headers:
+        return AgentFailure(
+            message,
+            kind=FailureKind.SERVER,
+            owner=Owner.PROVIDER,
+            hint="A pull request from a fork has no secrets, so there are no `agent-headers`.",
+        )
+    hint = "Check the credentials in `agent-headers`." if has_headers else "Give it credentials: input `agent-headers`."
+    return refused(message, hint)
+
+
+def lost(what: str, server: ServerProcess | None = None) -> AgentFailure:
+    """The connection broke in the middle of a turn.
+
+    Args:
+        what: A clause: `the stream ended in the middle of an event`.
+        server: Its process, if the gate started it. The run is repeated once with a process of its own.
+    """
+    if server is None:
+        return AgentFailure(
+            f"The agent's server broke off: {what}.",
+            kind=FailureKind.SERVER,
+            owner=Owner.PROVIDER,
+            hint="See the server's log, and the log of any proxy or load balancer in front of it.",
+        )
+    end = server.ended()
+    return AgentFailure(
+        f"The agent's server {end}: {what}." if end else f"The agent's server broke off: {what}.",
+        kind=FailureKind.CRASH,
+        log_tail=server.log_tail(),
+        hint="See the end of its log.",
+        collateral=True,
+    )
+
+
+def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
+    """The server still answers one of RETRIED when the time is up.
+
+    Args:
+        reply: The last answer.
+        seconds: Since the first attempt.
+        attempts: Requests sent.
+    """
+    return AgentFailure(
+        f"The agent's server was unavailable: HTTP {reply.status}{_said(reply)}, {attempts} times in {seconds:.0f} s.",
+        kind=FailureKind.SERVER,
+        owner=Owner.PROVIDER,
+        hint="Run the job again later, or lower `--concurrency`.",
+    )
+
+
+def unexpected_status(reply: Reply, server: ServerProcess | None = None) -> AgentFailure:
+    """An answer that is an error of the agent: 500, 404, 422 ..."""
+    return AgentFailure(
+        f"The agent's server answered HTTP {reply.status}{_said(reply)}.",
+        kind=FailureKind.EXCEPTION,
+        log_tail=server.log_tail() if server is not None else None,
+        hint="The exception is in the server's log." if reply.status >= 500 else None,
+    )
+
+
+def agent_error(
+    message: str,
+    *,
+    names: tuple[str, ...] = (),
+    traceback: str | None = None,
+    server: ServerProcess | None = None,
+    by_words: bool = False,
+) -> AgentFailure:
+    """An error that the agent reports in its answer: its own exception, or that of its model's provider.
+
+    Args:
+        message: The error's text.
+        names: Its type and code, if the server says them.
+        traceback: The agent's own traceback.
+        server: Its process, if the gate started it.
+        by_words: The server says no type and no code, so that the text decides whether the provider failed.
+    """
+    provider = any(name in _PROVIDER_CODES or _PROVIDER_STATUS.fullmatch(name) for name in names)
+    provider = provider or (by_words and _PROVIDER_WORDS.search(message) is not None)
+    text = first_line(message, 500).rstrip(".") or "no message"
+    text = next((f"{name}: {text}" for name in names if name and name not in text), text)
+    if provider:
+        return AgentFailure(
+            f"The agent's model provider failed: {text}.",
+            kind=FailureKind.PROVIDER,
+            owner=Owner.PROVIDER,
+            traceback=traceback,
+            hint="Run the job again later, or lower `--concurrency`.",
+        )
+    return AgentFailure(
+        f"The agent raised {text}." if names else f"The agent's server reported an error: {text}.",
+        kind=FailureKind.EXCEPTION,
+        traceback=traceback,
+        log_tail=server.log_tail() if server is not None else None,
+    )
+
+
+def too_late(timeout: float) -> AgentFailure:
+    """The turn's time is up."""
+    return AgentFailure(
+        f"The turn did not end within {timeout:g} s.",
+        kind=FailureKind.DEADLINE,
+        hint="If the agent is slow but correct, give turns more time (`--turn-timeout`).",
+    )
+
+
+def _said(reply: Reply) -> str:
+    """The beginning of a short body, for a message."""
+    text = first_line(reply.text, 300)
+    return f": {text}" if text and not text.startswith("<") else ""

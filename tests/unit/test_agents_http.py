@@ -1,0 +1,217 @@
+"""The shared parts of remote agents that need no socket: URLs, addresses, headers, server-sent events, pauses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.agents.http import (
+    HttpFailure,
+    Reply,
+    ServerSentEvent,
+    SseParser,
+    TooLarge,
+    failures,
+    header_secrets,
+    is_metadata,
+    origin_of,
+    parse_headers,
+    parse_url,
+    pause_before_retry,
+)
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "origin", "fragment"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000", "http://127.0.0.1:8000", ""),
+        ("https://H.Example:443/Prefix/#weather", "https://h.example/Prefix", "https://h.example", "weather"),
+        ("http://[::1]:80/api#a%20b", "http://[::1]/api", "http://[::1]", "a b"),
+        ("https://bücher.example", "https://xn--bcher-kva.example", "https://xn--bcher-kva.example", ""),
+    ],
+)
+def test_parse_url__parts(text: str, base: str, origin: str, fragment: str) -> None:
+    url = parse_url(text)
+    assert (url.base, url.origin, url.fragment) == (base, origin, fragment)
+    assert url.join("/run") == f"{base}/run"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "weather",
+        "ftp://h/",
+        "file:///etc/passwd",
+        "http://",
+        "http:///x",
+        "http://h:99999",
+        "http://h:x",
+        "http://[::1",
+        "http://user:hunter2@h/",
+        "http://h/?key=1",
+        "http://h /",
+        "http://h\n/",
+        "http://h\\@i/",
+        "https://h\x00",
+    ],
+)
+def test_parse_url__refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^it ") as caught:
+        parse_url(text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_origin_of__ignores_path_query_and_case() -> None:
+    assert origin_of("HTTPS://H.example:443/a?b=c#d") == origin_of("https://h.example") == "https://h.example"
+    assert origin_of("https://h.example:8443") != origin_of("https://h.example")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "fd20:ce::254"),
+        *("100.100.100.200", "192.0.0.192", "168.63.129.16", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe"),
+        *("64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::a9fe:a9fe"),
+    ],
+)
+def test_is_metadata__every_form(address: str) -> None:
+    assert is_metadata(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "10.0.0.7", "192.168.1.1", "172.17.0.1", "fd12::1", "8.8.8.8", "::ffff:127.0.0.1"]
+)
+def test_is_metadata__private_and_public_addresses_are_none(address: str) -> None:
+    assert not is_metadata(address)
+
+
+def test_parse_headers__one_on_each_line_and_secrets_without_scheme() -> None:
+    headers = parse_headers("Authorization: Bearer abc.def\n\n  X-Api-Key:  k:1 \n")
+    assert headers == {"Authorization": "Bearer abc.def", "X-Api-Key": "k:1"}
+    assert header_secrets(headers) == ["Bearer abc.def", "abc.def", "k:1"]
+
+
+def test_parse_headers__without_the_secret_there_is_no_header() -> None:
+    assert parse_headers("Authorization: Bearer \nX-Api-Key:\nProxy-Authorization: Basic") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hunter2", "A B: hunter2", "Host: hunter2", "content-length: 7", "X: hunter2\x00", "X: hünter2", "X: 1\nx: 2"],
+)
+def test_parse_headers__refused_without_repeating_the_value(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_headers(text)
+    assert "hunter2" not in str(caught.value) and not str(caught.value).startswith("must")
+
+
+def parsed(data: bytes, size: int, limit: int = 1000) -> tuple[list[ServerSentEvent], bool]:
+    parser = SseParser(limit)
+    events = [event for begin in range(0, len(data), size) for event in parser.feed(data[begin : begin + size])]
+    return events, parser.incomplete
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize(
+    ("data", "expected", "incomplete"),
+    [
+        (b"data: a\n\ndata:b\n\n", ["a", "b"], False),
+        (b"data: a\r\ndata:  b\r\rdata\n\r\n", ["a\n b", ""], False),
+        (b"\xef\xbb\xbfdata: a\n\n", ["a"], False),
+        (b": comment\nid: 1\nretry: 10\nother\n\ndata: a\n\n", ["a"], False),
+        (b"event: error\ndata: {}\n\n", ["error={}"], False),
+        (b"event: error\n\ndata: b\n\n", ["b"], False),
+        ("data: Grüße 😀\n\n".encode(), ["Grüße 😀"], False),
+        (b"data: \xff\n\n", ["\ufffd"], False),
+        (b"data: a\n\ndata: b\n", ["a"], True),
+        (b"data: a\n\ndata: b", ["a"], True),
+        (b"data: a\n\nda", ["a"], True),
+        (b"", [], False),
+    ],
+)
+def test_sse__standard(data: bytes, expected: list[str], incomplete: bool, size: int) -> None:
+    events, ended_within = parsed(data, size)
+    assert [event.data if event.event == "message" else f"{event.event}={event.data}" for event in events] == expected
+    assert ended_within is incomplete
+
+
+@given(st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n"))), st.integers(1, 50))
+def test_sse__any_chunks_give_the_same_events(lines: list[str], size: int) -> None:
+    data = b"".join(f"data: {line}\n\n".encode() for line in lines)
+    assert [event.data for event in parsed(data, size, 10_000)[0]] == lines
+
+
+@pytest.mark.parametrize("data", [b"data: " + b"x" * 200, b"data: " + b"x" * 60 + b"\ndata: " + b"x" * 60 + b"\n\n"])
+def test_sse__a_large_event_is_refused_before_it_is_complete(data: bytes) -> None:
+    with pytest.raises(TooLarge):
+        parsed(data, 10, limit=100)
+
+
+@pytest.mark.parametrize(
+    ("value", "attempt", "seconds"),
+    [
+        ("7", 1, 7.0),
+        ("0", 1, 0.0),
+        ("9999999999999", 1, 60.0),
+        ("Thu, 01 Jan 1970 00:00:30 GMT", 1, 20.0),
+        ("Thu, 01 Jan 1970 00:00:01 GMT", 1, 0.0),
+        ("soon", 1, 1.0),
+        ("", 1, 1.0),
+        ("", 3, 4.0),
+        ("-5", 9, 15.0),
+        ("", 5000, 15.0),
+    ],
+)
+def test_pause_before_retry__retry_after_or_backoff(value: str, attempt: int, seconds: float) -> None:
+    reply = Reply(status=503, headers={"retry-after": value}, text="")
+    assert pause_before_retry(reply, attempt, now=10.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("message", "names", "by_words", "kind"),
+    [
+        ("boom", ("ValueError",), False, FailureKind.EXCEPTION),
+        ("429 quota", ("ValueError",), False, FailureKind.EXCEPTION),
+        ("x", ("_ResourceExhaustedError",), False, FailureKind.PROVIDER),
+        ("x", ("", "RESOURCE_EXHAUSTED"), False, FailureKind.PROVIDER),
+        ("x", ("ServerError", "503"), False, FailureKind.PROVIDER),
+        ("x", ("ClientError", "404"), False, FailureKind.EXCEPTION),
+        ("got 429 from the model", (), True, FailureKind.PROVIDER),
+        ("Quota exceeded", (), True, FailureKind.PROVIDER),
+        ("room 4290 is UNAVAILABLEX", (), True, FailureKind.EXCEPTION),
+    ],
+)
+def test_agent_error__owner(message: str, names: tuple[str, ...], by_words: bool, kind: FailureKind) -> None:
+    failure = failures.agent_error(message, names=names, by_words=by_words)
+    assert failure.kind is kind
+    assert failure.owner is (Owner.PROVIDER if kind is FailureKind.PROVIDER else Owner.AGENT)
+    assert message.rstrip(".") in failure.message
+
+
+@pytest.mark.parametrize("reason", ["dns", "tls", "address", "proxy"])
+def test_not_reached__a_wrong_address_ends_the_run(reason: str) -> None:
+    error = failures.not_reached(HttpFailure("x", reason=reason), "http://h")  # type: ignore[arg-type]
+    assert isinstance(error, AgentRefused) and error.problem.code == "remote-agent-refused"
+
+
+def test_not_reached__a_server_that_does_not_run_is_the_agents_failure() -> None:
+    error = failures.not_reached(HttpFailure("no connection", reason="refused"), "http://h")
+    assert isinstance(error, AgentFailure)
+    assert (error.kind, error.owner) == (FailureKind.ENVIRONMENT, Owner.AGENT)
+
+
+@pytest.mark.parametrize(
+    ("has_headers", "withheld", "errored"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_not_admitted__errored_only_without_secrets(has_headers: bool, withheld: bool, errored: bool) -> None:
+    reply = Reply(status=401, headers={}, text="no token")
+    error = failures.not_admitted(reply, "http://h", has_headers=has_headers, secrets_withheld=withheld)
+    assert isinstance(error, AgentFailure if errored else AgentRefused)
+    assert not errored or (isinstance(error, AgentFailure) and error.owner is Owner.PROVIDER)
+    assert (
+        failures.not_admitted(Reply(status=500, headers={}, text=""), "", has_headers=True, secrets_withheld=False)
+        is None
+    )
