@@ -59,12 +59,12 @@ GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gp
         (
             HEAD,
             results(case("other")),
-            "None of the 2 cases of this run is among the 1 case of the base branch.",
+            "This run (2 cases) and the base branch (1 case) have no case in common.",
         ),
         (
             HEAD,
             results(case("one", fingerprint="x"), case("two", fingerprint="y")),
-            "All 2 cases on both sides have changed: their messages or expectations differ.",
+            "No case has the same content on both sides: messages or expectations differ (2 cases).",
         ),
         (
             results(case("one", "passed", GEMINI)),

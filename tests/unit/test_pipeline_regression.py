@@ -181,8 +181,11 @@ async def test_the_limit_of_extra_runs_follows_settings_and_metrics(
 
 async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
     async with sides(tmp_path, stored=10) as made:
-        made.confirmation.repeatable = False
-        assert (await made.decide()).outcome == "inconclusive"
+        made.confirmation.no_more = "recorded"
+        decision = await made.decide()
+    assert (decision.outcome, [reason.code for reason in decision.reasons]) == ("inconclusive", ["recorded-answers"])
+    assert "record the answers again, or use `gate: thresholds`" in decision.reasons[0].message
+    assert not any("max-extra-runs" in f"{case.would_decide}" for case in decision.cases)
     assert made.extra == ([], [])
 
 

@@ -106,6 +106,16 @@ def test_comment_markdown__first_line_is_the_decision_and_its_cause() -> None:
     }
 
 
+def test_headline__recorded_answers_are_not_asked_to_run_again() -> None:
+    run_report = SITUATIONS["too-few-runs"]().report
+    run_report.reasons[0].code = "recorded-answers"
+
+    assert (
+        headline(run_report, grouping.base_comparison(run_report)) == "Can't tell: 1 suspected regression "
+        "(good_morning); record the answers again, or use `gate: thresholds`"
+    )
+
+
 def test_headline__cases_that_were_edited_here_are_not_taken_for_those_of_main() -> None:
     cases = fine_cases()
     cases[0].fingerprint = cases[1].fingerprint = "asks something else"

@@ -130,3 +130,10 @@ def test_console__a_hint_to_copy_keeps_its_lines() -> None:
 
 def test_console__markup_is_not_markup() -> None:
     assert "[bold]x[/bold]" in console(report("failed", [case("[bold]x[/bold]", "failed")]))
+
+
+def test_console__a_very_long_id_does_not_fill_the_text() -> None:
+    cases = [case("x" * 5_000 + str(number), "failed", metric(TRAJECTORY, 0.1, threshold=0.8)) for number in range(40)]
+    text = console(report("failed", cases), width=100)
+    assert "…4,6" in text.replace("\n", "")
+    assert len(text) < 60_000

@@ -71,7 +71,7 @@ def test_suite_lines__are_sentences_for_people_without_statistics() -> None:
         "unchanged pull requests (p = 0.061). The result of the cases that were run again happens by chance in 0.04% "
         "of unchanged pull requests (p = 0.0004). All of it together: 0.08%; the gate fails at 5% or less. Drops of "
         "the whole suite below about 14 points can go unseen.",
-        "token_usage_v1 over all 2 cases: 120.00 higher than on main. A difference like that happens by chance in 100% "
+        "token_usage_v1 over both cases: 120.00 higher than on main. A difference like that happens by chance in 100% "
         "of unchanged pull requests (p = 1).",
         "x over all 0 cases: nothing to compare.",
         "1 extra run was made to separate changes from chance.",

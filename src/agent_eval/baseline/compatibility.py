@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from agent_eval.baseline.lookup import BaselineOutcome, Found, Incompatible, Step, outcome_of
-from agent_eval.core.text import harmless, plural
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.gate.history import without_silent
 from agent_eval.gate.pairing import pair_up
 from agent_eval.results import CaseReport, MetricReport, RunReport
@@ -49,12 +49,12 @@ def incomparable(head: RunReport, base: RunReport) -> Incompatible | None:
         return Incompatible(message=_why_not_alike((pair.head, pair.base) for pair in pairing.pairs))
     if pairing.changed:
         return Incompatible(
-            message=f"All {plural(len(pairing.changed), 'case')} on both sides have changed: their messages or "
-            "expectations differ."
+            message="No case has the same content on both sides: messages or expectations differ "
+            f"({plural(len(pairing.changed), 'case')})."
         )
     return Incompatible(
-        message=f"None of the {plural(len(head.cases), 'case')} of this run is among the "
-        f"{plural(len(base.cases), 'case')} of the base branch."
+        message=f"This run ({plural(len(head.cases), 'case')}) and the base branch "
+        f"({plural(len(base.cases), 'case')}) have no case in common."
     )
 
 
@@ -93,13 +93,10 @@ def _why_not_alike(pairs: Iterable[tuple[CaseReport, CaseReport]]) -> str:
         changes = ", ".join(f"{_shown(old)} on the base branch, {_shown(new)} now" for old, new in list(judges)[:3])
         return f"The judge model has changed ({changes}), so no score can be compared."
     if names:
-        return f"The criteria have changed ({_listed(names)}), so no score can be compared."
+        return (
+            f"The criteria have changed ({listed([_shown(name) for name in names], 5)}), so no score can be compared."
+        )
     return "No criterion of this run was measured on the base branch."
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = [_shown(name) for name in names]
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
 def _shown(name: str) -> str:

@@ -14,7 +14,7 @@ from agent_eval.commands._plan_text import between, columns, dollars
 from agent_eval.commands._problems_text import log_problems, print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.core.text import harmless, plural
+from agent_eval.core.text import harmless, listed, plural
 from agent_eval.core.wire import WireModel
 from agent_eval.pipeline import default_model, find, model_settings, model_uses, policy_problems
 from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
@@ -182,8 +182,7 @@ def render_text(report: PlanReport) -> str:
         lines[-1] += f", {dollars(report.cost)}" if report.cost is not None else ""
         lines += ["", "Models that would be called:", *columns([_row(model) for model in report.models])]
     if report.unpriced:
-        more = f" and {len(report.unpriced) - 3:,} more" if len(report.unpriced) > 3 else ""
-        lines.append(harmless(f"No estimate of the cost of {', '.join(report.unpriced[:3])}{more}."))
+        lines.append(harmless(f"No estimate of the cost of {listed(report.unpriced, 3)}."))
     lines += [harmless(notice) for notice in report.notices]
     if report.models:
         lines.append(

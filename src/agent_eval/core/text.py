@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _ILLEGAL_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 can't carry: C0 controls, surrogates, U+FFFE and U+FFFF (https://www.w3.org/TR/xml/#charsets)."""
@@ -80,6 +80,34 @@ def first_line(value: str, limit: int = 200) -> str:
         if line.strip():
             return shorten(line.strip(), limit)
     return ""
+
+
+_NAME, _ITEM = 400, 500
+"""Characters of a name, and of a name with a remark in a list. Paths and ids are shorter; a forged id may have
+megabytes."""
+
+
+def short_name(name: str) -> str:
+    """A name, e.g. a case id, in at most 400 characters."""
+    return shorten(name, _NAME)
+
+
+def listed(names: Sequence[str], most: int, noun: str = "") -> str:
+    """The first names in a sentence: `a, b and 3 more`, with a noun `a, b and 3 more files`.
+
+    Args:
+        names: All names, each with a remark or none. Each is shortened to 500 characters.
+        most: How many of them to show.
+        noun: What is counted, in the singular.
+    """
+    left = len(names) - most
+    more = f" and {plural(left, f'more {noun}') if noun else f'{left:,} more'}" if left > 0 else ""
+    return ", ".join(shorten(name, _ITEM) for name in names[:most]) + more
+
+
+def every(count: int, noun: str) -> str:
+    """`the only case`, `both cases`, `all 9 cases`."""
+    return {1: f"the only {noun}", 2: f"both {noun}s"}.get(count, f"all {plural(count, noun)}")
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.core.selectors import nearby, select
+from agent_eval.core.text import listed, short_name
 from agent_eval.evalset.checks import check_against_config, check_cases, idle_weights
 from agent_eval.evalset.discovery import Discovery, FoundFile, discover
 from agent_eval.evalset.json import read_document
@@ -156,9 +157,8 @@ def _unmatched_ids(discovery: Discovery, ids: dict[str, list[str]]) -> list[Prob
         for pattern in selector.ids:
             if not select(eval_ids, [pattern]):
                 close = [f"`{eval_id}`" for eval_id in nearby(pattern, eval_ids)]
-                listed = ", ".join(f"`{eval_id}`" for eval_id in eval_ids[:10])
-                more = f" and {len(eval_ids) - 10} more" if len(eval_ids) > 10 else ""
-                existing = f"Its cases: {listed}{more}." if eval_ids else "It has no cases."
+                existing = listed([f"`{short_name(eval_id)}`" for eval_id in eval_ids], 10)
+                existing = f"Its cases: {existing}." if eval_ids else "It has no cases."
                 problems.append(
                     Problem(
                         severity=Severity.ERROR,

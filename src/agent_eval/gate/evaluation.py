@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
@@ -342,7 +342,7 @@ def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
 def _not_held_against(sorted_out: _SortedOut, alpha: float) -> list[Reason]:
     notes = []
     for case, runs in sorted_out.error_once:
-        message = f"{case.case_id}: the agent broke once and not again in {plural(runs, 'more run')}"
+        message = f"{short_name(case.case_id)}: the agent broke once and not again in {plural(runs, 'more run')}"
         notes.append(Reason(code="agent-error-once", message=message))
     if gone := _reason(
         "failed-at-first",
@@ -360,7 +360,7 @@ def _not_held_against(sorted_out: _SortedOut, alpha: float) -> list[Reason]:
     for case, word in sorted_out.as_before:
         groups.setdefault(_why_not(word, alpha), []).append((case, word))
     for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
-        shown = "; ".join(f"{case.case_id}: {word.evidence}" for case, word in members[:_MOST_NAMES])
+        shown = "; ".join(f"{short_name(case.case_id)}: {word.evidence}" for case, word in members[:_MOST_NAMES])
         more = f"; and {len(members) - _MOST_NAMES:,} more" if len(members) > _MOST_NAMES else ""
         what = _NOT_HELD_AGAINST[code]
         notes.append(Reason(code=code, message=f"{plural(len(members), 'case')} {what} ({shown}{more})"))
@@ -400,9 +400,7 @@ def _informing(cases: Sequence[CaseReport], blocks: set[str]) -> list[Reason]:
 
 
 def _names(cases: Sequence[CaseReport]) -> str:
-    names = [case.case_id for case in cases[:_MOST_NAMES]]
-    left = len(cases) - len(names)
-    return ", ".join(names) + (f" and {left:,} more" if left else "")
+    return listed([case.case_id for case in cases], _MOST_NAMES)
 
 
 _WEIGHT: Mapping[VerdictValue, int] = {"passed": 0, "inconclusive": 1, "failed": 2, "invalid": 3}

@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import Any
 
 from agent_eval.core.content import text_of
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import INFORMATIONAL_METRICS, METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile
 from agent_eval.gate.pairing import Pairing, pair_up
 from agent_eval.gate.policy import AS_HERE, Policy, PolicyReader
@@ -395,8 +395,7 @@ def cases_removed(changes: RuleChanges) -> list[Reason]:
     if not count:
         return []
     files = [removed.file for removed in changes.removed]
-    more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
-    message = f"{plural(count, 'case')} of the base branch removed ({', '.join(files[:_MOST_NAMES])}{more})"
+    message = f"{plural(count, 'case')} of the base branch removed ({listed(files, _MOST_NAMES, 'file')})"
     return [Reason(code=CASES_REMOVED, message=message)]
 
 
@@ -405,10 +404,9 @@ def cases_replaced(changes: RuleChanges) -> list[Reason]:
     if not changes.replaced:
         return []
     count, files = sum(one.removed for one in changes.replaced), [one.file for one in changes.replaced]
-    more = f" and {plural(len(files) - _MOST_NAMES, 'more file')}" if len(files) > _MOST_NAMES else ""
     message = (
         f"{count:,} of the base branch's {plural(changes.base_cases, 'case')} have other prompts or expectations here "
-        f"({', '.join(files[:_MOST_NAMES])}{more})"
+        f"({listed(files, _MOST_NAMES, 'file')})"
     )
     return [Reason(code=CASES_REPLACED, message=message)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import listed
 from agent_eval.models._endpoint import Endpoint, key_owner, provider_of, resolve
 from agent_eval.models._generation import sort_config
 from agent_eval.models.names import parse_model
@@ -209,5 +210,4 @@ def _used_by(users: Sequence[ModelUse]) -> str:
     names = list(dict.fromkeys(f"{use.purpose} of {use.case_id}" for use in users))
     if not names:
         return ""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f" Used by {', '.join(names[:_NAMED])}{more}."
+    return f" Used by {listed(names, _NAMED)}."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_eval.baseline import Resolver
     from agent_eval.gate.evaluation import Compared
     from agent_eval.gate.regression import Before, Gathered
-    from agent_eval.gate.stats import ConfirmOnBase, Decision, Runs
+    from agent_eval.gate.stats import ConfirmOnBase, Decision, NoMoreRuns, Runs
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext
@@ -102,8 +102,8 @@ class Confirmation:
     """Whether `history` was recorded beside the head's runs (`baseline: rerun`)."""
     before: Mapping[str, Before] = field(default_factory=dict)
     """Evidence of the pull request's previous attempt, by case id."""
-    repeatable: bool = True
-    """False where answers were recorded: they can't be recorded again."""
+    no_more: NoMoreRuns = "limit"
+    """Unless it is `limit`, nothing is run again."""
     head: list[CaseReport] = field(default_factory=list)
     """The head's extra runs."""
     base: list[CaseReport] = field(default_factory=list)
@@ -133,9 +133,9 @@ class Confirmation:
                 before=self.before,
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
-            budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None)
-            # A recorded answer never varies: no runs are repeated.
-            step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials if self.repeatable else ())
+            budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None, no_more=self.no_more)
+            retrials = gathered.retrials if self.no_more == "limit" else ()
+            step = next_step(gathered.evidence, gathered.rules, budget, retrials)
             if isinstance(step, Decision):
                 return step, gathered
             await self._make(step, {case_id: pair.base_id for case_id, pair in gathered.comparable.items()})
@@ -143,7 +143,7 @@ class Confirmation:
     def _allowed(self, gathered: Gathered, confirm_on_base: ConfirmOnBase) -> int:
         from agent_eval.gate.stats import usual_extra_runs
 
-        if not self.repeatable:
+        if self.no_more != "limit":
             return 0
         if self.checkout.settings.max_extra_runs is not None:
             return self.checkout.settings.max_extra_runs
@@ -367,7 +367,7 @@ async def compare_with_base(
         history=history,
         same_day=report.baseline is not None and report.baseline.source == "rerun",
         before=await asyncio.to_thread(_before, ci, checkout.context.log),
-        repeatable=repeatable and settings.gate != "thresholds",
+        no_more="thresholds" if settings.gate == "thresholds" else "limit" if repeatable else "recorded",
     )
     decision, gathered = await confirmation.decide()
     report.decision = decision_report(decision, settings.policy.alpha, gathered=gathered, history=history)

@@ -22,6 +22,7 @@ from agent_eval.baseline import (
 )
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import listed
 from agent_eval.github import Activity, Event, EventError, GitHubError, activity, read_event
 from agent_eval.results import JOURNAL, Origin
 
@@ -286,8 +287,7 @@ def change_warnings(changed: Sequence[str] | None) -> list[str]:
         return ["Whether this pull request changes what is scored is unknown."]
     if not changed:
         return []
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-    return [f"This pull request changes what is scored: {', '.join(changed[:5])}{more}."]
+    return [f"This pull request changes what is scored: {listed(changed, 5)}."]
 
 
 def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, Owner, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.criteria import CustomMetric, error_of, inference_call_count, token_usage, unlabelled
 from agent_eval.models import Model
 from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, Usage, merge
@@ -193,7 +193,9 @@ class Execution:
             # Also after a run that passed: the mean over all runs may still be too low.
             parts = self._pad(planned, self._parts[planned.case_id])
             if merge(parts, min_pass_rate=self.limits.min_pass_rate)[0].status == "failed":
-                self._halt_runs("fail-fast", f"{planned.case_id} failed, and fail-fast is on", "Fix that case first.")
+                self._halt_runs(
+                    "fail-fast", f"{short_name(planned.case_id)} failed, and fail-fast is on", "Fix that case first."
+                )
 
     async def _record(
         self, planned: PlannedCase, run: int, place: Place | None = None, *, error: RunError | None = None

@@ -15,7 +15,7 @@ from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import parse_selector
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.evalset.models import LoadedFile
 from agent_eval.evalset.paths import searched
 
@@ -249,8 +249,7 @@ def _pattern(path: str, *, is_directory: bool) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(plain(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+    return listed([plain(name) for name in names], 8)
 
 
 def render_choices(choices: AgentChoices) -> str:

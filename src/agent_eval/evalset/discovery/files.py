@@ -10,7 +10,7 @@ from pathlib import Path
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.selectors import GLOB, Selector, nearby, parse_selector
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural
 from agent_eval.evalset.discovery._listing import SUFFIXES as SUFFIXES
 from agent_eval.evalset.discovery._listing import Listing, list_directory, only_tracked_files
 from agent_eval.evalset.parse import CONFIG_NAMES
@@ -321,10 +321,9 @@ class _Search:
         for kind, names in self.skipped.items():
             dangling = kind == "symbolic link"
             state = ("is broken" if len(names) == 1 else "are broken") if dangling else "not checked out"
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             yield Problem(
                 severity=Severity.NOTICE,
                 code="dangling-link" if dangling else "not-checked-out",
-                message=f"{plural(len(names), kind)} {state}: {', '.join(sorted(names)[:5])}{more}.",
+                message=f"{plural(len(names), kind)} {state}: {listed(sorted(names), 5)}.",
                 hint="Nothing in them is run.",
             )

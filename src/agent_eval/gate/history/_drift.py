@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.history._stored_runs import PassRules, rescored, stored_runs
 from agent_eval.gate.stats import exact_p, wilson
 from agent_eval.results import PASSED, UNKNOWN, CaseHistory, HistoryRecord, HistoryReport
@@ -185,13 +185,12 @@ def drift_notices(trend: Drift) -> list[str]:
             "Chance alone says so within 20 merges in about 1 of 15 repositories"
         )
     if trend.cases:
-        shown = ", ".join(
-            f"{case.case_id} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in trend.cases[:_MOST_CASES]
-        )
-        more = f" and {len(trend.cases) - _MOST_CASES:,} more" if len(trend.cases) > _MOST_CASES else ""
+        names = [
+            f"{short_name(case.case_id)} ({_of(case.newer)} lately, {_of(case.older)} before)" for case in trend.cases
+        ]
         notices.append(
-            f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: {shown}{more}. Chance "
-            f"alone names 1 of {1 / CASE_ALPHA:.0f} cases"
+            f"On the base branch {plural(len(trend.cases), 'case')} passed less often lately: "
+            f"{listed(names, _MOST_CASES)}. Chance alone names 1 of {1 / CASE_ALPHA:.0f} cases"
         )
     return notices
 

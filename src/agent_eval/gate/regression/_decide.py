@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import fsum, sqrt
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import listed, plural, short_name
 from agent_eval.gate.stats import (
     PASS,
     CaseDecision,
@@ -13,6 +14,7 @@ from agent_eval.gate.stats import (
     Decision,
     Family,
     FamilyResult,
+    NoMoreRuns,
     Outcome,
     Suspect,
     detectable_drop,
@@ -30,27 +32,40 @@ from agent_eval.results import DecisionReasonReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
 
 _MOST_NAMES = 5
-_UNPAID = (
-    "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job "
-    "again"
-)
+_REMEDIES: Mapping[NoMoreRuns, str] = {
+    "limit": "More runs may decide it, but no more could be made: raise `max-extra-runs` or `run-timeout`, or start "
+    "the job again",
+    "recorded": "A recorded answer can't be run again: record the answers again, or use `gate: thresholds`",
+    "thresholds": "Nothing is run again, since the thresholds decide",
+}
 
 
-def decide(
-    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], *, out_of_budget: frozenset[str]
-) -> Decision:
+@dataclass(frozen=True, kw_only=True)
+class Unpaid:
+    """Cases that need more runs and can't have them."""
+
+    case_ids: frozenset[str]
+    why: NoMoreRuns
+
+    @property
+    def remedy(self) -> str:
+        """What can be done instead."""
+        return _REMEDIES[self.why]
+
+
+def decide(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], unpaid: Unpaid) -> Decision:
     """Decides the outcome and classifies every case.
 
     Args:
         evidence: All cases.
         results: The results of all families.
-        out_of_budget: Ids of cases that need more runs than the budget allows.
+        unpaid: The cases that need more runs than the budget allows.
     """
     cases: dict[tuple[str, str], CaseDecision] = {}
     reasons: list[DecisionReasonReport] = []
     for result in results:
-        decisions = _cases(result, out_of_budget)
-        reasons += _reasons(result, decisions)
+        decisions = _cases(result, unpaid)
+        reasons += _reasons(result, decisions, unpaid)
         cases.update(((case.case_id, case.metric), case) for case in decisions)
     reasons.sort(key=lambda reason: (not reason.blocking, _WEIGHT[reason.code]))
     outcome: Outcome = "passed"
@@ -82,11 +97,12 @@ _WEIGHT = {
     "suite-worse": 3,
     "thin-base": 4,
     "budget": 5,
+    "recorded-answers": 5,
 }
-_UNDECIDED = {"thin-base", "budget"}
+_UNDECIDED = {"thin-base", "budget", "recorded-answers"}
 
 
-def _cases(result: FamilyResult, out_of_budget: frozenset[str]) -> list[CaseDecision]:
+def _cases(result: FamilyResult, unpaid: Unpaid) -> list[CaseDecision]:
     family = result.family
     suspects = {suspect.index: suspect for suspect in family.suspects}
     better = _better(result, suspects)
@@ -96,7 +112,7 @@ def _cases(result: FamilyResult, out_of_budget: frozenset[str]) -> list[CaseDeci
         suspect = suspects.get(index)
         head, base = series.head_confirm or series.head_screen, family.base_of(series) or series.base
         threshold = suspect is not None and suspect.always_fails and index not in named
-        undecided = _undecided(family, suspect, case_id in out_of_budget) if index not in named else None
+        undecided = _undecided(family, suspect, unpaid) if index not in named else None
         word: CaseWord
         if threshold or index in named:
             word = "broken" if family.binary and not any(head) else "worse"
@@ -155,12 +171,12 @@ def _suspect_word(family: Family, suspect: Suspect, undecided: str | None, *, ne
     return "flaky as before" if family.binary else "unchanged"
 
 
-def _undecided(family: Family, suspect: Suspect | None, unpaid: bool) -> str | None:
+def _undecided(family: Family, suspect: Suspect | None, unpaid: Unpaid) -> str | None:
     """Which runs would decide, for a case that fails most runs without a decision; otherwise None."""
     if suspect is None or suspect.always_fails_on_base or not suspect.is_binary:
         return None
-    if unpaid and suspect.active:
-        return _UNPAID
+    if suspect.active and family.case_ids[suspect.index] in unpaid.case_ids:
+        return unpaid.remedy
     return _would_decide(_missing_base_runs(family, suspect)) if suspect.undecided else None
 
 
@@ -223,7 +239,7 @@ def _score(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
-def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[DecisionReasonReport]:
+def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid) -> list[DecisionReasonReport]:
     family, blocking = result.family, result.family.rule.blocking
     reasons: list[DecisionReasonReport] = []
 
@@ -262,7 +278,7 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[Decisi
             low = [case for case in cases if case.head_mean is not None and case.word == "suspicious"]
             add("suite-worse", f"The suite as a whole got worse{of}: {_suite_words(suite)}", low)
     undecided = [case for case in cases if case.undecided]
-    short = [case for case in undecided if case.would_decide == _UNPAID]
+    short = [case for case in undecided if case.would_decide == unpaid.remedy]
     history = [case for case in undecided if case not in short]
     if history:
         these = {case.case_id for case in history}
@@ -277,9 +293,9 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision]) -> list[Decisi
     if short:
         message = (
             f"{plural(len(short), 'suspected regression is', 'suspected regressions are')} undecided: {_names(short)}. "
-            f"{_UNPAID}"
+            f"{unpaid.remedy}"
         )
-        add("budget", message, short)
+        add("recorded-answers" if unpaid.why == "recorded" else "budget", message, short)
     return reasons
 
 
@@ -297,8 +313,7 @@ def _suite_words(suite: SuiteTestReport) -> str:
 
 
 def _names(cases: Sequence[CaseDecision]) -> str:
-    listed = ", ".join(f"{case.case_id} ({case.evidence})" for case in cases[:_MOST_NAMES])
-    return listed if len(cases) <= _MOST_NAMES else f"{listed} and {len(cases) - _MOST_NAMES:,} more"
+    return listed([f"{short_name(case.case_id)} ({case.evidence})" for case in cases], _MOST_NAMES)
 
 
 def _suite(result: FamilyResult) -> SuiteTestReport:

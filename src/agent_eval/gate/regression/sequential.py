@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent_eval.core.text import plural
 from agent_eval.gate.regression import _base_today as base_today
-from agent_eval.gate.regression._decide import decide
+from agent_eval.gate.regression._decide import Unpaid, decide
 from agent_eval.gate.regression.retrial import Retrial, next_runs, outcomes
 from agent_eval.gate.stats import (
     PASS,
@@ -81,7 +81,7 @@ def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> 
 def _step(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget) -> Runs | Decision:
     requests = _requested_runs(results)
     runs = _afforded(requests, budget) or _second_look(results, budget)
-    return runs or decide(evidence, results, out_of_budget=frozenset(requests))
+    return runs or decide(evidence, results, Unpaid(case_ids=frozenset(requests), why=budget.no_more))
 
 
 def _second_look(results: Sequence[FamilyResult], budget: Budget) -> Runs | None:

@@ -19,6 +19,10 @@ ConfirmOnBase = Literal["auto", "always", "never"]
 
 Outcome = Literal["passed", "failed", "inconclusive"]
 
+NoMoreRuns = Literal["limit", "recorded", "thresholds"]
+"""Why a case can't run again: the limit of extra runs or of time, recorded answers, which never vary, or a gate that
+decides by thresholds only."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRule:
@@ -79,6 +83,8 @@ class Budget:
     """Remaining runs beyond the screening, both sides together; None for no limit."""
     can_run_base: bool = False
     """Whether the base branch can be run."""
+    no_more: NoMoreRuns = "limit"
+    """What keeps a case from running again once `extra_runs` is 0."""
 
 
 _SUITES = {"never": 3, "auto": 8, "always": 10}

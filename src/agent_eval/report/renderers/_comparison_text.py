@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import plural, short_name, shorten
 from agent_eval.report.renderers._styling import mark, printed, styled
 from agent_eval.report.views import BaseComparison, case_name, diff, grouping, headline, location, reason_lines
 from agent_eval.results import CaseReport, RunReport
@@ -57,7 +57,9 @@ def _group(title: str, cases: Sequence[CaseReport], base: BaseComparison, *, rea
         return
     yield styled((title, "bold"))
     for case in cases[:_MOST_LISTED]:
-        yield styled(" ", mark(case), (case_name(case), "bold"), "  ", (location(case.file, case.line), "cyan"))
+        yield styled(
+            " ", mark(case), (short_name(case_name(case)), "bold"), "  ", (location(case.file, case.line), "cyan")
+        )
         notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
         for line in reason_lines(case, reasons):
             yield styled("     ", (shorten(line, 200) + grouping.base_note(line, notes), ""))
@@ -77,7 +79,7 @@ def base_comparison_lines(report: RunReport, base: BaseComparison) -> Iterator[R
         yield styled(" ", (diff.comparison_summary(base.comparison), ""))
     better = grouping.groups(report, base).better
     if better:
-        names = ", ".join(case_name(case) for case in better[:10]) + (" …" if len(better) > 10 else "")
+        names = ", ".join(short_name(case_name(case)) for case in better[:10]) + (" …" if len(better) > 10 else "")
         yield styled(" ", ("✓ ", "green"), (f"{'better' if base.decided else 'fixed'}: {names}", ""))
     for note in base.comparison.notes[:10]:
         yield styled(" ", (note, "yellow"))

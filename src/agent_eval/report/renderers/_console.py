@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.report.markup import EMPTY
 from agent_eval.report.renderers._comparison_text import base_comparison_lines, delta_table
 from agent_eval.report.renderers._overview import overview
@@ -100,14 +100,14 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
         yield from _cause(cause)
     grouped = {case.case_id for cause in shared for case in cause.cases}
     unhappy = [case for case in shown_cases if case.case_id not in grouped]
-    listed = _MOST_DETAILED + _MOST_EXPLAINED
+    described = _MOST_DETAILED + _MOST_EXPLAINED
     for case in unhappy[:_MOST_DETAILED]:
         yield from _case(case, base)
-    for case in unhappy[_MOST_DETAILED:listed]:
+    for case in unhappy[_MOST_DETAILED:described]:
         yield from _short_case(case)
-    for case in unhappy[listed : listed + _MOST_LISTED]:
+    for case in unhappy[described : described + _MOST_LISTED]:
         yield _case_line(case)
-    yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - listed - _MOST_LISTED, files)
+    yield from _more(unhappy[_MOST_DETAILED:], len(unhappy) - described - _MOST_LISTED, files)
     yield from _problems(report.problems)
     yield from base_comparison_lines(report, base)
     yield from _totals(report, base)
@@ -115,7 +115,7 @@ def _blocks(report: RunReport, files: Mapping[str, str]) -> Iterator[RenderableT
 
 
 def _case_line(case: CaseReport) -> Text:
-    return styled(" ", mark(case), (case_name(case), "bold"), "  ", (location(case.file, case.line), "dim"))
+    return styled(" ", mark(case), (short_name(case_name(case)), "bold"), "  ", (location(case.file, case.line), "dim"))
 
 
 def _short_case(case: CaseReport) -> Iterator[RenderableType]:
@@ -138,7 +138,7 @@ def _more(short: Sequence[CaseReport], left: int, files: Mapping[str, str]) -> I
 
 def _by_reason(what: str, groups: Iterable[tuple[str, Sequence[CaseReport]]]) -> Iterator[RenderableType]:
     for reason, cases in groups:
-        names = ", ".join(case_name(case) for case in cases[:5]) + (" …" if len(cases) > 5 else "")
+        names = listed([case_name(case) for case in cases], 5)
         yield styled(
             " ", ("- ", "dim"), (f"{plural(len(cases), 'case')} {what}: ", ""), (reason, ""), (f" ({names})", "dim")
         )
@@ -160,9 +160,7 @@ def _cause(cause: Cause) -> Iterator[RenderableType]:
     yield Padding(styled((cause.message, "bold"), (where, "cyan")), (0, 0, 0, 2))
     if cause.hint:
         yield Padding(_bullet(styled((cause.hint, ""))), (0, 0, 0, 4))
-    names = ", ".join(case_name(case) for case in cause.cases[:_MOST_NAMES])
-    left = len(cause.cases) - _MOST_NAMES
-    yield Padding(styled((names + (f" and {left:,} more" if left > 0 else ""), "")), (0, 0, 0, 2))
+    yield Padding(styled((listed([case_name(case) for case in cause.cases], _MOST_NAMES), "")), (0, 0, 0, 2))
     if cause.log:
         yield Padding(_log(cause.log), (0, 0, 0, 2))
     yield ""
@@ -178,7 +176,7 @@ def _case(case: CaseReport, base: BaseComparison) -> Iterator[RenderableType]:
     since, evidence = grouping.change_label(case, base)
     title = styled(
         (f"{sign}{word} ", style),
-        (case_name(case), "bold"),
+        (short_name(case_name(case)), "bold"),
         (f" · {since}" if since else "", style),
         "  ",
         (location(case.file, case.line), "cyan"),

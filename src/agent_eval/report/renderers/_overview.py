@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import plural, short_name
 from agent_eval.report.renderers._styling import MARKS, mark, styled
 from agent_eval.report.views import metric_rows, score_text
 from agent_eval.results import MetricReport, RunReport
@@ -54,7 +54,7 @@ def _cases_table(report: RunReport, names: Sequence[str]) -> Table:
             if case.file == file:
                 metrics = {metric.name: metric for metric in case.metrics}
                 cells = [_score(metrics[name]) if name in metrics else "" for name in names]
-                table.add_row(styled(mark(case), (case.eval_id, "")), *cells)
+                table.add_row(styled(mark(case), (short_name(case.eval_id), "")), *cells)
     return table
 
 

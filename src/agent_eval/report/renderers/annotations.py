@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_eval.core.text import plural, shorten, without_commands, workflow_command
+from agent_eval.core.text import listed, plural, shorten, without_commands, workflow_command
 from agent_eval.report.views import (
     BaseComparison,
     Cause,
@@ -129,9 +129,7 @@ def _what(case: CaseReport, what: str, base: BaseComparison) -> str:
 def _cause_annotation(cause: Cause, kind: Level) -> _Annotation:
     """One annotation for a cause of several cases: at its line in the agent's code, else at the first case."""
     first = cause.cases[0]
-    names = ", ".join(one_line(case_name(case)) for case in cause.cases[:_MOST_NAMES])
-    left = len(cause.cases) - _MOST_NAMES
-    lines = [cause.message, cause.hint, names + (f" and {left:,} more" if left > 0 else "")]
+    lines = [cause.message, cause.hint, listed([case_name(case) for case in cause.cases], _MOST_NAMES)]
     file, line = (cause.file, cause.line) if cause.file else (first.file, first.line)
     return _Annotation(
         level=kind,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_eval.agents.host import KEY_HINT
-from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.core.text import every, first_line, listed, plural, shorten
 from agent_eval.gate.caveats import NOTHING_SCORED
 from agent_eval.gate.rule_changes import CASES_REMOVED
 from agent_eval.report.views._causes import NEVER_RAN, Cause, causes
@@ -106,7 +106,7 @@ def _advice(report: RunReport, base: BaseComparison) -> str:
 def _allowed(report: RunReport, lead: str) -> str:
     """An inconclusive run that a setting lets pass."""
     totals = report.totals
-    share = f"all {totals.cases:,} cases" if totals.cases > 1 else "the only case"
+    share = every(totals.cases, "case")
     if totals.errored < totals.cases:
         share = f"{totals.errored:,} of {plural(totals.cases, 'case')}"
     if totals.passed or totals.failed:
@@ -276,8 +276,7 @@ def _in_brackets(cases: Sequence[CaseReport]) -> str:
 
 
 def _names(cases: Sequence[CaseReport], most: int = 2) -> str:
-    more = f" and {len(cases) - most:,} more" if len(cases) > most else ""
-    return ", ".join(_short_name(case) for case in cases[:most]) + more
+    return listed([_short_name(case) for case in cases], most)
 
 
 def _short_name(case: CaseReport) -> str:
@@ -293,6 +292,8 @@ def _remedy(report: RunReport) -> str:
     if codes:
         return _REMEDIES.get(max(codes, key=codes.count), "start the job again")
     undecided = [reason.code for reason in report.reasons]
+    if "recorded-answers" in undecided:
+        return "record the answers again, or use `gate: thresholds`"
     if "budget" in undecided:
         return "allow more extra runs"
     return "run the base branch more often" if "thin-base" in undecided else ""
@@ -318,7 +319,7 @@ def _passed(report: RunReport, base: BaseComparison, sorted_out: Groups) -> str:
 
 
 def _all(total: int) -> str:
-    return "the only case passes" if total == 1 else f"all {total:,} cases pass"
+    return f"{every(total, 'case')} {'passes' if total == 1 else 'pass'}"
 
 
 def _beside(report: RunReport, base: BaseComparison, sorted_out: Groups) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_eval.core.text import plural
+from agent_eval.core.text import every, plural
 from agent_eval.gate.stats import exact_p
 from agent_eval.report.views.numbers import percent_text, score_text
 from agent_eval.results import (
@@ -182,9 +182,9 @@ def suite_lines(decision: DecisionReport, branch: str) -> list[str]:
 
 
 def _suite_line(suite: SuiteTestReport, alpha: float, branch: str) -> str:
-    what = "All" if suite.metric == "pass" else f"{suite.metric} over all"
-    sentences = list(_suite_sentences(suite, alpha, branch))
-    return f"{what} {plural(suite.cases, 'case')}: {' '.join(sentences)}"
+    cases = every(suite.cases, "case")
+    what = cases[:1].upper() + cases[1:] if suite.metric == "pass" else f"{suite.metric} over {cases}"
+    return f"{what}: {' '.join(_suite_sentences(suite, alpha, branch))}"
 
 
 def _suite_sentences(suite: SuiteTestReport, alpha: float, branch: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent_eval.core.text import first_line, plural, shorten
+from agent_eval.core.text import first_line, listed, plural
 from agent_eval.report.views.numbers import duration_text, measurement_text, score_text, threshold_text
 from agent_eval.results import CaseComparison, CaseReport, MetricReport, RunReport
 
@@ -106,21 +106,18 @@ def close_vote_notes(cases: Iterable[CaseReport]) -> list[str]:
     counts: Counter[str] = Counter()
     for case in cases:
         for metric in case.metrics:
-            listed = [judgement for run in metric.runs for judgement in run.details.get("judgements", ())]
-            counts[metric.name] += len(listed) + sum(run.details.get("judgements_left_out", 0) for run in metric.runs)
-            if close_by_case := sum(bool(judgement.get("close")) for judgement in listed):
+            judgements = [judgement for run in metric.runs for judgement in run.details.get("judgements", ())]
+            counts[metric.name] += len(judgements) + sum(
+                run.details.get("judgements_left_out", 0) for run in metric.runs
+            )
+            if close_by_case := sum(bool(judgement.get("close")) for judgement in judgements):
                 close.setdefault(metric.name, {})[case.eval_id] = close_by_case
     return [
         f"{name}: {sum(close_by_case.values()):,} of {plural(counts[name], 'verdict')} "
         f"{'was' if sum(close_by_case.values()) == 1 else 'were'} close, where one vote more could change "
-        f"{'it' if sum(close_by_case.values()) == 1 else 'them'} ({_some(list(close_by_case))})"
+        f"{'it' if sum(close_by_case.values()) == 1 else 'them'} ({listed(list(close_by_case), 3)})"
         for name, close_by_case in close.items()
     ]
-
-
-def _some(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def case_name(case: CaseReport | CaseComparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import listed, plural, short_name, shorten
 from agent_eval.github import ACCEPT_RULES
 from agent_eval.results import RuleChange, RuleChangesReport, RunReport
 
@@ -95,16 +95,14 @@ def rule_sentences(report: RunReport) -> list[str]:
         sentences.append(_why_removal_blocks(rules, base))
     elif rules.removal == "accepted" and not loosened:
         sentences.append(f"The removal of cases of {base} is accepted: {rules.accepted}.")
-    if (loosened and rules.decides == "base") or rules.removal == "blocked":
+    if _acceptance_matters(report, rules):
         sentences.append(_way_out(report, rules))
     return [" ".join(sentences)] * bool(sentences) + [rules.not_accepted] * bool(rules.not_accepted)
 
 
 def _renamed(rules: RuleChangesReport, base: str) -> str:
-    names = [f"{new} (on {base}: {old})" for new, old in list(rules.renamed.items())[:_MOST_NAMES]]
-    left = len(rules.renamed) - len(names)
-    more = f" and {plural(left, 'more case')}" if left else ""
-    return f"For renamed cases, the stricter policy of both ids decides: {', '.join(names)}{more}."
+    names = [f"{short_name(new)} (on {base}: {short_name(old)})" for new, old in rules.renamed.items()]
+    return f"For renamed cases, the stricter policy of both ids decides: {listed(names, _MOST_NAMES, 'case')}."
 
 
 def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
@@ -113,6 +111,16 @@ def _why_removal_blocks(rules: RuleChangesReport, base: str) -> str:
     if rules.removed_cases * 2 > rules.base_cases and rules.changes:
         return f"Most cases of {base} are gone and rules are changed, which somebody has to accept."
     return f"Somebody has to accept that cases of {base} are gone."
+
+
+def _acceptance_matters(report: RunReport, rules: RuleChangesReport) -> bool:
+    """Whether the result could be another one if the rules of the pull request decided."""
+    if report.verdict == "passed" and report.gate != "advisory":
+        return False
+    if rules.removal == "blocked":
+        return True
+    unmeasured = any(change.fails is None for change in rules.changes)
+    return rules.decides == "base" and bool(rules.only_here or rules.renamed or rules.replaced or unmeasured)
 
 
 def _way_out(report: RunReport, rules: RuleChangesReport) -> str:
