@@ -223,7 +223,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     show.add_argument("--run", type=_natural, metavar="N", help="number of the run. Default: the first failed run")
     show.set_defaults(module="show")
 
-    export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools: csv, jsonl")
+    export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools")
     export_arguments.add_arguments(export)
     export.set_defaults(module="export")
 

@@ -14,7 +14,8 @@ from agent_eval.commands._io import CliIO
 from agent_eval.commands._stored_run import folder_of, read_stored_report, recording_store, unchanged_cases
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import write_text
-from agent_eval.report.exports import StoredRun, csv_lines, json_lines
+from agent_eval.report.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
+from agent_eval.uploads import InvalidTarget
 
 Export = Callable[[argparse.Namespace, CliIO], int]
 
@@ -23,7 +24,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code: 0 exported, 1 not accepted by the service, 2 invalid input."""
     try:
         return FORMATS[arguments.format](arguments, io)
-    except UnreadableError as error:
+    except (UnreadableError, InvalidTarget) as error:
         io.log(f"agent-eval: {error}")
         return 2
 
@@ -70,4 +71,21 @@ def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
     return export
 
 
-FORMATS: Mapping[str, Export] = {"csv": _rows(csv_lines), "jsonl": _rows(json_lines)}
+def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval.commands._export_otlp import send_batches, targets
+
+    to = None if arguments.output is not None else targets(arguments.endpoint, arguments.scores, io.environ)
+    with stored_run(arguments.results, io) as stored:
+        batches = otlp_batches(
+            stored,
+            content=not arguments.no_content,
+            scores=arguments.scores,
+            service=io.environ.get("OTEL_SERVICE_NAME") or "agent-eval",
+        )
+        if to is not None:
+            return send_batches(batches, to, io)
+        write(otlp_lines(batches), arguments.output, io)
+    return 0
+
+
+FORMATS: Mapping[str, Export] = {"csv": _rows(csv_lines), "jsonl": _rows(json_lines), "otlp": _otlp}

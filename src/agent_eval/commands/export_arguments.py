@@ -23,12 +23,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     formats = parser.add_subparsers(title="formats", metavar="FORMAT", dest="format", required=True)
     _rows(formats, "csv", "a table for spreadsheets and pandas: a row per case, run, turn and metric")
     _rows(formats, "jsonl", "the same rows as JSON Lines")
+    _otlp(formats)
 
 
 def _rows(formats: Parsers, name: str, description: str) -> None:
     parser = add_format(formats, name, description)
     add_results(parser)
     add_output(parser, "default: stdout")
+
+
+def _otlp(formats: Parsers) -> None:
+    parser = add_format(formats, "otlp", "OpenTelemetry traces with the scores, sent to a service or written to a file")
+    add_results(parser)
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument(
+        "--endpoint",
+        metavar="URL",
+        help="OTLP/HTTP endpoint, without /v1/traces. Default: OTEL_EXPORTER_OTLP_ENDPOINT. Credentials are read from "
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    )
+    add_output(target, "JSON Lines instead of sending")
+    parser.add_argument(
+        "--no-content",
+        action="store_true",
+        help="leave out all texts: messages, arguments and results of tools, explanations, error messages",
+    )
+    parser.add_argument(
+        "--scores",
+        choices=("logs", "events", "none"),
+        default="logs",
+        help="send scores as log records, as span events (for services without logs), or not at all. Default: logs",
+    )
 
 
 def add_format(formats: Parsers, name: str, description: str) -> argparse.ArgumentParser:
@@ -48,6 +73,6 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser, default: str) -> None:
+def add_output(parser: argparse._ActionsContainer, default: str) -> None:
     """Adds `--output`."""
     parser.add_argument("--output", type=Path, metavar="FILE", help=f"file to write; {default}")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from agent_eval.core.masking import Masker
+from agent_eval.core.transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
 from agent_eval.github._origin import check_encrypted, checked_api_url, resolve_link, same_origin
-from agent_eval.github._transfer import Answer, BearerAuth, NoAuth, Request, new_session, receive
 from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
 
 if TYPE_CHECKING:

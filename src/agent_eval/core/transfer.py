@@ -152,7 +152,7 @@ def receive(
 
 def _body(response: Response, max_bytes: int, expired: Callable[[], bool]) -> bytes | NoAnswer:
     if response.status_code >= 300:
-        # The status is what matters; GitHub's messages are short.
+        # The status is what matters; messages of APIs are short.
         return _read(response, _LARGEST_ERROR, expired)
     too_large = NoAnswer(kind="too-large", message=f"the response is larger than {max_bytes:,} bytes")
     declared = response.headers.get("content-length", "")

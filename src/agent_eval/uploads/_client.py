@@ -1,0 +1,154 @@
+"""Posts JSON to a service with credentials: no redirects, bounded time and size, no secret in a message."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent_eval.core.masking import Masker
+from agent_eval.core.text import first_line, harmless
+from agent_eval.core.transfer import Answer, NoAnswer, NoAuth, Request, new_session, receive
+
+_TEMPORARY = {429, 502, 503, 504}
+"""OTLP's retryable statuses (https://opentelemetry.io/docs/specs/otlp/#failures-1)."""
+_WAITS = (1.0, 2.0, 4.0)
+"""Seconds before each further attempt."""
+_LONGEST_WAIT = 30.0
+_LARGEST_ANSWER = 10_000_000
+_CONNECT = 10.0
+
+
+class UploadError(Exception):
+    """The service did not accept a request. The message is safe to log."""
+
+
+class InvalidTarget(Exception):
+    """The address or the credentials can't be used. The message is safe to log."""
+
+
+def checked_url(url: str, name: str, *, encrypted: bool = False) -> str:
+    """The URL of a service without a trailing slash.
+
+    Args:
+        url: The URL.
+        name: The flag or variable that contains it, for the message.
+        encrypted: Whether only https is allowed, except for this machine.
+
+    Raises:
+        InvalidTarget: It is not an http(s) URL, or contains a password.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
+        # The URL is not shown: it may contain a password.
+        raise InvalidTarget(f"{name} is not the URL of a service. Write https://HOST[:PORT][/PATH].")
+    if encrypted and parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
+        raise InvalidTarget(f"{name} would send the key without encryption. Write https://.")
+    return url.rstrip("/")
+
+
+class Client:
+    """Sends requests to one service."""
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        *,
+        timeout: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Opens no connection yet.
+
+        Args:
+            headers: Sent with every request. Their values are secrets and are masked in messages.
+            timeout: Seconds for a response.
+            sleep: Waits for a number of seconds.
+
+        Raises:
+            InvalidTarget: A header can't be sent.
+        """
+        for name, value in headers.items():
+            if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+                raise InvalidTarget("The name of a header has characters that can't be sent.")
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidTarget(f"The value of the header {name} has characters that can't be sent.")
+        self._headers = {**headers, "Content-Type": "application/json"}
+        # A value is `Bearer TOKEN` or the token itself.
+        self._masker = Masker(part for value in headers.values() for part in (value, value.rpartition(" ")[2]))
+        self._timeout = timeout
+        self._sleep = sleep
+        self._session = new_session()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._session.close()
+
+    def post(self, url: str, body: Mapping[str, Any], *, repeatable: bool = True) -> dict[str, Any]:
+        """Sends JSON and returns the JSON object of the answer; {} for an empty answer.
+
+        Args:
+            url: The address.
+            body: The JSON object to send.
+            repeatable: Whether to send it again after an outage or a rate limit.
+
+        Raises:
+            UploadError: The answer is not a success, or there is none.
+        """
+        data = json.dumps(body, ensure_ascii=False).encode()
+        for wait in (*_WAITS, None) if repeatable else (None,):
+            answer = self._send(url, data)
+            is_temporary = answer.status in _TEMPORARY if isinstance(answer, Answer) else answer.kind == "unavailable"
+            if wait is None or not is_temporary:
+                return self._json(url, answer)
+            self._sleep(_retry_after(answer, wait))
+        raise AssertionError("unreachable")
+
+    def _send(self, url: str, data: bytes) -> Answer | NoAnswer:
+        deadline = time.monotonic() + self._timeout
+        request = Request(method="POST", url=url, params=None, data=data, headers=self._headers, auth=NoAuth())
+        return receive(
+            self._session,
+            request,
+            timeouts=(min(_CONNECT, self._timeout), self._timeout),
+            max_bytes=_LARGEST_ANSWER,
+            expired=lambda: time.monotonic() > deadline,
+        )
+
+    def _json(self, url: str, answer: Answer | NoAnswer) -> dict[str, Any]:
+        where = self.safe(url)
+        if isinstance(answer, NoAnswer):
+            raise UploadError(f"{where}: {answer.message}.")
+        if answer.location is not None:
+            target = self.safe(urlsplit(answer.location).netloc or "another address")
+            raise UploadError(f"{where} redirects to {target}. Credentials are not sent there; use the final address.")
+        if not 200 <= answer.status < 300:
+            raise UploadError(f"{where} answers with HTTP {answer.status}{self._reason(answer.body)}.")
+        if not answer.body.strip():
+            return {}
+        try:
+            content = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise UploadError(f"{where} answers with HTTP {answer.status}, but not with a JSON object.")
+        return content
+
+    def _reason(self, body: bytes) -> str:
+        reason = self.safe(first_line(body.decode("utf-8", "replace")))
+        return f": {reason.rstrip('.')}" if reason else ""
+
+    def safe(self, text: str) -> str:
+        """The text for a message: secrets masked, on one line, of bounded length."""
+        return " ".join(harmless(first_line(self._masker.text(text), 500)).split())
+
+
+def _retry_after(answer: Answer | NoAnswer, otherwise: float) -> float:
+    """Seconds to wait: the Retry-After header if it is a number."""
+    value = answer.headers.get("retry-after", "") if isinstance(answer, Answer) else ""
+    return min(float(value), _LONGEST_WAIT) if value.isdecimal() and len(value) < 10 else otherwise

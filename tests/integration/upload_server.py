@@ -1,0 +1,92 @@
+"""A server on loopback that takes uploads: it keeps every request, and answers as a function says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request."""
+
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer."""
+
+    status: int = 200
+    body: object = field(default_factory=dict)
+    """JSON, or bytes to send as they are."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Respond = Callable[[Received], Reply | None]
+"""Answers a request; None closes the connection."""
+
+
+@dataclass
+class UploadServer:
+    """The running server."""
+
+    url: str
+    received: list[Received]
+    respond: Respond
+
+
+@contextlib.contextmanager
+def upload_server(respond: Respond = lambda request: Reply()) -> Iterator[UploadServer]:
+    """Serves on loopback until the block ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            request = Received(self.path, headers, self.rfile.read(length))
+            server.received.append(request)
+            reply = server.respond(request)
+            if reply is None:
+                self.close_connection = True
+                return
+            data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            with contextlib.suppress(OSError):  # The client gave up.
+                self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Prints nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    http = Server(("127.0.0.1", 0), Handler)
+    server = UploadServer(f"http://127.0.0.1:{http.server_address[1]}", [], respond)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join(10)
