@@ -481,6 +481,25 @@ GOOD_CONFIGS = [
         name="match type number", value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_type": 2.0}}}
     ),
     Sample(name="ours", value={"criteria": {"trajectory_single_tool_use": {"threshold": 1, "tool_name": "f"}}}),
+    *(
+        Sample(
+            name=f"algorithm {name}", value={"criteria": {"response_similarity": {"threshold": 1, "algorithm": name}}}
+        )
+        for name in ("exact", "JACCARD", "rougeL", "rouge_l", "Rouge-1", "ROUGEL")
+    ),
+    Sample(name="similarity as a number", value={"criteria": {"response_similarity": 0.8}}),
+    Sample(
+        name="similarity as in adk-rust",
+        value={"criteria": {"response_similarity": {"threshold": 1, "compat": "adk-rust"}}},
+    ),
+    Sample(
+        name="partial trajectory",
+        value={"criteria": {"tool_trajectory_partial": {"threshold": 1, "strictOrder": False, "strict_args": True}}},
+    ),
+    Sample(
+        name="args may be a subset",
+        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "args_match": "subset"}}},
+    ),
     Sample(name="recall", value={"criteria": {"trajectory_recall": {"threshold": 0.5, "ignore_args": "yes"}}}),
     Sample(name="schema key", value={"$schema": "x", "criteria": {"response_match_score": 0}}),
     Sample(
@@ -518,6 +537,28 @@ BAD_CONFIGS = [
         path="criteria.tool_trajectory_avg_scor",
         says="Did you mean `tool_trajectory_avg_score`",
         schema_agrees=False,
+    ),
+    *(
+        Sample(
+            name=f"metric of another tool: {metric}",
+            value={"criteria": {metric: 1}},
+            codes=("unknown-metric",),
+            says=says,
+            schema_agrees=False,
+        )
+        for metric, says in (
+            ("semantic_match", "`final_response_match_v2`"),
+            ("semantic_match_score", "`final_response_match_v2`"),
+            ("safety_score", "`safety_v1`"),
+            ("hallucination_score", "`hallucinations_v1`"),
+            ("rubric", "`rubric_based_final_response_quality_v1`"),
+            ("exact_tools()", '"strict_args": true'),
+            ("tool_trajectory_score", "`tool_trajectory_partial`"),
+            ("GEval", "`rubric_based_final_response_quality_v1`"),
+            ("ToolCorrectnessMetric", "`tool_trajectory_partial`"),
+            ("trajectory_in_order_match", '"match_type": "IN_ORDER"'),
+            ("rougeL", '"algorithm": "rougeL"'),
+        )
     ),
     Sample(
         name="informational metric",
@@ -561,6 +602,28 @@ BAD_CONFIGS = [
         path="criteria.tool_trajectory_avg_score.match_type",
         says="EXACT, IN_ORDER or ANY_ORDER",
     ),
+    *(
+        Sample(
+            name=f"bad algorithm {name!r}",
+            value={"criteria": {"response_similarity": {"threshold": 1, "algorithm": name}}},
+            codes=("invalid-value",),
+            path="criteria.response_similarity.algorithm",
+            says="exact, contains, levenshtein, jaccard, rouge1, rouge2, rougeL",
+        )
+        for name in ("cosine", "rouge3", "rouge", "exact_", 1, None)
+    ),
+    Sample(
+        name="bad compat",
+        value={"criteria": {"tool_trajectory_partial": {"threshold": 1, "compat": "adk"}}},
+        codes=("invalid-value",),
+        path="criteria.tool_trajectory_partial.compat",
+    ),
+    Sample(
+        name="bad args match",
+        value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "args_match": "superset"}}},
+        codes=("invalid-value",),
+        path="criteria.tool_trajectory_avg_score.args_match",
+    ),
     Sample(
         name="misspelt field",
         value={"criteria": {"tool_trajectory_avg_score": {"threshold": 1, "match_typ": "EXACT"}}},
@@ -580,9 +643,14 @@ BAD_CONFIGS = [
         )
         for metric, field, value, says in (
             ("tool_trajectory_avg_score", "strict_order", True, '"match_type": "IN_ORDER"'),
-            ("tool_trajectory_avg_score", "strictArgs", False, '"ignore_args": true'),
+            ("tool_trajectory_avg_score", "strictArgs", False, '"args_match": "subset"'),
             ("response_match_score", "algorithm", "levenshtein", "is ROUGE-1"),
             ("response_match_score", "ignore_case", True, "always ignores case"),
+            ("tool_trajectory_partial", "match_type", "ANY_ORDER", '"strict_order": true'),
+            ("tool_trajectory_partial", "ignoreArgs", True, "Omit the args"),
+            ("trajectory_recall", "strict_args", False, "`tool_trajectory_partial` has this field"),
+            ("safety_v1", "algorithm", "exact", "`response_similarity` has this field"),
+            ("rubric_based_tool_use_quality_v1", "levels", [], "`rubric_levels`"),
             ("response_match_score", "weight", 2, "its own threshold"),
         )
     ),

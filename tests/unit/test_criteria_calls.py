@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.criteria._alignment import align
-from agent_eval.criteria.calls import count_matched, match_calls, same_call
+from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls, same_call
 from agent_eval.evalset.models.suite import MatchType
 
 VECTORS: list[dict[str, Any]] = json.loads(
@@ -28,7 +28,9 @@ def test_vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_ar
     expected = [FunctionCall(name=name, args=args) for name, args in vector["expected"]]
     matches = vector[match_type.name + ("_ignore_args" if ignore_args else "")]
 
-    assert match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args) is bool(matches)
+    assert match_calls(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args)) is bool(
+        matches
+    )
 
 
 def test_ids_do_not_count() -> None:
@@ -42,7 +44,7 @@ def test_count_matched__is_a_multiset() -> None:
     assert count_matched([first], [first, first]) == 1
     assert count_matched([first, second], [second, first]) == 2
     assert count_matched([first, second], [first, first]) == 1
-    assert count_matched([first, second], [first, first], ignore_args=True) == 2
+    assert count_matched([first, second], [first, first], args=ArgsMatch.IGNORE) == 2
     assert count_matched([], [first]) == 0
 
 
@@ -65,16 +67,16 @@ LISTS = st.lists(CALLS, max_size=6) | st.lists(
 def test_alignment__puts_every_call_in_one_place(
     expected: list[FunctionCall], actual: list[FunctionCall], ignore_args: bool
 ) -> None:
-    alignment = align(expected, actual, ignore_args=ignore_args)
+    alignment = align(expected, actual, args=args_match(ignore_args=ignore_args))
     pairs = [*alignment.matched, *alignment.moved, *alignment.changed]
 
     assert sorted([*(i for i, _ in pairs), *alignment.missing]) == list(range(len(expected)))
     assert sorted([*(j for _, j in pairs), *alignment.extra]) == list(range(len(actual)))
     for i, j in [*alignment.matched, *alignment.moved]:
-        assert same_call(expected[i], actual[j], ignore_args=ignore_args)
+        assert same_call(expected[i], actual[j], args=args_match(ignore_args=ignore_args))
     for i, j in alignment.changed:
         assert expected[i].name == actual[j].name
-        assert not same_call(expected[i], actual[j], ignore_args=ignore_args)
+        assert not same_call(expected[i], actual[j], args=args_match(ignore_args=ignore_args))
     assert sorted(alignment.matched, key=lambda pair: pair[1]) == list(alignment.matched)
 
 

@@ -18,7 +18,7 @@ from agent_eval.criteria._explain import (
 )
 from agent_eval.criteria._literal import literal, render_call, visible
 from agent_eval.criteria._rouge import rouge1
-from agent_eval.criteria.calls import count_matched, match_calls
+from agent_eval.criteria.calls import ArgsMatch, args_match, count_matched, match_calls
 from agent_eval.criteria.tokenize import tokenize
 from agent_eval.evalset.models.suite import MatchType
 
@@ -98,7 +98,7 @@ def test_any_order__ignores_the_order() -> None:
 
 
 def test_ignore_args__shows_names_only() -> None:
-    assert why([A, B], [call("a", x=7), C], ignore_args=True) == snapshot(
+    assert why([A, B], [call("a", x=7), C], args=ArgsMatch.IGNORE) == snapshot(
         ["1 of 2 expected calls matched", "missing: b(…) (expected as call 2)", "extra: c() (call 2)"]
     )
     assert list_calls([A, C], ignore_args=True) == snapshot("""\
@@ -277,9 +277,9 @@ LISTS = st.lists(CALLS, max_size=5)
 def test_explain_trajectory__reasons_match(
     expected: list[FunctionCall], actual: list[FunctionCall], match_type: MatchType, ignore_args: bool
 ) -> None:
-    if match_calls(expected, actual, match_type=match_type, ignore_args=ignore_args):
+    if match_calls(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args)):
         return
-    lines = explain_trajectory(expected, actual, match_type=match_type, ignore_args=ignore_args)
+    lines = explain_trajectory(expected, actual, match_type=match_type, args=args_match(ignore_args=ignore_args))
 
     assert 2 <= len(lines) <= MOST_LINES + 2
     assert all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.evalset.models.criteria import parse_match_type
+from agent_eval.evalset.models.criterion_options import parse_match_type
 from agent_eval.evalset.models.suite import MatchType
 
 VECTORS: list[list[Any]] = json.loads(

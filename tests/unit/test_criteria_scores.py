@@ -10,7 +10,8 @@ from agent_eval.core.invocation import IntermediateData, Invocation, InvocationE
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored
 from agent_eval.criteria.efficiency import durations, inference_call_count, token_usage
 from agent_eval.criteria.registry import INFORMATIONAL, build, check_complete, supported
-from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, BaseCriterion, Family, MetricSpec
+from agent_eval.evalset.models.criteria import INFORMATIONAL_METRICS, METRICS, Family, MetricSpec
+from agent_eval.evalset.models.criterion_options import BaseCriterion
 from agent_eval.evalset.models.schema import EvalCase
 from agent_eval.evalset.models.suite import CriterionConfig, MatchType
 

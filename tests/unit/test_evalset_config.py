@@ -13,7 +13,8 @@ from pydantic.alias_generators import to_camel
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.evalset.json.reading import parse_document
 from agent_eval.evalset.loading import load_suite
-from agent_eval.evalset.models.criteria import CRITERION_MODELS, JudgeModelOptions, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.models.criteria import CRITERION_MODELS, LlmBackedUserSimulatorConfig
+from agent_eval.evalset.models.criterion_options import JudgeModelOptions
 from agent_eval.evalset.models.suite import EvalConfig, MatchType
 from agent_eval.evalset.parse.config import parse_config, read_config
 
@@ -66,7 +67,12 @@ def test_read_criteria__options_are_typed_and_complete() -> None:
     base = {"include_intermediate_responses_in_final": False}
     judge = JudgeModelOptions()
     assert options == {
-        "tool_trajectory_avg_score": {**base, "match_type": MatchType.ANY_ORDER, "ignore_args": False},
+        "tool_trajectory_avg_score": {
+            **base,
+            "match_type": MatchType.ANY_ORDER,
+            "ignore_args": False,
+            "args_match": "exact",
+        },
         "response_match_score": base,
         "final_response_match_v2": {**base, "judge_model_options": JudgeModelOptions(num_samples=3)},
         "hallucinations_v1": {**base, "judge_model_options": judge, "evaluate_intermediate_nl_responses": False},
@@ -82,6 +88,15 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
     "include_intermediate_responses_in_final": True,
     "match_type": "IN_ORDER",
     "ignore_args": True,
+    "args_match": "subset",
+    "strict_order": False,
+    "strict_args": True,
+    "algorithm": "rouge_l",
+    "normalize": False,
+    "ignore_case": False,
+    "ignore_punctuation": True,
+    "direction": "either",
+    "compat": "adk-rust",
     "tool_name": "look_up",
     "judge_model_options": {
         "judge_model": "openai/m",

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.selectors import nearby
 from agent_eval.criteria import why_not
 from agent_eval.criteria.judged import verdict_scale
 from agent_eval.evalset.models import CRITERION_MODELS, JUDGED_METRICS, METRICS, CriterionConfig
 from agent_eval.evalset.parse import criterion as criterion_config
-from agent_eval.evalset.parse import read_config
+from agent_eval.evalset.parse import hint_for_metric, read_config
 from agent_eval.evalset.paths import absolute, name_of
 
 CALIBRATED = tuple(metric for metric in JUDGED_METRICS if not METRICS[metric].needs_scenario)
@@ -119,9 +118,7 @@ def _name_problem(metric: str) -> Problem | None:
     if metric in METRICS:
         reason = "judges simulated users, not responses" if metric in JUDGED_METRICS else "is computed without a judge"
         return _error("criterion-not-judged", f"`{metric}` {reason}; it can't be calibrated.", choices)
-    close = nearby(metric, CALIBRATED)
-    hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else choices
-    return _error("unknown-metric", f"There is no metric `{metric}`.", hint)
+    return _error("unknown-metric", f"There is no metric `{metric}`.", hint_for_metric(metric, CALIBRATED))
 
 
 def _error(code: str, message: str, hint: str | None = None, *, file: str | None = None) -> Problem:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria._matching import Pairs, Same, in_any_order, in_order
+from agent_eval.criteria.calls import ArgsMatch, same_call
 
 _MOST_CANDIDATES = 64
 """Positions at which one expected call is tried. Only lists of over 64 equal calls can be aligned suboptimally."""
@@ -39,21 +42,63 @@ class Alignment:
     """Positions of actual calls without an expected one."""
 
 
-def align(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, ignore_args: bool = False) -> Alignment:
+def align(
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    *,
+    args: ArgsMatch = ArgsMatch.EXACT,
+    ordered: bool = True,
+) -> Alignment:
     """Aligns two lists of calls.
 
-    First the longest common subsequence is matched; then equal calls that are out of order; then calls of the same
+    First the longest common subsequence is matched; then the same calls that are out of order; then calls of the same
     tool with different args, those with most equal args first.
+
+    Args:
+        expected: The calls of the eval file.
+        actual: The calls that the agent made.
+        args: How args are compared.
+        ordered: For SUBSET: False matches as many calls as possible in any order, and none is out of order.
     """
-    kinds = _kinds([*expected, *actual], ignore_args=ignore_args)
+    if args is ArgsMatch.SUBSET:
+        same = partial(same_call, args=args)
+        return aligned(expected, actual, (in_order if ordered else in_any_order)(expected, actual, same), same)
+    kinds = _kinds([*expected, *actual], ignore_args=args is ArgsMatch.IGNORE)
     expected_keys, actual_keys = kinds[: len(expected)], kinds[len(expected) :]
     matched = _in_order(expected_keys, actual_keys)
-    used_expected, used_actual = {i for i, _ in matched}, {j for _, j in matched}
-    left_expected = [i for i in range(len(expected_keys)) if i not in used_expected]
-    left_actual = [j for j in range(len(actual_keys)) if j not in used_actual]
+    left_expected, left_actual = _left(matched, len(expected), len(actual))
+    moved = _equal_pairs(left_expected, left_actual, expected_keys, actual_keys)
+    return _completed(expected, actual, matched, moved)
 
-    moved = _take_pairs(left_expected, left_actual, expected_keys, actual_keys)
-    changed: list[tuple[int, int]] = []
+
+def aligned(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], matched: Pairs, same: Same) -> Alignment:
+    """Completes an alignment.
+
+    Args:
+        expected: The calls of the eval file.
+        actual: The calls that the agent made.
+        matched: The pairs that count.
+        same: Finds the pairs that don't count because they are out of order.
+    """
+    left_expected, left_actual = _left(matched, len(expected), len(actual))
+    pairs = in_any_order([expected[i] for i in left_expected], [actual[j] for j in left_actual], same)
+    return _completed(expected, actual, matched, [(left_expected[i], left_actual[j]) for i, j in pairs])
+
+
+def _left(pairs: Pairs, expected: int, actual: int) -> tuple[list[int], list[int]]:
+    """The positions of both lists that are in no pair."""
+    used_expected, used_actual = {i for i, _ in pairs}, {j for _, j in pairs}
+    return (
+        [i for i in range(expected) if i not in used_expected],
+        [j for j in range(actual) if j not in used_actual],
+    )
+
+
+def _completed(
+    expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], matched: Pairs, moved: Pairs
+) -> Alignment:
+    left_expected, left_actual = _left([*matched, *moved], len(expected), len(actual))
+    changed: Pairs = []
     for name in dict.fromkeys(expected[i].name for i in left_expected):
         ours = [i for i in left_expected if expected[i].name == name]
         theirs = [j for j in left_actual if actual[j].name == name]
@@ -133,18 +178,14 @@ def _near(places: list[int], position: int) -> list[int]:
     return places[start : start + _MOST_CANDIDATES]
 
 
-def _take_pairs(
-    left_expected: list[int], left_actual: list[int], expected_keys: Sequence[int], actual_keys: Sequence[int]
+def _equal_pairs(
+    left_expected: Sequence[int], left_actual: Sequence[int], expected_keys: Sequence[int], actual_keys: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Removes equal calls from both lists and returns them as pairs, in order."""
+    """Pairs of equal calls, in order."""
     places: dict[int, list[int]] = {}
     for j in reversed(left_actual):
         places.setdefault(actual_keys[j], []).append(j)
-    pairs = [(i, places[expected_keys[i]].pop()) for i in left_expected if places.get(expected_keys[i])]
-    taken_expected, taken_actual = {i for i, _ in pairs}, {j for _, j in pairs}
-    left_expected[:] = [i for i in left_expected if i not in taken_expected]
-    left_actual[:] = [j for j in left_actual if j not in taken_actual]
-    return pairs
+    return [(i, places[expected_keys[i]].pop()) for i in left_expected if places.get(expected_keys[i])]
 
 
 def _nearest(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural
 from agent_eval.criteria._literal import escaped, literal, name_of
+from agent_eval.criteria.calls import contains
 
 MOST_DIFFERENCES = 6
 """Maximum number of lines for one pair of calls."""
@@ -18,15 +20,22 @@ _WINDOW = 60
 """Characters shown of a long text around its first difference."""
 
 
-def describe_differences(expected: FunctionCall, actual: FunctionCall) -> list[str]:
+def describe_differences(expected: FunctionCall, actual: FunctionCall, *, subset: bool = False) -> list[str]:
     """One line for each argument that differs, e.g. `turn_on(device): expected "lamp", got "fan"`.
 
-    At most MOST_DIFFERENCES lines, and a last one if there are more.
+    Args:
+        expected: The call of the eval file.
+        actual: The call that the agent made.
+        subset: Whether the actual args may have keys that the expected ones lack.
+
+    Returns:
+        At most MOST_DIFFERENCES lines, and a last one if there are more.
     """
     tool = name_of(expected.name)
     if not expected.args and not actual.args and expected.args != actual.args:
         return [_omitted_or_empty(tool, expected)]
-    differences = list(islice(_between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
+    walk = _Walk(subset=subset)
+    differences = list(islice(walk.between(expected.args or {}, actual.args or {}, "", 0), MOST_DIFFERENCES + 1))
     lines = [f"{tool}({path}): {text}" for path, text in differences[:MOST_DIFFERENCES]]
     if len(differences) > MOST_DIFFERENCES:
         lines.append(f"{tool}: more arguments differ")
@@ -39,37 +48,47 @@ def _omitted_or_empty(tool: str, expected: FunctionCall) -> str:
     return f'{tool}: the eval file gives "args": {{}}, the call has none: not the same (as in ADK)'
 
 
-def _between(expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Pairs of path and description. Does not compare below `_DEEPEST` levels."""
-    if depth > _DEEPEST:
-        return
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        for key, value in expected.items():
-            inner = _join(path, str(key))
-            if key not in actual:
-                yield inner, f"missing, expected {literal(value)}"
-            elif value != actual[key]:
-                yield from _between(value, actual[key], inner, depth + 1)
-        for key, value in actual.items():
-            if key not in expected:
-                yield _join(path, str(key)), f"not expected, got {literal(value)}"
-    elif isinstance(expected, list) and isinstance(actual, list):
-        yield from _between_lists(expected, actual, path, depth)
-    else:
-        yield path, _unequal(expected, actual)
+@dataclass(frozen=True, kw_only=True)
+class _Walk:
+    """Walks through two JSON values. Does not compare below `_DEEPEST` levels."""
 
+    subset: bool
 
-def _between_lists(expected: list[Any], actual: list[Any], path: str, depth: int) -> Iterator[tuple[str, str]]:
-    if len(expected) != len(actual):
-        numbers = f"expected {plural(len(expected), 'item')}, got {len(actual):,}"
-        yield path, f"{numbers}: expected {literal(expected)}, got {literal(actual)}"
-        return
-    if _same_items(expected, actual):
-        yield path, f"same items in a different order: expected {literal(expected)}, got {literal(actual)}"
-        return
-    for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
-        if left != right:
-            yield from _between(left, right, f"{path}[{index}]", depth + 1)
+    def between(self, expected: Any, actual: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+        """Pairs of path and description."""
+        if depth > _DEEPEST:
+            return
+        if isinstance(expected, dict) and isinstance(actual, dict):
+            for key, value in expected.items():
+                inner = _join(path, str(key))
+                if key not in actual:
+                    yield inner, f"missing, expected {literal(value)}"
+                elif self._differ(value, actual[key]):
+                    yield from self.between(value, actual[key], inner, depth + 1)
+            for key, value in actual.items():
+                if key not in expected and not self.subset:
+                    yield _join(path, str(key)), f"not expected, got {literal(value)}"
+        elif isinstance(expected, list) and isinstance(actual, list):
+            yield from self._between_lists(expected, actual, path, depth)
+        else:
+            yield path, _unequal(expected, actual)
+
+    def _differ(self, expected: Any, actual: Any) -> bool:
+        return not contains(expected, actual) if self.subset else expected != actual
+
+    def _between_lists(
+        self, expected: list[Any], actual: list[Any], path: str, depth: int
+    ) -> Iterator[tuple[str, str]]:
+        if len(expected) != len(actual):
+            numbers = f"expected {plural(len(expected), 'item')}, got {len(actual):,}"
+            yield path, f"{numbers}: expected {literal(expected)}, got {literal(actual)}"
+            return
+        if _same_items(expected, actual):
+            yield path, f"same items in a different order: expected {literal(expected)}, got {literal(actual)}"
+            return
+        for index, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            if self._differ(left, right):
+                yield from self.between(left, right, f"{path}[{index}]", depth + 1)
 
 
 def _same_items(expected: list[Any], actual: list[Any]) -> bool:
@@ -90,7 +109,7 @@ def _join(path: str, key: str) -> str:
 def _unequal(expected: Any, actual: Any) -> str:
     ours, theirs = _kind(expected), _kind(actual)
     if isinstance(expected, str) and isinstance(actual, str):
-        return _unequal_texts(expected, actual)
+        return describe_texts(expected, actual)
     kinds = f" (expected {ours}, not {theirs})" if ours != theirs else ""
     return f"expected {literal(expected)}, got {literal(actual)}{kinds}"
 
@@ -107,7 +126,8 @@ def _kind(value: Any) -> str:
     return "an object" if isinstance(value, dict) else "a list"
 
 
-def _unequal_texts(expected: str, actual: str) -> str:
+def describe_texts(expected: str, actual: str) -> str:
+    """In what two different texts differ; of long ones the first difference."""
     if max(len(expected), len(actual)) > 2 * _WINDOW:
         place = next(
             (i for i, (left, right) in enumerate(zip(expected, actual, strict=False)) if left != right),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from agent_eval.core.content import FunctionCall
 from agent_eval.core.text import plural, shorten
@@ -12,6 +12,7 @@ from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._differences import describe_differences
 from agent_eval.criteria._literal import literal, name_of, render_call
 from agent_eval.criteria._rouge import Rouge
+from agent_eval.criteria.calls import ArgsMatch
 from agent_eval.criteria.tokenize import stem, words
 from agent_eval.evalset.models import MatchType
 
@@ -24,7 +25,7 @@ MOST_CALLS = 40
 LONGEST_TEXT = 4_000
 """Maximum length of `expected` and of `actual`, in characters."""
 _MOST_NAMES = 20
-_FEW_WORDS = 7
+FEW_WORDS = 7
 """Maximum number of missing or unexpected words to list. With more, reading the two texts is easier."""
 
 
@@ -45,7 +46,7 @@ def explain_trajectory(
     actual: Sequence[FunctionCall],
     *,
     match_type: MatchType = MatchType.EXACT,
-    ignore_args: bool = False,
+    args: ArgsMatch = ArgsMatch.EXACT,
 ) -> tuple[str, ...]:
     """Explains why the calls of a turn don't match the expected ones, as far as the match type requires it.
 
@@ -53,25 +54,25 @@ def explain_trajectory(
         expected: The calls of the eval file.
         actual: The calls that the agent made.
         match_type: The match type of the criterion.
-        ignore_args: Whether only names were compared.
+        args: How args were compared.
 
     Returns:
         A line with the number of matches, then one line per difference. No line has a line break.
     """
-    alignment = align(expected, actual, ignore_args=ignore_args)
     order_matters = match_type is not MatchType.ANY_ORDER
+    alignment = align(expected, actual, args=args, ordered=order_matters)
     matched = len(alignment.matched) + (0 if order_matters else len(alignment.moved))
     summary = _summary(matched, expected, actual, alignment, match_type)
     differences = _differences(
         alignment,
         expected,
         actual,
-        ignore_args=ignore_args,
+        args=args,
         moved=order_matters,
         missing=True,
         extra=match_type is MatchType.EXACT,
     )
-    return _bounded(summary, _never_none(differences))
+    return bounded(summary, _never_none(differences))
 
 
 def explain_share(
@@ -80,10 +81,10 @@ def explain_share(
     *,
     matched: int,
     of_expected: bool,
-    ignore_args: bool = False,
+    args: ArgsMatch = ArgsMatch.EXACT,
 ) -> tuple[str, ...]:
     """Explains why precision (or recall, if `of_expected`) of a turn is below 1: extra or missing calls."""
-    alignment = align(expected, actual, ignore_args=ignore_args)
+    alignment = align(expected, actual, args=args)
     if of_expected:
         summary = f"{matched:,} of {len(expected):,} expected calls made"
     else:
@@ -92,18 +93,35 @@ def explain_share(
         alignment,
         expected,
         actual,
-        ignore_args=ignore_args,
+        args=args,
         moved=False,
         missing=of_expected,
         extra=not of_expected,
     )
-    return _bounded(summary, _never_none(differences))
+    return bounded(summary, _never_none(differences))
+
+
+def explain_partial(
+    alignment: Alignment,
+    expected: Sequence[FunctionCall],
+    actual: Sequence[FunctionCall],
+    *,
+    args: ArgsMatch,
+    ordered: bool,
+) -> tuple[str, ...]:
+    """Explains why the calls of a turn match only in part: what matched, then missing, different and extra calls."""
+    matched = [name_of(expected[i].name) for i, _ in alignment.matched]
+    of = max(len(expected), len(actual))
+    summary = f"{len(matched):,} of {of:,} calls matched ({len(expected):,} expected, {len(actual):,} made)"
+    differences = _differences(alignment, expected, actual, args=args, moved=ordered, missing=True, extra=True)
+    lines = _never_none(differences)
+    return bounded(summary, chain([f"matched: {counted(matched)}"], lines) if matched else lines)
 
 
 def explain_single_tool(tool: str, called: Sequence[str | None], turns: int) -> tuple[str, ...]:
     """Explains why `trajectory_single_tool_use` is 0: the tools called instead, over all turns of the case."""
     line = f"{name_of(tool)} was not called in {'the turn' if turns == 1 else f'any of {turns:,} turns'}"
-    return _bounded(line, [f"called instead: {_counted([name_of(name) for name in called])}"] if called else [])
+    return bounded(line, [f"called instead: {counted([name_of(name) for name in called])}"] if called else [])
 
 
 def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...]:
@@ -125,11 +143,11 @@ def explain_response(expected: str, actual: str, rouge: Rouge) -> tuple[str, ...
         f"{'was' if rouge.overlap == 1 else 'were'} expected (precision {rouge.precision:.2f})"
     ]
     ours, theirs = words(expected), words(actual)
-    if 0 < len(set(lacking := _surplus(ours, theirs))) <= _FEW_WORDS:
-        lines.append(f"missing words: {_counted(lacking)}")
-    if 0 < len(set(unasked := _surplus(theirs, ours))) <= _FEW_WORDS:
-        lines.append(f"unexpected words: {_counted(unasked)}")
-    return _bounded(lines[0], lines[1:])
+    if 0 < len(set(lacking := surplus(ours, theirs))) <= FEW_WORDS:
+        lines.append(f"missing words: {counted(lacking)}")
+    if 0 < len(set(unasked := surplus(theirs, ours))) <= FEW_WORDS:
+        lines.append(f"unexpected words: {counted(unasked)}")
+    return bounded(lines[0], lines[1:])
 
 
 def _summary(
@@ -153,18 +171,19 @@ def _differences(
     expected: Sequence[FunctionCall],
     actual: Sequence[FunctionCall],
     *,
-    ignore_args: bool,
+    args: ArgsMatch,
     moved: bool,
     missing: bool,
     extra: bool,
 ) -> Iterator[str]:
     """The differences in the order of the expected calls, then the extra calls."""
+    ignore_args, subset = args is ArgsMatch.IGNORE, args is ArgsMatch.SUBSET
     many = len(expected) > 1 or len(actual) > 1
     changed, out_of_order, absent = dict(alignment.changed), dict(alignment.moved), set(alignment.missing)
     for i, call in enumerate(expected):
         if i in changed:
             place = _place(i, changed[i]) if many else ""
-            for line in describe_differences(call, actual[changed[i]]):
+            for line in describe_differences(call, actual[changed[i]], subset=subset):
                 yield line + place
         elif i in out_of_order and moved:
             name = render_call(call, ignore_args=ignore_args)
@@ -189,7 +208,7 @@ def _place(i: int, j: int) -> str:
     return f" (call {i + 1})" if i == j else f" (expected as call {i + 1}, was call {j + 1})"
 
 
-def _bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
+def bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
     """The summary, at most MOST_LINES lines, and the number of further lines (counted up to 1,000)."""
     rest = iter(lines)
     shown = [shorten(line, LONGEST_LINE) for line in islice(rest, MOST_LINES)]
@@ -199,7 +218,7 @@ def _bounded(summary: str, lines: Iterable[str]) -> tuple[str, ...]:
     return (shorten(summary, LONGEST_LINE), *shown)
 
 
-def _surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+def surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """The words of one text that the other lacks, as spelled, in order."""
     available = Counter(map(stem, theirs))
     surplus: list[str] = []
@@ -212,7 +231,7 @@ def _surplus(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     return surplus
 
 
-def _counted(names: Sequence[str]) -> str:
+def counted(names: Sequence[str]) -> str:
     """`light, off (2 times), …`, in order of first appearance."""
     counts = Counter(names)
     shown = [

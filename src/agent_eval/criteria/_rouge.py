@@ -1,10 +1,12 @@
-"""ROUGE-1: the overlap of the words of two texts (Lin, 2004, https://aclanthology.org/W04-1013)."""
+"""ROUGE-N and ROUGE-L: the overlap of the words of two texts (Lin, 2004, https://aclanthology.org/W04-1013)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+
+from agent_eval.criteria._sequences import common_length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,8 +14,9 @@ class Rouge:
     """The overlap of a prediction with a reference. All scores are 0..1."""
 
     overlap: int
-    """Size of the multiset intersection of both token lists."""
+    """What both have: the size of the multiset intersection, or the length of the longest common subsequence."""
     reference_tokens: int
+    """Tokens, or n-grams of tokens."""
     prediction_tokens: int
 
     @property
@@ -35,5 +38,29 @@ class Rouge:
 
 def rouge1(reference: Sequence[str], prediction: Sequence[str]) -> Rouge:
     """Compares two lists of tokens as bags of words."""
-    overlap = (Counter(reference) & Counter(prediction)).total()
-    return Rouge(overlap=overlap, reference_tokens=len(reference), prediction_tokens=len(prediction))
+    return rouge_n(reference, prediction, 1)
+
+
+def rouge_n(reference: Sequence[str], prediction: Sequence[str], size: int) -> Rouge:
+    """Compares two lists of tokens as bags of n-grams, as rouge_score 0.1.2 does.
+
+    Args:
+        reference: The tokens of the expected text.
+        prediction: The tokens of the actual text.
+        size: The number of tokens of an n-gram.
+    """
+    ours, theirs = Counter(_ngrams(reference, size)), Counter(_ngrams(prediction, size))
+    return Rouge(overlap=(ours & theirs).total(), reference_tokens=ours.total(), prediction_tokens=theirs.total())
+
+
+def _ngrams(tokens: Sequence[str], size: int) -> Iterable[Hashable]:
+    return tokens if size == 1 else zip(*(tokens[start:] for start in range(size)), strict=False)
+
+
+def rouge_l(reference: Sequence[str], prediction: Sequence[str]) -> Rouge:
+    """Compares two lists of tokens by their longest common subsequence."""
+    return Rouge(
+        overlap=common_length(reference, prediction),
+        reference_tokens=len(reference),
+        prediction_tokens=len(prediction),
+    )

@@ -8,7 +8,7 @@ from agent_eval.core.invocation import tool_calls
 from agent_eval.criteria._explain import explain_trajectory, list_calls
 from agent_eval.criteria._turns import paired, running_mean, too_deep
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
-from agent_eval.criteria.calls import match_calls
+from agent_eval.criteria.calls import ArgsMatch, match_calls
 from agent_eval.evalset.models import MatchType
 
 
@@ -21,7 +21,7 @@ class ToolTrajectory:
 
     threshold: float
     match_type: MatchType = MatchType.EXACT
-    ignore_args: bool = False
+    args: ArgsMatch = ArgsMatch.EXACT
     name: str = "tool_trajectory_avg_score"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -37,9 +37,7 @@ class ToolTrajectory:
                     tool_calls(expected.intermediate_data),
                     tool_calls(actual.intermediate_data),
                 )
-                matches = match_calls(
-                    expected_calls, actual_calls, match_type=self.match_type, ignore_args=self.ignore_args
-                )
+                matches = match_calls(expected_calls, actual_calls, match_type=self.match_type, args=self.args)
                 score = 1.0 if matches else 0.0
                 scores.append(score)
                 if score < self.threshold:
@@ -47,10 +45,10 @@ class ToolTrajectory:
                         TurnFinding(
                             turn=turn,
                             score=score,
-                            expected=list_calls(expected_calls, ignore_args=self.ignore_args),
-                            actual=list_calls(actual_calls, ignore_args=self.ignore_args),
+                            expected=list_calls(expected_calls, ignore_args=self.args is ArgsMatch.IGNORE),
+                            actual=list_calls(actual_calls, ignore_args=self.args is ArgsMatch.IGNORE),
                             why=explain_trajectory(
-                                expected_calls, actual_calls, match_type=self.match_type, ignore_args=self.ignore_args
+                                expected_calls, actual_calls, match_type=self.match_type, args=self.args
                             ),
                         )
                     )

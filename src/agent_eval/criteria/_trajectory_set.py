@@ -15,7 +15,7 @@ from agent_eval.criteria._explain import explain_share, explain_single_tool, lis
 from agent_eval.criteria._literal import name_of
 from agent_eval.criteria._turns import no_turns, paired, running_mean, too_deep
 from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
-from agent_eval.criteria.calls import count_matched
+from agent_eval.criteria.calls import args_match, count_matched
 
 PRECISION = "trajectory_precision"
 RECALL = "trajectory_recall"
@@ -58,7 +58,8 @@ class TrajectoryShare:
         self, turn: int, expected_calls: Sequence[FunctionCall], actual_calls: Sequence[FunctionCall]
     ) -> tuple[float, TurnFinding | None]:
         of_expected = self.name == RECALL
-        matched = count_matched(expected_calls, actual_calls, ignore_args=self.ignore_args)
+        args = args_match(ignore_args=self.ignore_args)
+        matched = count_matched(expected_calls, actual_calls, args=args)
         if of_expected:
             score = matched / len(expected_calls) if expected_calls else 1.0
         elif actual_calls:
@@ -72,9 +73,7 @@ class TrajectoryShare:
             score=score,
             expected=list_calls(expected_calls, ignore_args=self.ignore_args),
             actual=list_calls(actual_calls, ignore_args=self.ignore_args),
-            why=explain_share(
-                expected_calls, actual_calls, matched=matched, of_expected=of_expected, ignore_args=self.ignore_args
-            ),
+            why=explain_share(expected_calls, actual_calls, matched=matched, of_expected=of_expected, args=args),
         )
 
 

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria._matching import in_any_order
 from agent_eval.evalset.models import MatchType
 
 
-def same_call(expected: FunctionCall, actual: FunctionCall, *, ignore_args: bool = False) -> bool:
-    """Whether two calls are the same.
+class ArgsMatch(enum.Enum):
+    """How the args of two calls of one tool are compared."""
 
-    Names must be equal, and args must be equal as Python objects: the order of keys doesn't matter, the order of
-    lists does, `1 == 1.0 == true`, `"1" != 1`, and omitted args are not `{}`. Ids are ignored.
+    EXACT = "exact"
+    """They must be equal as Python objects: the order of keys doesn't matter, the order of lists does,
+    `1 == 1.0 == true`, `"1" != 1`, and omitted args are not `{}`."""
+    SUBSET = "subset"
+    """The actual args must contain the expected ones, see `contains`; omitted expected args allow any."""
+    IGNORE = "ignore"
+
+
+def args_match(*, ignore_args: bool = False, subset: bool = False) -> ArgsMatch:
+    """The rule of a criterion's options."""
+    return ArgsMatch.IGNORE if ignore_args else ArgsMatch.SUBSET if subset else ArgsMatch.EXACT
+
+
+def same_call(expected: FunctionCall, actual: FunctionCall, *, args: ArgsMatch = ArgsMatch.EXACT) -> bool:
+    """Whether the calls name the same tool and their args match. Ids are ignored."""
+    if expected.name != actual.name:
+        return False
+    if args is ArgsMatch.SUBSET:
+        return expected.args is None or contains(expected.args, actual.args or {})
+    return args is ArgsMatch.IGNORE or bool(expected.args == actual.args)
+
+
+def contains(expected: Any, actual: Any) -> bool:
+    """Whether an actual value has everything of the expected one.
+
+    Objects may have further keys, at any depth; lists must have as many items, each of which is compared so.
     """
-    return expected.name == actual.name and (ignore_args or bool(expected.args == actual.args))
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(key in actual and contains(value, actual[key]) for key, value in expected.items())
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(contains, expected, actual))
+    return bool(expected == actual)
 
 
 def match_calls(
@@ -22,7 +54,7 @@ def match_calls(
     actual: Sequence[FunctionCall],
     *,
     match_type: MatchType = MatchType.EXACT,
-    ignore_args: bool = False,
+    args: ArgsMatch = ArgsMatch.EXACT,
 ) -> bool:
     """Whether the calls of a turn match the expected ones (google-adk 2.13.0, measured).
 
@@ -31,23 +63,25 @@ def match_calls(
         actual: The calls that the agent made.
         match_type: EXACT requires the same calls in the same order; IN_ORDER the expected calls in their order, with
             any others between them; ANY_ORDER each expected call once, in any order.
-        ignore_args: Compare names only.
+        args: How args are compared.
     """
     if match_type is MatchType.EXACT:
         return len(expected) == len(actual) and all(
-            same_call(left, right, ignore_args=ignore_args) for left, right in zip(expected, actual, strict=True)
+            same_call(left, right, args=args) for left, right in zip(expected, actual, strict=True)
         )
     if match_type is MatchType.IN_ORDER:
         rest = iter(actual)
         # `any` consumes `rest` up to the match, so the next expected call is searched only after it.
-        return all(any(same_call(call, other, ignore_args=ignore_args) for other in rest) for call in expected)
-    return count_matched(expected, actual, ignore_args=ignore_args) == len(expected)
+        return all(any(same_call(call, other, args=args) for other in rest) for call in expected)
+    return count_matched(expected, actual, args=args) == len(expected)
 
 
 def count_matched(
-    expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, ignore_args: bool = False
+    expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], *, args: ArgsMatch = ArgsMatch.EXACT
 ) -> int:
-    """Size of the multiset intersection: a call that was made twice matches at most two expected calls."""
+    """Number of pairs of the same call: a call that was made twice matches at most two expected calls."""
+    if args is ArgsMatch.SUBSET:
+        return len(in_any_order(expected, actual, partial(same_call, args=args)))
     left: dict[str | None, list[FunctionCall]] = {}
     for call in actual:
         left.setdefault(call.name, []).append(call)
@@ -55,7 +89,7 @@ def count_matched(
     for call in expected:
         candidates = left.get(call.name, [])
         for index, other in enumerate(candidates):
-            if same_call(call, other, ignore_args=ignore_args):
+            if same_call(call, other, args=args):
                 del candidates[index]
                 matched += 1
                 break

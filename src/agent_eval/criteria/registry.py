@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agent_eval.criteria._response_match import ResponseMatch
+from agent_eval.criteria._response_similarity import ResponseSimilarity
+from agent_eval.criteria._similarity import similarity_rules
 from agent_eval.criteria._tool_trajectory import ToolTrajectory
+from agent_eval.criteria._trajectory_partial import PartialTrajectory
 from agent_eval.criteria._trajectory_set import PRECISION, RECALL, SingleToolUse, TrajectoryShare
 from agent_eval.criteria.base import Criterion
+from agent_eval.criteria.calls import args_match
 from agent_eval.criteria.custom import CustomMetric
 from agent_eval.criteria.efficiency import (
     Count,
@@ -48,7 +52,10 @@ def _tool_trajectory(config: CriterionConfig) -> Criterion:
     return ToolTrajectory(
         threshold=config.threshold,
         match_type=config.options.get("match_type", MatchType.EXACT),
-        ignore_args=config.options.get("ignore_args", False),
+        args=args_match(
+            ignore_args=config.options.get("ignore_args", False),
+            subset=config.options.get("args_match") == "subset",
+        ),
     )
 
 
@@ -60,6 +67,19 @@ def _trajectory_share(config: CriterionConfig) -> Criterion:
     return TrajectoryShare(
         name=config.metric, threshold=config.threshold, ignore_args=config.options.get("ignore_args", False)
     )
+
+
+def _trajectory_partial(config: CriterionConfig) -> Criterion:
+    return PartialTrajectory(
+        threshold=config.threshold,
+        strict_order=config.options.get("strict_order", True),
+        strict_args=config.options.get("strict_args", False),
+        adk_rust=config.options.get("compat") == "adk-rust",
+    )
+
+
+def _response_similarity(config: CriterionConfig) -> Criterion:
+    return ResponseSimilarity(threshold=config.threshold, rules=similarity_rules(config.options))
 
 
 def _single_tool_use(config: CriterionConfig) -> Criterion:
@@ -116,6 +136,8 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     "response_match_score": _response_match,
     PRECISION: _trajectory_share,
     RECALL: _trajectory_share,
+    "tool_trajectory_partial": _trajectory_partial,
+    "response_similarity": _response_similarity,
     "trajectory_single_tool_use": _single_tool_use,
 }
 _JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {

@@ -41,13 +41,14 @@ _SEPARATORS = _Separators()
 """A cache with at most one entry per Unicode character."""
 
 
-def words(text: str) -> list[str]:
-    """The words of a text, normalized (NFKC) and in lower case, not yet stemmed.
+def words(text: str, *, fold: bool = True) -> list[str]:
+    """The words of a text, normalized (NFKC) and, with `fold`, in lower case; not yet stemmed.
 
     An ASCII word has letters and digits only. Each Chinese, Japanese or Korean character is a word; Thai, Lao, Khmer
     and Burmese are split before each base character. Punctuation, symbols and emoji are dropped.
     """
-    return unicodedata.normalize("NFKC", text).lower().translate(_SEPARATORS).split()
+    normalized = unicodedata.normalize("NFKC", text)
+    return (normalized.lower() if fold else normalized).translate(_SEPARATORS).split()
 
 
 @functools.cache

@@ -5,14 +5,17 @@ from agent_eval.evalset.models.criteria import (
     INFORMATIONAL_METRICS,
     JUDGED_METRICS,
     METRICS,
-    BaseCriterion,
     ConfigFile,
     Family,
-    JudgeModelOptions,
     LlmAudioUserSimulatorConfig,
     LlmBackedUserSimulatorConfig,
     MetricSpec,
+)
+from agent_eval.evalset.models.criterion_options import (
+    BaseCriterion,
+    JudgeModelOptions,
     RubricsBasedCriterion,
+    SimilarityAlgorithm,
 )
 from agent_eval.evalset.models.packaged import GROUP, is_packaged
 from agent_eval.evalset.models.personas import PERSONAS
@@ -51,6 +54,7 @@ __all__ = [
     "RubricsBasedCriterion",
     "SelectedCase",
     "SessionInput",
+    "SimilarityAlgorithm",
     "Suite",
     "UserPersona",
     "is_packaged",

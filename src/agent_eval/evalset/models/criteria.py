@@ -1,7 +1,4 @@
-"""Models of config files as in google-adk 2.13.0, with additional fields of agent-eval.
-
-Criteria keep unknown keys, as in ADK. Validation reports those that look like mistakes.
-"""
+"""The declarations of all built-in metrics, and the models of config files as in google-adk 2.13.0."""
 
 from __future__ import annotations
 
@@ -10,133 +7,27 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from pydantic.alias_generators import to_camel
 
-from agent_eval.core.invocation import Rubric
-from agent_eval.core.wire import WireModel
-from agent_eval.evalset.models.suite import MatchType
-
-_KEEP_UNKNOWN = ConfigDict(
-    alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
+from agent_eval.evalset.models.criterion_options import (
+    KEEP_UNKNOWN,
+    BaseCriterion,
+    HallucinationsCriterion,
+    LlmAsAJudgeCriterion,
+    LlmBackedUserSimulatorCriterion,
+    PartialTrajectoryCriterion,
+    ResponseSimilarityCriterion,
+    RubricsBasedCriterion,
+    ServiceBackedCriterion,
+    SingleToolUseCriterion,
+    ToolTrajectoryCriterion,
+    TrajectoryShareCriterion,
 )
+
 _IGNORE_UNKNOWN = ConfigDict(
     alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", defer_build=True
 )
-
-
-def parse_match_type(value: Any) -> MatchType:
-    """Parses every spelling that ADK accepts: a name in any case with `_`, `-` or spaces, or its number.
-
-    Raises:
-        ValueError: For anything else.
-    """
-    if isinstance(value, MatchType):
-        return value
-    if isinstance(value, str):
-        name = value.strip().upper().replace("-", "_").replace(" ", "_")
-        if name in MatchType.__members__:
-            return MatchType[name]
-    elif isinstance(value, int | float) and value in (0, 1, 2):
-        return MatchType(value)
-    raise ValueError(f"must be EXACT, IN_ORDER or ANY_ORDER, not {value!r}")
-
-
-_MATCH_TYPE_SCHEMA = {
-    "anyOf": [
-        {"enum": ["EXACT", "IN_ORDER", "ANY_ORDER", 0, 1, 2]},
-        {
-            "type": "string",
-            "pattern": r"^\s*([eE][xX][aA][cC][tT]|([iI][nN]|[aA][nN][yY])[-_ ][oO][rR][dD][eE][rR])\s*$",
-        },
-        {"type": "boolean", "const": True},
-        {"type": "boolean", "const": False},
-    ]
-}
-AnyMatchType = Annotated[MatchType, BeforeValidator(parse_match_type), WithJsonSchema(_MATCH_TYPE_SCHEMA)]
-PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class JudgeModelOptions(WireModel):
-    """The judge model, and the number of its votes."""
-
-    judge_model: str = "gemini-2.5-flash"
-    judge_model_config: dict[str, Any] | None = None
-    """Generation settings for the judge, e.g. `temperature`."""
-    num_samples: int = Field(default=5, ge=1)
-    """Number of votes on each turn."""
-    parallelism_limit: int = Field(default=1, ge=1)
-    """Number of concurrent votes."""
-
-
-class BaseCriterion(WireModel):
-    """The fields of every criterion."""
-
-    model_config = _KEEP_UNKNOWN
-
-    threshold: float
-    """The minimum score that passes."""
-    include_intermediate_responses_in_final: bool = False
-    """Also judge the intermediate responses."""
-
-
-class ToolTrajectoryCriterion(BaseCriterion):
-    """Compares tool calls with the expected ones."""
-
-    match_type: AnyMatchType = MatchType.EXACT
-    """EXACT: the same calls in the same order; IN_ORDER and ANY_ORDER: additional calls are allowed."""
-    ignore_args: bool = False
-    """Compare only the names."""
-
-
-class TrajectoryShareCriterion(BaseCriterion):
-    """The share of calls that were expected (precision), or of expected calls that were made (recall)."""
-
-    ignore_args: bool = False
-    """Compare only the names."""
-
-
-class SingleToolUseCriterion(BaseCriterion):
-    """Whether one tool was called at all."""
-
-    tool_name: str
-    """The tool's name."""
-
-
-class LlmAsAJudgeCriterion(BaseCriterion):
-    """Judged by a model."""
-
-    judge_model_options: JudgeModelOptions = Field(default_factory=JudgeModelOptions)
-
-
-class RubricsBasedCriterion(LlmAsAJudgeCriterion):
-    """Judged by a model, one rubric after the other."""
-
-    rubrics: list[Rubric] = Field(default_factory=list)
-    """Rubrics for every case; cases and turns may add others."""
-    rubric_weights: dict[str, PositiveWeight] = Field(default_factory=dict)
-    """Weight by rubric id. Default: 1. Not in ADK."""
-
-
-class HallucinationsCriterion(LlmAsAJudgeCriterion):
-    """A model checks every sentence against the agent's context."""
-
-    evaluate_intermediate_nl_responses: bool = False
-    """Also check the intermediate responses."""
-
-
-class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
-    """A model judges the simulated user."""
-
-    stop_signal: str = "</finished>"
-    """The text with which the simulated user ends the conversation."""
-
-
-class ServiceBackedCriterion(LlmAsAJudgeCriterion):
-    """Judged by a judge model, or by Vertex AI's evaluation service as in ADK."""
-
-    backend: Literal["judge", "vertex"] = "judge"
-    """`judge` or `vertex`. Not in ADK, which always uses Vertex AI."""
 
 
 class Family(enum.Enum):
@@ -174,7 +65,7 @@ class MetricSpec:
     rubric_type: str | None = None
     """The `type` of the rubrics of cases and turns that apply to this metric; None: it has no rubrics."""
     source: str = "adk"
-    """`adk`: registered by google-adk 2.13.0; `vertex`: named by Vertex AI, not part of ADK."""
+    """`adk`: registered by google-adk 2.13.0; `vertex`: named by Vertex AI, not part of ADK; `agent-eval`: ours."""
 
     def __post_init__(self) -> None:
         """Checks that exactly the metrics that can be configured have options."""
@@ -217,6 +108,22 @@ METRICS: dict[str, MetricSpec] = {
             SingleToolUseCriterion,
             source="vertex",
             needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "tool_trajectory_partial",
+            Family.DETERMINISTIC,
+            PartialTrajectoryCriterion,
+            needs_reference=True,
+            source="agent-eval",
+            needs_tool_calls=True,
+        ),
+        MetricSpec(
+            "response_similarity",
+            Family.DETERMINISTIC,
+            ResponseSimilarityCriterion,
+            needs_reference=True,
+            needs_final_response=True,
+            source="agent-eval",
         ),
         MetricSpec(
             "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
@@ -323,7 +230,7 @@ SIMULATOR_THINKING = 10_240
 class LlmBackedUserSimulatorConfig(BaseModel):
     """Options of the simulated user."""
 
-    model_config = _KEEP_UNKNOWN
+    model_config = KEEP_UNKNOWN
 
     type: Literal["llm_backed"] | None = "llm_backed"
     model: str = "gemini-2.5-flash"

@@ -1,7 +1,7 @@
 """Parses eval files, configs, criteria and scenarios, and reports every problem with its line."""
 
 from agent_eval.evalset.parse.config import CONFIG_NAMES, ConfigFinder, read_config
-from agent_eval.evalset.parse.criteria import criterion
+from agent_eval.evalset.parse.criteria import criterion, hint_for_metric
 from agent_eval.evalset.parse.eval_files import EvalFile, read_eval_file
 from agent_eval.evalset.parse.legacy import Converted, LegacySession, read_session
 from agent_eval.evalset.parse.scenarios import (
@@ -28,6 +28,7 @@ __all__ = [
     "did_you_mean",
     "ends_the_conversation",
     "eval_id_of",
+    "hint_for_metric",
     "keys_of",
     "read_config",
     "read_eval_file",

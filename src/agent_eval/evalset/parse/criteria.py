@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,6 +23,7 @@ from agent_eval.evalset.models import (
     RubricsBasedCriterion,
     is_packaged,
 )
+from agent_eval.evalset.parse._other_tools import equivalent_of, hint_for_field
 from agent_eval.evalset.parse.shape import keys_of, near_miss, shape_problems
 
 _THRESHOLD = TypeAdapter(float)
@@ -94,9 +95,7 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
     if spec is None and is_packaged(metric):
         return None
     if spec is None:
-        close = nearby(metric, CRITERION_MODELS)
-        names = ", ".join(f"`{name}`" for name in CRITERION_MODELS)
-        hint = f"Did you mean {' or '.join(f'`{name}`' for name in close)}?" if close else f"Known metrics: {names}."
+        hint = hint_for_metric(metric, CRITERION_MODELS)
         return document.error("unknown-metric", f"There is no metric `{metric}`.", path=path, key=True, hint=hint)
     if spec.family is Family.INFORMATIONAL:
         return document.error(
@@ -107,6 +106,22 @@ def _name_problem(document: Document, metric: str, path: JsonPath, custom: set[s
             hint="Remove it; it has no effect on the gate.",
         )
     return None
+
+
+def hint_for_metric(metric: str, names: Iterable[str]) -> str:
+    """What an unknown metric was probably meant to be: the equivalent of another tool's, similar names, or all names.
+
+    Args:
+        metric: What was written.
+        names: The names that are allowed here.
+    """
+    equivalent = equivalent_of(metric)
+    if equivalent is not None:
+        return f"Did you mean {equivalent}? The name is another tool's; docs/criteria.md has a table."
+    close = nearby(metric, names)
+    if close:
+        return f"Did you mean {' or '.join(f'`{name}`' for name in close)}?"
+    return f"Known metrics: {', '.join(f'`{name}`' for name in names)}."
 
 
 def _name_taken(document: Document, metric: str, path: JsonPath) -> Problem:
@@ -170,19 +185,6 @@ def _threshold_problems(
     )
 
 
-_TEXT = "`response_match_score` always ignores case, punctuation and white space (ROUGE-1): remove it."
-_FOREIGN = {
-    "strict_order": 'Of a trajectory, write "match_type": "IN_ORDER" instead of true, "ANY_ORDER" instead of false.',
-    "strict_args": 'Arguments are compared in full; to compare only the names of tools, write "ignore_args": true.',
-    "algorithm": "`response_match_score` is ROUGE-1; for another measure, write a custom metric.",
-    "ignore_case": _TEXT,
-    "ignore_punctuation": _TEXT,
-    "normalize": _TEXT,
-    "weight": "Each criterion must reach its own threshold; only rubrics have weights, in `rubric_weights`.",
-}
-"""Fields of criteria of adk-rust and DeepEval, with the equivalent here. ADK accepts and ignores them."""
-
-
 def _field_problems(document: Document, model: BaseCriterion, metric: str, path: JsonPath) -> Iterator[Problem]:
     """Problems of unknown fields, which ADK accepts and ignores."""
     fields = keys_of(type(model))
@@ -192,13 +194,14 @@ def _field_problems(document: Document, model: BaseCriterion, metric: str, path:
         yield document.error("misspelt-criterion-field", message, path=path, hint="Remove them.")
     for key in unknown[:MAX_PROBLEMS]:
         close = near_miss(key, fields)
-        if to_snake(key) in _FOREIGN:
+        foreign = hint_for_field(key, metric)
+        if foreign is not None:
             yield document.error(
                 "foreign-criterion-field",
-                f"`{key}` is a field of another tool and would be ignored by `{metric}`.",
+                f"`{metric}` has no field `{key}` and would ignore it.",
                 path=(*path, key),
                 key=True,
-                hint=_FOREIGN[to_snake(key)],
+                hint=foreign,
             )
         elif close is not None:
             yield document.error(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.core.problem import MAX_PROBLEMS, Problem
+from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity
 from agent_eval.evalset.json import Document, JsonPath
 from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.evalset.parse._foreign import what_is
@@ -37,6 +37,10 @@ class EvalFile:
     def warning(self, code: str, message: str, path: JsonPath, hint: str) -> Problem:
         """A problem that is only reported; the path is that in the current format."""
         return self.document.warning(code, message, path=self._source(path), hint=hint)
+
+    def notice(self, code: str, message: str, path: JsonPath, hint: str) -> Problem:
+        """A remark that needs no action; the path is that in the current format."""
+        return self.document.problem(Severity.NOTICE, code, message, path=self._source(path), hint=hint)
 
     def case_lines(self) -> dict[int, int]:
         """The first line of each case, by its index in the file."""

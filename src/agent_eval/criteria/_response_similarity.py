@@ -1,0 +1,84 @@
+"""`response_similarity`: the similarity of each answer and its reference, by one of several algorithms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_eval.core.text import shorten
+from agent_eval.criteria import _adk_rust
+from agent_eval.criteria._explain import LONGEST_TEXT
+from agent_eval.criteria._explain_text import explain_similarity
+from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules
+from agent_eval.criteria._turns import paired, running_mean
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.evalset.models import SimilarityAlgorithm
+
+_QUADRATIC = frozenset({SimilarityAlgorithm.LEVENSHTEIN, SimilarityAlgorithm.ROUGE_L})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseSimilarity:
+    """The mean over turns of the similarity, 0..1.
+
+    A turn without a reference scores 1 if the agent gave no answer either. Otherwise there is no score, because no
+    number would say how good the answer is. adk-rust leaves turns without a reference out.
+    """
+
+    threshold: float
+    rules: SimilarityRules
+    name: str = "response_similarity"
+
+    async def score(self, conversation: Conversation) -> Result:
+        """Scores one run; NotEvaluated without references or turns, or if a text is too long."""
+        pairs = paired(conversation)
+        if isinstance(pairs, NotEvaluated):
+            return pairs
+        scores: list[float | None] = []
+        findings: list[TurnFinding] = []
+        for turn, (actual, expected) in enumerate(pairs):
+            reference, answer = self.rules.text(expected.final_response), self.rules.text(actual.final_response)
+            if reference is None:
+                scores.append(None)
+                continue
+            score = self._turn(turn, reference, answer)
+            if isinstance(score, NotEvaluated):
+                return score
+            scores.append(score)
+            if score < self.threshold:
+                findings.append(self._finding(turn, score, reference, answer or ""))
+        present = [score for score in scores if score is not None]
+        if not present:
+            return _without_reference(0)
+        mean = _adk_rust.case_score(present, self.threshold) if self.rules.adk_rust else running_mean(present)
+        return Scored(score=mean, turn_scores=tuple(scores), findings=tuple(findings))
+
+    def _turn(self, turn: int, reference: str, answer: str | None) -> float | NotEvaluated:
+        if answer is None:
+            return 0.0  # Only by adk-rust's rules: a missing answer is worse than an empty one.
+        expected, actual = self.rules.prepare(reference), self.rules.prepare(answer)
+        if not expected.strip() and actual.strip() and not self.rules.adk_rust:
+            return _without_reference(turn)
+        longest = max(len(expected), len(actual))
+        if longest > LONGEST_COMPARED and self.rules.algorithm in _QUADRATIC:
+            return NotEvaluated(
+                code="too-long",
+                message=f"turn {turn + 1} has a text of {longest:,} characters; {self.rules.algorithm} compares up to "
+                f"{LONGEST_COMPARED:,}",
+            )
+        return self.rules.score(expected, actual)
+
+    def _finding(self, turn: int, score: float, reference: str, answer: str) -> TurnFinding:
+        return TurnFinding(
+            turn=turn,
+            score=score,
+            expected=shorten(reference, LONGEST_TEXT) or "(no text)",
+            actual=shorten(answer, LONGEST_TEXT) or "(no text)",
+            why=explain_similarity(self.rules.prepare(reference), self.rules.prepare(answer), self.rules),
+        )
+
+
+def _without_reference(turn: int) -> NotEvaluated:
+    return NotEvaluated(
+        code="no-reference-text",
+        message=f"turn {turn + 1} has no expected text to compare the answer with; add its `final_response`",
+    )

@@ -1,0 +1,117 @@
+"""The similarity of two texts by the algorithm of a criterion, 0..1. Pure functions."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.core.content import Content, text_of
+from agent_eval.criteria import _adk_rust
+from agent_eval.criteria._rouge import Rouge, rouge_l, rouge_n
+from agent_eval.criteria._sequences import edit_distance
+from agent_eval.criteria.tokenize import tokenize, words
+from agent_eval.evalset.models import SimilarityAlgorithm
+
+LONGEST_COMPARED = 20_000
+"""Characters of a text; comparing two of this length takes up to a second."""
+
+EXPECTED_IN_ACTUAL, ACTUAL_IN_EXPECTED, EITHER = (
+    "actual_contains_expected",
+    "expected_contains_actual",
+    "either",
+)
+
+BY_TOKENS = frozenset(
+    {
+        SimilarityAlgorithm.JACCARD,
+        SimilarityAlgorithm.ROUGE1,
+        SimilarityAlgorithm.ROUGE2,
+        SimilarityAlgorithm.ROUGE_L,
+    }
+)
+"""Algorithms that compare words, always without punctuation and regardless of white space."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityRules:
+    """The options of a criterion, as in evalset's `ResponseSimilarityCriterion`."""
+
+    algorithm: SimilarityAlgorithm = SimilarityAlgorithm.JACCARD
+    normalize: bool = True
+    ignore_case: bool = True
+    ignore_punctuation: bool = False
+    direction: str = EXPECTED_IN_ACTUAL
+    """Of `contains`, by our rules; by adk-rust's either text may contain the other."""
+    adk_rust: bool = False
+    """Use adk-rust's rules (_adk_rust.py)."""
+
+    def text(self, content: Content | None) -> str | None:
+        """The text of a response; None only with adk-rust's rules, for no response."""
+        return _adk_rust.text(content) if self.adk_rust else text_of(content)
+
+    def prepare(self, text: str) -> str:
+        """The text as it is compared."""
+        if self.adk_rust:
+            if not self.normalize:
+                return text
+            return _adk_rust.normalized(text, ignore_case=self.ignore_case, ignore_punctuation=self.ignore_punctuation)
+        text = unicodedata.normalize("NFC", text)
+        if self.ignore_case:
+            text = text.casefold()
+        if self.ignore_punctuation:
+            text = "".join(character for character in text if unicodedata.category(character)[0] not in "PS")
+        text = unicodedata.normalize("NFC", text)
+        return " ".join(text.split()) if self.normalize else text
+
+    def tokens(self, text: str) -> list[str]:
+        """The words of a text: stemmed, in lower case; as written if case matters."""
+        return tokenize(text) if self.ignore_case else words(text, fold=False)
+
+    def score(self, expected: str, actual: str) -> float:
+        """The similarity of two prepared texts. An empty text is like no other, except with adk-rust's rules."""
+        if self.adk_rust:
+            return _adk_rust.similarity(self.algorithm, expected, actual)
+        if not expected or not actual:
+            return float(expected == actual)
+        match self.algorithm:
+            case SimilarityAlgorithm.EXACT:
+                return float(expected == actual)
+            case SimilarityAlgorithm.CONTAINS:
+                return float(self._contains(expected, actual))
+            case SimilarityAlgorithm.LEVENSHTEIN:
+                return 1.0 - edit_distance(expected, actual) / max(len(expected), len(actual))
+            case _:
+                return self._by_tokens(expected, actual)
+
+    def _contains(self, expected: str, actual: str) -> bool:
+        in_actual = self.direction in {EXPECTED_IN_ACTUAL, EITHER} and expected in actual
+        return in_actual or (self.direction in {ACTUAL_IN_EXPECTED, EITHER} and actual in expected)
+
+    def _by_tokens(self, expected: str, actual: str) -> float:
+        ours, theirs = self.tokens(expected), self.tokens(actual)
+        least = 2 if self.algorithm is SimilarityAlgorithm.ROUGE2 else 1
+        if len(ours) < least or len(theirs) < least:
+            return float(ours == theirs if ours or theirs else expected == actual)
+        if self.algorithm is SimilarityAlgorithm.JACCARD:
+            return len(set(ours) & set(theirs)) / len(set(ours) | set(theirs))
+        return self.rouge(ours, theirs).f_measure
+
+    def rouge(self, ours: Sequence[str], theirs: Sequence[str]) -> Rouge:
+        """The overlap of two lists of tokens by a ROUGE algorithm."""
+        if self.algorithm is SimilarityAlgorithm.ROUGE_L:
+            return rouge_l(ours, theirs)
+        return rouge_n(ours, theirs, 2 if self.algorithm is SimilarityAlgorithm.ROUGE2 else 1)
+
+
+def similarity_rules(options: Mapping[str, Any]) -> SimilarityRules:
+    """The rules of a validated criterion."""
+    return SimilarityRules(
+        algorithm=options.get("algorithm", SimilarityAlgorithm.JACCARD),
+        normalize=options.get("normalize", True),
+        ignore_case=options.get("ignore_case", True),
+        ignore_punctuation=options.get("ignore_punctuation", False),
+        direction=options.get("direction", EXPECTED_IN_ACTUAL),
+        adk_rust=options.get("compat") == "adk-rust",
+    )

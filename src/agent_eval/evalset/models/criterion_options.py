@@ -1,0 +1,207 @@
+"""The options of each criterion: the object form in a config, as in google-adk 2.13.0, and fields of agent-eval.
+
+Criteria keep unknown keys, as in ADK. Validation reports those that look like mistakes.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from agent_eval.core.invocation import Rubric
+from agent_eval.core.wire import WireModel
+from agent_eval.evalset.models.suite import MatchType
+
+KEEP_UNKNOWN = ConfigDict(
+    alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", defer_build=True
+)
+"""Config of models that keep unknown keys."""
+
+
+def parse_match_type(value: Any) -> MatchType:
+    """Parses every spelling that ADK accepts: a name in any case with `_`, `-` or spaces, or its number.
+
+    Raises:
+        ValueError: For anything else.
+    """
+    if isinstance(value, MatchType):
+        return value
+    if isinstance(value, str):
+        name = value.strip().upper().replace("-", "_").replace(" ", "_")
+        if name in MatchType.__members__:
+            return MatchType[name]
+    elif isinstance(value, int | float) and value in (0, 1, 2):
+        return MatchType(value)
+    raise ValueError(f"must be EXACT, IN_ORDER or ANY_ORDER, not {value!r}")
+
+
+_MATCH_TYPE_SCHEMA = {
+    "anyOf": [
+        {"enum": ["EXACT", "IN_ORDER", "ANY_ORDER", 0, 1, 2]},
+        {
+            "type": "string",
+            "pattern": r"^\s*([eE][xX][aA][cC][tT]|([iI][nN]|[aA][nN][yY])[-_ ][oO][rR][dD][eE][rR])\s*$",
+        },
+        {"type": "boolean", "const": True},
+        {"type": "boolean", "const": False},
+    ]
+}
+AnyMatchType = Annotated[MatchType, BeforeValidator(parse_match_type), WithJsonSchema(_MATCH_TYPE_SCHEMA)]
+
+
+class SimilarityAlgorithm(enum.StrEnum):
+    """How two texts are compared."""
+
+    EXACT = "exact"
+    CONTAINS = "contains"
+    LEVENSHTEIN = "levenshtein"
+    JACCARD = "jaccard"
+    ROUGE1 = "rouge1"
+    ROUGE2 = "rouge2"
+    ROUGE_L = "rougeL"
+
+
+def parse_algorithm(value: Any) -> SimilarityAlgorithm:
+    """Parses the name of an algorithm in any case, also with `_` or `-` after `rouge`.
+
+    Raises:
+        ValueError: For anything else.
+    """
+    if isinstance(value, str):
+        plain = re.sub(r"(?<=^rouge)[_-]", "", value.lower())
+        for algorithm in SimilarityAlgorithm:
+            if plain == algorithm.lower():
+                return algorithm
+    names = ", ".join(SimilarityAlgorithm)
+    raise ValueError(f"must be one of {names}, not {value!r}")
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in word)
+
+
+_PLAIN_WORDS = "|".join(map(_any_case, ("exact", "contains", "levenshtein", "jaccard")))
+_ALGORITHM_SCHEMA = {
+    "anyOf": [
+        {"enum": [str(algorithm) for algorithm in SimilarityAlgorithm]},
+        {"type": "string", "pattern": f"^({_PLAIN_WORDS}|{_any_case('rouge')}[-_]?[12lL])$"},
+    ]
+}
+AnyAlgorithm = Annotated[SimilarityAlgorithm, BeforeValidator(parse_algorithm), WithJsonSchema(_ALGORITHM_SCHEMA)]
+PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class JudgeModelOptions(WireModel):
+    """The judge model, and the number of its votes."""
+
+    judge_model: str = "gemini-2.5-flash"
+    judge_model_config: dict[str, Any] | None = None
+    """Generation settings for the judge, e.g. `temperature`."""
+    num_samples: int = Field(default=5, ge=1)
+    """Number of votes on each turn."""
+    parallelism_limit: int = Field(default=1, ge=1)
+    """Number of concurrent votes."""
+
+
+class BaseCriterion(WireModel):
+    """The fields of every criterion."""
+
+    model_config = KEEP_UNKNOWN
+
+    threshold: float
+    """The minimum score that passes."""
+    include_intermediate_responses_in_final: bool = False
+    """Also judge the intermediate responses."""
+
+
+class ToolTrajectoryCriterion(BaseCriterion):
+    """Compares tool calls with the expected ones."""
+
+    match_type: AnyMatchType = MatchType.EXACT
+    """EXACT: the same calls in the same order; IN_ORDER and ANY_ORDER: additional calls are allowed."""
+    ignore_args: bool = False
+    """Compare only the names."""
+    args_match: Literal["exact", "subset"] = "exact"
+    """`subset`: the actual args may have keys that the expected args lack, at any depth. Not in ADK."""
+
+
+class PartialTrajectoryCriterion(BaseCriterion):
+    """The share of calls that match the expected ones. Not in ADK."""
+
+    strict_order: bool = True
+    """Calls match only in the order of the eval file."""
+    strict_args: bool = False
+    """The args must be equal; otherwise the actual args may have further keys."""
+    compat: Literal["adk-rust"] | None = None
+    """`adk-rust`: the rules of adk-rust's `ToolTrajectoryScorer`."""
+
+
+class ResponseSimilarityCriterion(BaseCriterion):
+    """The similarity of texts, by one of several algorithms. Not in ADK."""
+
+    algorithm: AnyAlgorithm = SimilarityAlgorithm.JACCARD
+    """exact, contains, levenshtein, jaccard, rouge1, rouge2 or rougeL."""
+    normalize: bool = True
+    """Ignore differences in white space."""
+    ignore_case: bool = True
+    """Ignore differences between upper and lower case."""
+    ignore_punctuation: bool = False
+    """Ignore punctuation and symbols. jaccard and rouge always do, except with `compat`."""
+    direction: Literal["actual_contains_expected", "expected_contains_actual", "either"] = "actual_contains_expected"
+    """Of `contains`. With `compat` always either."""
+    compat: Literal["adk-rust"] | None = None
+    """`adk-rust`: the rules of adk-rust's `ResponseScorer`."""
+
+
+class TrajectoryShareCriterion(BaseCriterion):
+    """The share of calls that were expected (precision), or of expected calls that were made (recall)."""
+
+    ignore_args: bool = False
+    """Compare only the names."""
+
+
+class SingleToolUseCriterion(BaseCriterion):
+    """Whether one tool was called at all."""
+
+    tool_name: str
+    """The tool's name."""
+
+
+class LlmAsAJudgeCriterion(BaseCriterion):
+    """Judged by a model."""
+
+    judge_model_options: JudgeModelOptions = Field(default_factory=JudgeModelOptions)
+
+
+class RubricsBasedCriterion(LlmAsAJudgeCriterion):
+    """Judged by a model, one rubric after the other."""
+
+    rubrics: list[Rubric] = Field(default_factory=list)
+    """Rubrics for every case; cases and turns may add others."""
+    rubric_weights: dict[str, PositiveWeight] = Field(default_factory=dict)
+    """Weight by rubric id. Default: 1. Not in ADK."""
+
+
+class HallucinationsCriterion(LlmAsAJudgeCriterion):
+    """A model checks every sentence against the agent's context."""
+
+    evaluate_intermediate_nl_responses: bool = False
+    """Also check the intermediate responses."""
+
+
+class LlmBackedUserSimulatorCriterion(LlmAsAJudgeCriterion):
+    """A model judges the simulated user."""
+
+    stop_signal: str = "</finished>"
+    """The text with which the simulated user ends the conversation."""
+
+
+class ServiceBackedCriterion(LlmAsAJudgeCriterion):
+    """Judged by a judge model, or by Vertex AI's evaluation service as in ADK."""
+
+    backend: Literal["judge", "vertex"] = "judge"
+    """`judge` or `vertex`. Not in ADK, which always uses Vertex AI."""

@@ -1,0 +1,311 @@
+"""`response_similarity`: each algorithm, adk-rust's rules, and texts of every script."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from rapidfuzz.distance import LCSseq, Levenshtein
+from rouge_score.rouge_scorer import RougeScorer
+
+from agent_eval.core.content import Content, Part, model_message, user_message
+from agent_eval.core.invocation import Invocation
+from agent_eval.criteria import Conversation, NotEvaluated, Scored, build
+from agent_eval.criteria._sequences import common_length, edit_distance
+from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules, similarity_rules
+from agent_eval.criteria.tokenize import tokenize
+from agent_eval.evalset.models import CRITERION_MODELS, EvalCase, SimilarityAlgorithm
+from agent_eval.evalset.parse import criterion
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "vectors" / "adk_rust.json").read_text(encoding="utf-8")
+)["response_similarity"]
+SYMMETRIC = [*SimilarityAlgorithm]
+SYMMETRIC.remove(SimilarityAlgorithm.CONTAINS)
+
+Answer = str | Content | None
+
+
+async def run(turns: list[tuple[Answer, Answer]], threshold: float = 1.0, **options: Any) -> Scored | NotEvaluated:
+    """The result for turns of expected and actual answers."""
+    expected, actual = (
+        [Invocation(user_content=user_message("?"), final_response=_content(pair[side])) for pair in turns]
+        for side in (0, 1)
+    )
+    config = criterion(
+        "response_similarity",
+        CRITERION_MODELS["response_similarity"].model_validate({"threshold": threshold, **options}),
+    )
+    case = EvalCase(eval_id="c", conversation=expected)
+    return await build(config).score(Conversation(case=case, actual=actual, expected=expected))
+
+
+def _content(answer: Answer) -> Content | None:
+    return model_message(answer) if isinstance(answer, str) else answer
+
+
+async def score(expected: Answer, actual: Answer, **options: Any) -> float:
+    result = await run([(expected, actual)], **options)
+    assert isinstance(result, Scored), result
+    assert result.score is not None
+    return result.score
+
+
+async def why(expected: str, actual: str, **options: Any) -> list[str]:
+    result = await run([(expected, actual)], **options)
+    assert isinstance(result, Scored)
+    [finding] = result.findings
+    return list(finding.why)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['expected']}|{vector['actual']}")
+async def test_adk_rust__vectors(vector: dict[str, Any]) -> None:
+    flags = {name: vector[name] for name in ("normalize", "ignore_case", "ignore_punctuation")}
+    for algorithm, expected in vector["scores"].items():
+        actual = await score(vector["expected"], vector["actual"], algorithm=algorithm, compat="adk-rust", **flags)
+        assert actual == pytest.approx(expected, abs=1e-6), algorithm
+
+
+@pytest.mark.parametrize(
+    ("scores", "mean"), [((1, 1, 0), 0.5), ((0, 1, 1), 0.75), ((1,), 1.0), ((0, 1), 0.5), ((1, 0, 1, 1), 0.875)]
+)
+async def test_adk_rust__later_turns_weigh_more(scores: tuple[int, ...], mean: float) -> None:
+    turns: list[tuple[Answer, Answer]] = [("a", "a" if score else "b") for score in scores]
+
+    result = await run(turns, threshold=1.0, compat="adk-rust")
+
+    assert isinstance(result, Scored)
+    assert result.score == mean
+    assert result.turn_scores == scores
+    assert [finding.turn for finding in result.findings] == [turn for turn, score in enumerate(scores) if not score]
+
+
+async def test_adk_rust__a_turn_below_the_threshold_fails_the_case() -> None:
+    result = await run([("a", "b"), ("a", "a"), ("a", "a")], threshold=0.7, compat="adk-rust")
+
+    assert isinstance(result, Scored)
+    assert result.score == 0  # the mean by halves, 0.75, would pass
+
+
+async def test_adk_rust__no_reference_and_no_answer() -> None:
+    result = await run([(None, "b"), ("a", "a")], compat="adk-rust")
+    assert isinstance(result, Scored)
+    assert (result.score, result.turn_scores) == (1.0, (None, 1.0))
+
+    assert isinstance(await run([(None, "b")], compat="adk-rust"), NotEvaluated)
+    assert await score("a", None, algorithm="contains", compat="adk-rust") == 0
+    parts = Content(role="model", parts=[Part(text="a"), Part(text="b")])
+    assert await score("ab", parts, algorithm="exact", compat="adk-rust") == 1
+
+
+async def test_adk_rust__marks_are_letters_and_controls_no_space() -> None:
+    same: dict[str, Any] = {"algorithm": "exact", "compat": "adk-rust", "ignore_punctuation": True}
+    assert await score("don't", "dont", **same) == 1
+    assert await score("कि", "क", **same) == 0  # a vowel sign is Alphabetic
+    assert await score("क्", "क", **same) == 1  # a virama is not
+    assert await score("a\x1cb", "a b", algorithm="exact", compat="adk-rust") == 0
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected", "actual", "value"),
+    [
+        ("exact", "Turn it  ON ", "turn it on", 1.0),
+        ("exact", "on", "off", 0.0),
+        ("contains", "21 degrees", "It is 21 Degrees now.", 1.0),
+        ("contains", "It is 21 degrees now.", "21 degrees", 0.0),
+        ("levenshtein", "kitten", "sitting", 1 - 3 / 7),
+        ("jaccard", "the quick brown fox", "the quick brown dog", 0.6),
+        ("jaccard", "one one one", "one", 1.0),
+        ("rouge1", "the cat sat on the mat", "the cat was on the mat", 5 / 6),
+        ("rouge2", "the cat sat on the mat", "the cat was on the mat", 0.6),
+        ("rougeL", "the cat sat on the mat", "on the mat the cat sat", 0.5),
+        ("rouge1", "今天天气很好", "今天天氣很好", 5 / 6),
+        ("jaccard", "It's done!", "its done", 0.25),
+        ("rouge2", "Yes.", "yes", 1.0),
+        ("rouge2", "yes", "yes please", 0.0),
+        ("jaccard", "👍", "👍", 1.0),
+        ("jaccard", "👍", "👎", 0.0),
+    ],
+)
+async def test_algorithms(algorithm: str, expected: str, actual: str, value: float) -> None:
+    assert await score(expected, actual, algorithm=algorithm) == pytest.approx(value, abs=1e-12)
+
+
+async def test_options() -> None:
+    assert await score("a  b", "a b", algorithm="exact", normalize=False) == 0
+    assert await score("STRASSE", "straße", algorithm="exact") == 1
+    assert await score("STRASSE", "straße", algorithm="exact", ignore_case=False) == 0
+    assert await score("Lights On", "lights on", ignore_case=False) == 0
+    assert await score("Well, done!", "well done", algorithm="exact", ignore_punctuation=True) == 1
+    assert await score("Well, done!", "well done", algorithm="exact") == 0
+    long, short = "It is 21 degrees now.", "21 degrees"
+    assert await score(long, short, algorithm="contains", direction="expected_contains_actual") == 1
+    assert await score(short, long, algorithm="contains", direction="expected_contains_actual") == 0
+    assert await score(long, short, algorithm="contains", direction="either") == 1
+
+
+@pytest.mark.parametrize("algorithm", SimilarityAlgorithm)
+@pytest.mark.parametrize("direction", ["actual_contains_expected", "expected_contains_actual", "either"])
+async def test_an_empty_answer_is_like_no_text(algorithm: str, direction: str) -> None:
+    options: dict[str, Any] = {"algorithm": algorithm, "direction": direction}
+    assert await score("text", "", **options) == 0
+    assert await score("text", None, **options) == 0
+    assert await score("text", " \n", **options) == 0
+    assert await score("", None, **options) == 1
+
+    missing = await run([("text", "text"), (None, "something")], **options)
+    assert isinstance(missing, NotEvaluated)
+    assert (missing.code, "turn 2" in missing.message) == ("no-reference-text", True)
+
+
+@pytest.mark.parametrize("algorithm", ["levenshtein", "rougeL"])
+async def test_a_text_that_takes_too_long_to_compare(algorithm: str) -> None:
+    longest = "ab " * (LONGEST_COMPARED // 3)
+    assert await score(longest, "ab", algorithm=algorithm) < 0.01
+
+    result = await run([("ab", "x" * (LONGEST_COMPARED + 1))], algorithm=algorithm)
+    assert isinstance(result, NotEvaluated)
+    assert result.code == "too-long"
+    assert await score("ab", "x" * (LONGEST_COMPARED + 1), algorithm="jaccard") == 0
+
+
+async def test_score__is_the_mean_over_turns() -> None:
+    result = await run([("a", "a"), ("a b", "a c"), ("a", "b")], threshold=0.5)
+
+    assert isinstance(result, Scored)
+    assert result.score == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert [finding.turn for finding in result.findings] == [1, 2]
+
+
+async def test_findings() -> None:
+    on, off = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
+    assert await why(on, off, algorithm="exact") == snapshot(
+        ["the texts are not equal", 'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."']
+    )
+    assert await why(on, off, algorithm="contains") == snapshot(
+        [
+            "the answer does not contain the expected text",
+            'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
+        ]
+    )
+    assert await why(on, off, algorithm="levenshtein") == snapshot(
+        [
+            "edit distance 9 of 31 characters",
+            'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
+        ]
+    )
+    assert await why(on, off, algorithm="jaccard") == snapshot(
+        ["4 of 8 distinct words are in both texts", "missing words: bedroom, on", "unexpected words: kitchen, off"]
+    )
+    assert await why(on, off, algorithm="rouge1") == snapshot(
+        [
+            "5 common words, of 7 expected (recall 0.71) and 7 given (precision 0.71)",
+            "missing words: bedroom, on",
+            "unexpected words: kitchen, off",
+        ]
+    )
+    assert await why(on, off, algorithm="rouge2") == snapshot(
+        [
+            "3 common pairs of words, of 6 expected (recall 0.50) and 6 given (precision 0.50)",
+            "missing words: bedroom, on",
+            "unexpected words: kitchen, off",
+        ]
+    )
+    assert await why("turn left then right", "turn right then left", algorithm="rougeL") == snapshot(
+        [
+            "2 words in the same order, of 4 expected (recall 0.50) and 4 given (precision 0.50)",
+            "the same words in a different order",
+        ]
+    )
+    assert await why(on, off, algorithm="rouge1", compat="adk-rust") == snapshot(
+        [
+            "the texts differ by the rules of adk-rust",
+            'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."',
+        ]
+    )
+    assert await why(on, "", algorithm="rouge1") == snapshot(["the agent gave no text to compare"])
+    assert await why("x", "\x1b[31mred\u202e", algorithm="exact") == snapshot(
+        ["the texts are not equal", 'expected "x", got "\\u001b[31mred\\u202e"']
+    )
+
+
+TEXTS = st.text(max_size=40) | st.text(st.sampled_from("ab cé\u0301ก็好 .,!Ⅷﬁ"), max_size=30)
+RULES = st.builds(
+    SimilarityRules,
+    algorithm=st.sampled_from(SimilarityAlgorithm),
+    normalize=st.booleans(),
+    ignore_case=st.booleans(),
+    ignore_punctuation=st.booleans(),
+    direction=st.sampled_from(["actual_contains_expected", "expected_contains_actual", "either"]),
+)
+
+
+def similarity(expected: str, actual: str, rules: SimilarityRules) -> float:
+    return rules.score(rules.prepare(expected), rules.prepare(actual))
+
+
+@given(TEXTS, TEXTS, RULES)
+def test_similarity__range_identity_symmetry(left: str, right: str, rules: SimilarityRules) -> None:
+    value = similarity(left, right, rules)
+
+    assert 0 <= value <= 1
+    assert similarity(left, left, rules) == 1
+    if rules.algorithm in SYMMETRIC or rules.direction == "either":
+        assert value == pytest.approx(similarity(right, left, rules), abs=1e-12)
+
+
+@given(TEXTS, TEXTS, RULES)
+def test_similarity__does_not_depend_on_the_normal_form(left: str, right: str, rules: SimilarityRules) -> None:
+    composed, decomposed = (unicodedata.normalize(form, left) for form in ("NFC", "NFD"))
+
+    assert similarity(composed, decomposed, rules) == 1
+    assert similarity(composed, right, rules) == similarity(decomposed, right, rules)
+
+
+@given(TEXTS, TEXTS, st.sampled_from(SimilarityAlgorithm), st.booleans(), st.booleans())
+def test_adk_rust__range_and_identity(
+    left: str, right: str, algorithm: SimilarityAlgorithm, normalize: bool, flags: bool
+) -> None:
+    rules = similarity_rules(
+        {
+            "algorithm": algorithm,
+            "normalize": normalize,
+            "ignore_case": flags,
+            "ignore_punctuation": flags,
+            "compat": "adk-rust",
+        }
+    )
+
+    assert 0 <= similarity(left, right, rules) <= 1
+    assert similarity(left, left, rules) == 1
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+@example("a" * 65, "a" * 64)  # more bits than a machine word
+def test_sequences__like_rapidfuzz(left: str, right: str) -> None:
+    assert edit_distance(left, right) == Levenshtein.distance(left, right)
+    assert common_length(left, right) == LCSseq.similarity(left, right)
+    longest = max(len(left), len(right))
+    if longest:
+        assert 1 - edit_distance(left, right) / longest == pytest.approx(Levenshtein.normalized_similarity(left, right))
+
+
+class _Tokenizer:
+    tokenize = staticmethod(tokenize)
+
+
+@given(st.text(st.sampled_from("abc ."), max_size=40), st.text(st.sampled_from("abc ."), max_size=40))
+def test_rouge__like_rouge_score(left: str, right: str) -> None:
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=_Tokenizer())
+    reference = scorer.score(left, right)
+    if min(len(tokenize(left)), len(tokenize(right))) < 2:
+        return  # rouge_score gives 0 even to equal texts
+    for algorithm in ("rouge1", "rouge2", "rougeL"):
+        rules = similarity_rules({"algorithm": SimilarityAlgorithm(algorithm)})
+        assert similarity(left, right, rules) == reference[algorithm].fmeasure
