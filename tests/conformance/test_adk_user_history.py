@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from adk_envs import adk_python
 
-from agent_eval.agents.adk._events import to_invocation
+from agent_eval.agents.adk.events import to_invocation
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation

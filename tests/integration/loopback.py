@@ -29,7 +29,8 @@ class Request:
 class Answer:
     """Writes one answer."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
         self._writer = writer
 
     async def raw(self, data: bytes) -> None:
@@ -58,8 +59,8 @@ class Answer:
 
     async def closed(self) -> None:
         """Returns when the client has closed the connection."""
-        while not self._writer.transport.is_closing():
-            await asyncio.sleep(0.01)
+        with contextlib.suppress(ConnectionError):
+            await self._reader.read()
 
     def reset(self) -> None:
         """Ends the connection with RST."""
@@ -100,7 +101,7 @@ async def loopback(handler: Handler, port: int = 0) -> AsyncIterator[Loopback]:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             request = Request(method=method, target=target, headers=headers, body=body)
             server_facts.requests.append(request)
-            await handler(request, Answer(writer))
+            await handler(request, Answer(reader, writer))
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             writer.close()
         tasks.discard(task)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from adk_envs import FIXTURES, adk_python
 
-from agent_eval.agents.adk._events import to_invocation
+from agent_eval.agents.adk.events import to_invocation
 from agent_eval.agents.host.process import HOST
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import user_message

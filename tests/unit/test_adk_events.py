@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.agents.adk._events import MalformedEvent, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import Invocation, InvocationEvents, tool_calls, tool_responses

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.agents.discovery import AgentChoice, AgentChoices
+from agent_eval.agents.discovery.finder import Finder
 from agent_eval.agents.registry import DRIVERS, driver_of
 
 
@@ -43,3 +44,18 @@ def test_refuse__nothing_but_recordings_is_checked_by_name() -> None:
     assert driver_of("home").refuse("missing", Path("/"), "--agent") is None
     problem = driver_of("recorded:x").refuse("missing", Path("/nowhere"), "--agent")
     assert problem is not None and problem.code == "recording-not-found"
+
+
+@pytest.mark.parametrize("name", ["http://h:8000", "https://h/x#app", "adk:h:8000", "adk:http://u:p@h", "adk:"])
+def test_agent__address_without_protocol_or_invalid(name: str, tmp_path: Path) -> None:
+    path, problem = Finder(root=tmp_path).named(name, "--agent", None)
+    assert path is None and problem is not None and problem.code == "remote-agent-url"
+    assert "adk:http" in (problem.hint or "")
+
+
+def test_agent__address_with_protocol(tmp_path: Path) -> None:
+    name = "adk:http://127.0.0.1:8000/api#weather"
+    assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
+    choice = AgentChoice(path=name, reason="")
+    assert choice.driver.remote and choice.driver.repeatable and not choice.runs_here
+    assert choice.source == "http://127.0.0.1:8000/api#weather"

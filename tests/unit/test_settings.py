@@ -11,6 +11,7 @@ import pytest
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.settings.options import SETTINGS
 from agent_eval.settings.settings import Settings, read_settings
+from agent_eval.settings.toml_file import CONFIG_FILE
 
 
 def read(
@@ -238,3 +239,15 @@ def test_read_settings__invalid_baseline(tmp_path: Path, baseline: str) -> None:
 
     [problem] = problems
     assert (problem.code, "must" in problem.message) == ("setting-invalid", True)
+
+
+@pytest.mark.parametrize("text", ['agent = "adk:http://h"', '[agents]\n"**" = "adk:http://h"'])
+def test_read_settings__headers_and_a_remote_agent_in_the_file_are_an_error(tmp_path: Path, text: str) -> None:
+    secrets = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2"}
+    (tmp_path / CONFIG_FILE).write_text(text, encoding="utf-8")
+    settings, problems = read_settings(tmp_path, secrets=secrets)
+    assert [(problem.code, problem.line) for problem in problems] == [("remote-agent-headers", text.count("\n") + 1)]
+    assert settings.agent_headers == {"X-Token": "hunter2"} and "hunter2" not in repr(settings)
+    (tmp_path / CONFIG_FILE).write_text('[agents]\n"**" = "agents/x"', encoding="utf-8")
+    assert read_settings(tmp_path, secrets=secrets, flags={"agent": "adk:http://h"})[1] == []
+    assert read_settings(tmp_path, secrets={"AGENT_EVAL_AGENT_HEADERS": "X: Bearer "})[0].agent_headers == {}

@@ -30,6 +30,10 @@ class RemoteOptions:
     """GitHub gives this job no secrets (a fork, Dependabot), so a server that refuses access is no mistake."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names proxies and certificate authorities."""
+    user_ids: str = "unique"
+    """`remote-user-id`: `unique` adds a random suffix to each session's user id; `as-given` does not."""
+    keep_sessions: bool = False
+    """`keep-sessions`: sessions are not deleted on the server."""
 
 
 @dataclass(frozen=True, kw_only=True)

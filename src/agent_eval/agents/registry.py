@@ -1,10 +1,11 @@
 """The drivers. A new driver is a package of its own and one line here."""
 
-from agent_eval.agents import adk, recorded
+from agent_eval.agents import adk, adk_rest, recorded
 from agent_eval.agents.driver import Driver
 
 DRIVERS: tuple[Driver, ...] = (
     recorded.DRIVER,
+    adk_rest.DRIVER,
     adk.DRIVER,  # The last one: it has no prefix.
 )
 

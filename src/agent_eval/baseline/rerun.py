@@ -200,6 +200,11 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
     where = f"on the base branch ({short(base.commit)})"
     named = choice.source
     shown = harmless(named)
+    if choice.driver.remote and not choice.runs_here:
+        return (
+            f"The agent at {shown} is remote: only the version that is deployed there can be asked, so that of the "
+            "base branch can't be run (`baseline-remote-agent`)."
+        )
     if Path(named).is_absolute():
         return f"{shown} is outside the repository, so there is no version of it {where}."
     path = (base.root / named).resolve()

@@ -113,7 +113,13 @@ async def open_agents(
         log=context.log,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
-        remote=RemoteOptions(headers=headers, secrets_withheld=withheld, environ=context.environ),
+        remote=RemoteOptions(
+            headers=headers,
+            secrets_withheld=withheld,
+            environ=context.environ,
+            user_ids=settings.remote_user_id,
+            keep_sessions=settings.keep_sessions,
+        ),
     )
     agents: dict[str, Agent] = {
         choice.path: choice.driver.create(

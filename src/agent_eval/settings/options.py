@@ -226,8 +226,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="agent",
         group=AGENT,
-        help="The agent for all eval files: a directory, a dotted module name, or recorded:FILE to score a "
-        "recording. Default: selected for each file.",
+        help="The agent for all eval files: a directory, a dotted module name, adk:URL for a server with ADK's REST "
+        "interface, or recorded:FILE to score a recording. Default: selected for each file.",
         parse=_text,
         metavar="AGENT",
     ),
@@ -284,6 +284,23 @@ SETTINGS: tuple[Setting, ...] = (
         in_file=False,
         secret="AGENT_EVAL_AGENT_HEADERS",  # noqa: S106 - a variable's name
         metavar="HEADERS",
+    ),
+    Setting(
+        input="remote-user-id",
+        group=AGENT,
+        help="User ids of sessions on the server of a remote agent: unique (a random suffix, because state with the "
+        "prefix `user:` is shared by all sessions of a user) or as-given (as in the case, for servers that know their "
+        "users).",
+        default="unique",
+        parse=_choice("unique", "as-given"),
+    ),
+    Setting(
+        input="keep-sessions",
+        group=AGENT,
+        help="Keep the sessions on the server of a remote agent, instead of deleting each after its run.",
+        default="false",
+        parse=_switch,
+        metavar="BOOL",
     ),
     Setting(
         input="workers",

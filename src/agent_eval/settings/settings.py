@@ -44,6 +44,8 @@ class Settings:
     agent_setup: str | None = _option("agent-setup")
     agent_env: str | None = _option("agent-env")
     agent_headers: Mapping[str, str] = _option("agent-headers")
+    remote_user_id: Literal["unique", "as-given"] = _option("remote-user-id")
+    keep_sessions: bool = _option("keep-sessions")
     workers: int = _option("workers")
     num_runs: int = _option("num-runs")
     min_pass_rate: float = _option("min-pass-rate")
@@ -173,10 +175,37 @@ def read_settings(
         input = name.removeprefix("INPUT_").lower()
         if name.startswith("INPUT_") and input not in BY_INPUT and (near := nearest(input)):
             problems.append(unknown(f"the input `{input}`", near, None, None))
+    problems += _headers_for_file(values, sources, in_file)
     settings = Settings(
         root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, sources=sources, **values
     )
     return settings, problems
+
+
+def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_file: FileSettings) -> list[Problem]:
+    """An error for each remote agent that agent-eval.toml names while the workflow gives headers: a pull request could
+    change the address, and get the credentials.
+    """
+    if not values["agent_headers"]:
+        return []
+    from agent_eval.agents.registry import driver_of
+
+    named: dict[tuple[str | int, ...], str] = {("agents", pattern): agent for pattern, agent in in_file.agents.items()}
+    if sources.get("agent", "").endswith(CONFIG_FILE):
+        named["agent",] = values["agent"]
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="remote-agent-headers",
+            message=f"`agent-headers` is set, but the address {agent} is in {CONFIG_FILE}, which a pull request can "
+            "change. The headers would go to any address that it names.",
+            hint="Name the agent in the workflow: the input `agent`, or the flag `--agent`.",
+            file=CONFIG_FILE,
+            line=in_file.lines.get(key),
+        )
+        for key, agent in named.items()
+        if agent and driver_of(agent).remote
+    ]
 
 
 def _read_file(path: Path) -> FileSettings:

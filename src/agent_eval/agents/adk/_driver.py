@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.adk._events import MalformedEvent, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.host import (
     ConnectionLost,
     HostProcess,

@@ -50,8 +50,8 @@ class AgentChoice:
     """The agent of a file."""
 
     path: str
-    """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, or
-    `recorded:FILE`."""
+    """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, `recorded:FILE`
+    or `adk:URL`."""
     reason: str
     """Why the agent was selected, for messages."""
 
@@ -180,6 +180,14 @@ class Finder:
 
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         """The agent that `who` names, or the problem with the name."""
+        if name.startswith(("http://", "https://")):
+            return None, Problem(
+                severity=Severity.ERROR,
+                code="remote-agent-url",
+                message=f"{who} names the address {plain(name)}, but not its protocol",
+                hint=f"Write `adk:{plain(name)}` for ADK's REST interface (`adk api_server`).",
+                file=file,
+            )
         driver = driver_of(name)
         if driver.prefix:
             problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)

@@ -30,9 +30,10 @@ class ServerProcess(Protocol):
         ...
 
 
-def refused(message: str, hint: str | None = None, *, code: str = "remote-agent-refused") -> AgentRefused:
+def refused(message: str, hint: str | None = None) -> AgentRefused:
     """A mistake in the configuration, which ends the run with exit 2."""
-    return AgentRefused(Problem(severity=Severity.ERROR, code=code, message=message, hint=hint))
+    problem = Problem(severity=Severity.ERROR, code="remote-agent-refused", message=message, hint=hint)
+    return AgentRefused(problem)
 
 
 def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = None) -> AgentFailure | AgentRefused:
@@ -126,10 +127,16 @@ def overloaded(reply: Reply, seconds: float, attempts: int) -> AgentFailure:
     )
 
 
-def unexpected_status(reply: Reply, server: ServerProcess | None = None) -> AgentFailure:
-    """An answer that is an error of the agent: 500, 404, 422 ..."""
+def unexpected_status(reply: Reply, server: ServerProcess | None = None, when: str = "") -> AgentFailure:
+    """An answer that is an error of the agent: 500, 404, 422 ...
+
+    Args:
+        reply: The answer.
+        server: Its process, if the gate started it.
+        when: What was requested: `when a session was created`.
+    """
     return AgentFailure(
-        f"The agent's server answered HTTP {reply.status}{_said(reply)}.",
+        f"The agent's server answered HTTP {reply.status}{f' {when}' if when else ''}{_said(reply)}.",
         kind=FailureKind.EXCEPTION,
         log_tail=server.log_tail() if server is not None else None,
         hint="The exception is in the server's log." if reply.status >= 500 else None,

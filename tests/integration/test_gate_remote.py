@@ -1,0 +1,144 @@
+"""`agent-eval run --agent adk:URL` as a process: exit codes, headers, masking, what a pull request can't do."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_adk import FakeAdk, event, hang, served
+from gate_runs import AGENT_EVAL
+from loopback import Answer, Request, loopback
+
+TOKEN = "s3cret-token-of-the-job"
+CASE = {
+    "eval_set_id": "weather",
+    "eval_cases": [
+        {
+            "eval_id": "oslo",
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": "Oslo?"}]},
+                    "final_response": {"role": "model", "parts": [{"text": "3 degrees"}]},
+                }
+            ],
+            "session_input": {"app_name": "x", "user_id": "u", "state": {"home": "Bergen"}},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "weather.evalset.json").write_text(json.dumps(CASE), encoding="utf-8")
+    (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.8}}', encoding="utf-8")
+    return tmp_path
+
+
+async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, str, dict[str, Any]]:
+    """The exit code, all output, and results.json."""
+    process = await asyncio.create_subprocess_exec(
+        *AGENT_EVAL,
+        "run",
+        *arguments,
+        cwd=repository,
+        env={"PATH": os.environ["PATH"], "HOME": str(repository), **environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(120):
+        out, _ = await process.communicate()
+    assert process.returncode is not None
+    results = json.loads((repository / "agent-eval-results/results.json").read_text("utf-8"))
+    return process.returncode, out.decode(), results
+
+
+async def weather(request: Request, answer: Answer) -> None:
+    header = request.headers.get("authorization", "")
+    await answer.events(event("3 degrees" if TOKEN in header else f"who are you, {header}?"))
+
+
+async def test_run__passes_with_headers_that_no_file_contains(repository: Path) -> None:
+    async def leaky(request: Request, answer: Answer) -> None:
+        await answer.events(event(f"3 degrees ({request.headers['authorization']})"))
+
+    header = {"AGENT_EVAL_AGENT_HEADERS": f"Authorization: Bearer {TOKEN}"}
+    async with served(FakeAdk(turn=weather)) as fake:
+        code, out, results = await run(repository, "--agent", f"adk:{fake.url}#weather", **header)
+        assert (code, results["verdict"]) == (0, "passed"), out
+        assert results["provenance"]["url"] == fake.url and fake.deleted == ["s1"]
+        fake.turn = leaky
+        await run(repository, "--agent", f"adk:{fake.url}", **header)
+    written = [path.read_bytes() for path in repository.rglob("*") if path.is_file()]
+    text = b"".join(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data for data in written)
+    assert TOKEN.encode() not in text and b"3 degrees (***)" in text
+
+
+async def test_run__headers_never_go_to_an_address_in_a_file(repository: Path) -> None:
+    async with served(FakeAdk(turn=weather)) as fake:
+        for text in (f'agent = "adk:{fake.url}"\n', f'[agents]\n"**" = "adk:{fake.url}"\n'):
+            (repository / "agent-eval.toml").write_text(text, encoding="utf-8")
+            code, out, _ = await run(repository, AGENT_EVAL_AGENT_HEADERS="X-Token: s3cret-token")
+            assert code == 2 and "remote-agent-headers" in out and "s3cret" not in out
+        assert not fake.sessions
+
+
+async def test_run__exit_codes_of_servers_that_do_not_answer(repository: Path) -> None:
+    async def unauthorized(request: Request, answer: Answer) -> None:
+        await answer.send(401, b"no")
+
+    async with loopback(unauthorized) as server:
+        code, out, results = await run(repository, "--agent", f"adk:{server.url}")
+        assert code == 2 and "[remote-agent-refused]" in out and results["verdict"] == "invalid"
+    code, out, results = await run(repository, "--agent", f"adk:{server.url}")  # nothing listens any more
+    assert (code, results["cases"][0]["status"]) == (1, "failed"), out
+    assert "agent-environment" in out
+    async with served(FakeAdk(turn=hang, ignores_state=True)) as fake:
+        code, out, results = await run(repository, "--agent", f"adk:{fake.url}")
+        assert code == 2 and "remote-state-ignored" in out
+
+
+async def test_run__an_overloaded_server_is_inconclusive(repository: Path) -> None:
+    async def busy(request: Request, answer: Answer) -> None:
+        await answer.send(503, b"", retry_after="60")
+
+    async with served(FakeAdk(turn=busy)) as fake:
+        code, out, results = await run(repository, "--agent", f"adk:{fake.url}", "--turn-timeout", "5")
+    assert (code, results["cases"][0]["status"]) == (3, "errored"), out
+    assert "server-unavailable" in out
+
+
+async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Path) -> None:
+    async def unauthorized(request: Request, answer: Answer) -> None:
+        await answer.send(401 if "authorization" not in request.headers else 200, b'["weather"]')
+
+    fork = {"id": 2, "full_name": "stranger/fork", "fork": True}
+    payload = {
+        "action": "opened",
+        "number": 7,
+        "repository": {"id": 1, "full_name": "org/repo", "default_branch": "main"},
+        "pull_request": {
+            "number": 7,
+            "head": {"sha": "1" * 40, "ref": "x", "repo": fork},
+            "base": {"sha": "2" * 40, "ref": "main", "repo": {"id": 1, "full_name": "org/repo"}},
+            "user": {"login": "stranger"},
+        },
+    }
+    (repository / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+    github = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(repository / "event.json"),
+        "GITHUB_REPOSITORY": "org/repo",
+        "GITHUB_API_URL": "http://127.0.0.1:1",
+    }
+    # A header that needs no secret does not go to a server named by a workflow that a fork runs either.
+    github["AGENT_EVAL_AGENT_HEADERS"] = "Authorization: Bearer public"
+    async with loopback(unauthorized) as server:
+        code, out, results = await run(repository, "--agent", f"adk:{server.url}", **github)
+        assert all("authorization" not in request.headers for request in server.requests)
+    assert (code, results["cases"][0]["status"]) == (3, "errored"), out
