@@ -228,10 +228,28 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     export.set_defaults(module="export")
 
     migrate = commands.add_parser(
-        "migrate", allow_abbrev=False, help="convert a legacy eval file to the current format"
+        "migrate",
+        allow_abbrev=False,
+        help="convert a legacy eval file, a session of ADK or a trace to an eval set",
     )
-    migrate.add_argument("old", type=Path, metavar="OLD")
-    migrate.add_argument("new", type=Path, metavar="NEW")
+    migrate.add_argument(
+        "old",
+        type=Path,
+        metavar="OLD",
+        help="a legacy eval file, a file of scenarios, a session or a result of ADK, a trace (OTLP, VeADK), or the "
+        "directory of an agent with sessions in .adk/session.db",
+    )
+    migrate.add_argument("new", type=Path, metavar="NEW", help="the eval set to write")
+    migrate.add_argument(
+        "--session", action="append", default=[], metavar="ID", help="only this session of OLD; repeatable"
+    )
+    migrate.add_argument(
+        "--state-scopes",
+        type=_scopes,
+        default=(),
+        metavar="LIST",
+        help="also write state of these scopes to the cases: `app`, `user`, or `app,user`",
+    )
     migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
     migrate.set_defaults(module="migrate")
 
@@ -301,6 +319,13 @@ def _print_result(text: str) -> None:
 def _close_stdout() -> None:
     """Redirects stdout to /dev/null, so that the interpreter can flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    scopes = tuple(scope.strip() for scope in text.split(",") if scope.strip())
+    if not scopes or not {*scopes} <= {"app", "user"}:
+        raise argparse.ArgumentTypeError("must be `app`, `user`, or `app,user`")
+    return scopes
 
 
 def _natural(text: str) -> int:

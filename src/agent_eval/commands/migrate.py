@@ -1,4 +1,4 @@
-"""`agent-eval migrate OLD NEW`: converts a legacy eval file, or a file of scenarios, to an eval set."""
+"""`agent-eval migrate OLD NEW`: converts a legacy eval file, scenarios, sessions or traces to an eval set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import print_problems
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.evalset.checks import check_cases
 from agent_eval.evalset.discovery import SUFFIXES, discover
-from agent_eval.evalset.json import Document, JsonPath, eval_set_text, read_document, write_text
+from agent_eval.evalset.json import Document, JsonPath, eval_set_text, parse_document, read_document, write_text
 from agent_eval.evalset.models import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.parse import (
     ConversationScenarios,
@@ -26,20 +26,33 @@ from agent_eval.evalset.parse import (
     shape_problems,
 )
 from agent_eval.evalset.paths import absolute
+from agent_eval.sources import ALL, Request, Source, eval_cases, read_source
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
-    problems = migrate(arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd())
-    print_problems(problems)
+    request = Request(sessions=tuple(arguments.session), state_scopes=arguments.state_scopes)
+    problems = migrate(
+        arguments.old, arguments.new, initial_session=arguments.initial_session, root=Path.cwd(), request=request
+    )
+    print_problems(capped(problems))
     if has_error(problems):
         return 2
     print(f"Wrote {arguments.new}")
     return 0
 
 
-def migrate(old: Path, new: Path, *, initial_session: Path | None = None, root: Path | None = None) -> list[Problem]:
+def migrate(
+    old: Path,
+    new: Path,
+    *,
+    initial_session: Path | None = None,
+    root: Path | None = None,
+    request: Request = ALL,
+) -> list[Problem]:
     """Converts an eval file from either of ADK's legacy formats, or a file of scenarios (`{"scenarios": [...]}`).
+
+    Sessions and results of ADK and traces become an eval set with a case for each session (`agent_eval.sources`).
 
     Comments and trailing commas are removed, also from a file in the current format and from a config.
 
@@ -52,10 +65,16 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None, root: 
         new: The file to write. It may be the same file.
         initial_session: A JSON file with the initial session of a list of turns, or of every scenario.
         root: The directory whose eval files must not have the same id. None skips this check.
+        request: Which sessions of a source to convert.
 
     Returns:
         The problems. The file was written if none of them is an error.
     """
+    source = read_source(old, old.as_posix(), request)
+    if source is not None:
+        return _migrate_source(source, new, initial_session, root)
+    if request != ALL:
+        return [_unused_option(old)]
     document, problems = read_document(old, old.as_posix(), lenient=True)
     if document is not None and isinstance(document.value, dict) and "scenarios" in document.value:
         return _migrate_scenarios(document, problems, new, initial_session, root)
@@ -86,6 +105,50 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None, root: 
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
     set_id, renamed = _set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
+
+
+def _migrate_source(source: Source, new: Path, initial_session: Path | None, root: Path | None) -> list[Problem]:
+    problems = list(source.problems)
+    if initial_session is not None:
+        problems.append(_unused_session(initial_session))
+    cases, case_problems = eval_cases(source.conversations)
+    problems += case_problems
+    if has_error(problems):
+        return problems
+    if new.exists() or new.is_symlink():
+        return [*problems, _exists(new)]
+    set_id, renamed = _set_id(new, root)
+    text = eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases))
+    return problems + renamed + (_invalid(text, new) or _write(text, new))
+
+
+def _invalid(text: str, new: Path) -> list[Problem]:
+    """The errors that `run` would report for the new file."""
+    document, problems = parse_document(text.encode(), new.as_posix())
+    if document is not None:
+        file, problems = read_eval_file(document, session=None)
+        problems += [] if file is None else check_cases(file)
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+def _exists(new: Path) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="file-exists",
+        message="The file exists already; nothing is written.",
+        hint="Name a new file: the cases of an eval set are expectations that someone has checked.",
+        file=new.as_posix(),
+    )
+
+
+def _unused_option(old: Path) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="source-unreadable",
+        message="`--session` and `--state-scopes` are for sessions and traces, and the file is neither.",
+        hint="Leave them out, or name a session of ADK, a session database, or a trace.",
+        file=old.as_posix(),
+    )
 
 
 def _write(text: str, new: Path) -> list[Problem]:
@@ -211,7 +274,7 @@ def _unused_session(session: Path) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="initial-session-unused",
-        message="The initial session is not used: a list of evals has its own `initial_session`.",
-        hint="Only legacy test files (lists of turns) need a separate file for it.",
+        message="The initial session is not used: the file contains the sessions of its cases.",
+        hint="Only legacy test files (lists of turns) and scenarios need a separate file for it.",
         file=session.as_posix(),
     )

@@ -1,6 +1,14 @@
 """The models of a run's output: report, recordings, comparison, decision; and the output directory."""
 
 from agent_eval.results._merge import WITHOUT_KEY, merge, reaches, status_of_run
+from agent_eval.results.adk_results import (
+    AdkCaseResult,
+    AdkMetricResult,
+    AdkSetResult,
+    AdkStatus,
+    AdkTurnResult,
+    is_adk_result,
+)
 from agent_eval.results.comparison import (
     BaselineReport,
     BaselineSource,
@@ -89,6 +97,11 @@ __all__ = [
     "SCORING_VERSION",
     "UNKNOWN",
     "WITHOUT_KEY",
+    "AdkCaseResult",
+    "AdkMetricResult",
+    "AdkSetResult",
+    "AdkStatus",
+    "AdkTurnResult",
     "BaselineReport",
     "BaselineSource",
     "BaselineStatus",
@@ -144,6 +157,7 @@ __all__ = [
     "VerdictValue",
     "file_in",
     "give_to_owner",
+    "is_adk_result",
     "link_in",
     "locked",
     "merge",

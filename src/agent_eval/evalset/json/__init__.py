@@ -2,7 +2,16 @@
 
 from agent_eval.evalset.json._syntax import ONE_DOCUMENT
 from agent_eval.evalset.json.positions import JsonPath
-from agent_eval.evalset.json.reading import Document, parse_document, read_document
+from agent_eval.evalset.json.reading import Document, parse_document, parse_value, read_document
 from agent_eval.evalset.json.writing import eval_set_text, write_text
 
-__all__ = ["ONE_DOCUMENT", "Document", "JsonPath", "eval_set_text", "parse_document", "read_document", "write_text"]
+__all__ = [
+    "ONE_DOCUMENT",
+    "Document",
+    "JsonPath",
+    "eval_set_text",
+    "parse_document",
+    "parse_value",
+    "read_document",
+    "write_text",
+]

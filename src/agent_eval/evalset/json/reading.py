@@ -165,6 +165,24 @@ def parse_document(data: bytes, file: str, *, lenient: bool = False) -> tuple[Do
     return document, [*notices, *(_duplicate_keys(document) if pairs.duplicates else ())]
 
 
+def parse_value(text: str | bytes) -> Any:
+    """Parses JSON that is inside of another file, e.g. in a database or in a string of a trace.
+
+    Raises:
+        ValueError: It is not JSON, nests too deeply, or contains what a UTF-8 file of JSON can't contain.
+    """
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+    except RecursionError:
+        raise ValueError(f"it nests lists or objects more than {_DEEPEST} deep") from None
+    if _is_too_deep(value):
+        raise ValueError(f"it nests lists or objects more than {_DEEPEST} deep")
+    if _SURROGATE.search(text) and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("it contains half of a surrogate pair")
+    return value
+
+
 _NOTHING = object()
 
 

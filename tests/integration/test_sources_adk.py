@@ -1,0 +1,108 @@
+"""Real sessions and traces of google-adk become eval cases that score 1.0; the commands of docs/migrate.md run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import REFERENCE, adk_python
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from source_samples import veadk_trace
+
+from agent_eval.sources import eval_cases, read_source
+
+ROOT = Path(__file__).parents[2]
+WORKER = Path(__file__).with_name("sources_worker.py")
+
+LAMPS = [
+    ("Turn off the lamp in the bedroom", "The bedroom lamp is now off.", ["find_devices", "set_device_status"]),
+    ("Turn it on again", "The bedroom lamp is now on.", ["find_devices", "set_device_status"]),
+]
+FANS = [("Which devices are in the kitchen?", "In the kitchen there are the kitchen lamp (off).", ["find_devices"])]
+CAPTURE = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"}
+
+
+def produce(folder: Path, version: str = REFERENCE, **environ: str) -> Path:
+    """Lets the example agent talk in an environment with this version, and returns the folder of what it left."""
+    command = [str(adk_python(version)), "-W", "ignore", str(WORKER), str(folder)]
+    subprocess.run(command, env={**os.environ, **environ}, check=True, timeout=300)
+    return folder
+
+
+def conversations(path: Path) -> list[list[tuple[str, str, list[str]]]]:
+    """User text, answer and calls of each turn, by case."""
+    source = read_source(path, path.name)
+    assert source is not None
+    assert [problem for problem in source.problems if problem.severity == "error"] == []
+    cases = [case.model_dump(exclude_unset=True) for case in eval_cases(source.conversations)[0]]
+    return [[_turn(turn) for turn in case["conversation"]] for case in cases]
+
+
+def _turn(turn: dict[str, Any]) -> tuple[str, str, list[str]]:
+    calls = turn.get("intermediate_data", {"tool_uses": []})["tool_uses"]
+    texts = [turn[key]["parts"][0]["text"] for key in ("user_content", "final_response")]
+    return (texts[0], texts[1], [call["name"] for call in calls])
+
+
+@pytest.mark.parametrize(
+    ("version", "environ"),
+    [("1.18.0", {}), ("1.39.1", {}), (REFERENCE, CAPTURE), (REFERENCE, {"ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN": "1"})],
+    ids=["1.18.0", "1.39.1", "2.13.0", "2.13.0 with the older schema"],
+)
+def test_sessions_and_traces__of_each_version(version: str, environ: dict[str, str], tmp_path: Path) -> None:
+    folder = produce(tmp_path / "out", version, **environ)
+    databases = {"1.18.0": {"database.db"}}.get(version, {"session.db", "spans.db"})
+    assert {path.name for path in folder.glob("*.db")} == databases
+    assert (folder / "debug.json").exists() == (version == REFERENCE)
+    for path in folder.iterdir():
+        if path.name.endswith(".session.json"):
+            assert conversations(path) == ([LAMPS] if path.name.startswith("s-lamps") else [FANS])
+        else:
+            assert conversations(path) == [LAMPS, FANS], path.name
+    source = read_source(folder / "s-lamps.session.json", "s")
+    assert source is not None
+    assert source.conversations[0].state == {"user_name": "Mina", "favourite_room": "garage"}
+
+
+def agent_eval(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "agent_eval", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "migrate.md").read_text(encoding="utf-8")
+    commands = [line.split("#")[0].split() for line in re.findall(r"^agent-eval migrate .*$", page, re.MULTILINE)]
+    assert len(commands) >= 7
+    agent = tmp_path / "agents" / "home"
+    shutil.copytree(ROOT / "examples" / "home_automation", agent, ignore=shutil.ignore_patterns("evals", "__pycache__"))
+    produce(tmp_path, **CAPTURE)
+    (agent / ".adk").mkdir()
+    shutil.copy(tmp_path / "session.db", agent / ".adk")
+    (tmp_path / "veadk_trace.json").write_text(json.dumps(veadk_trace({"s": [("Hi", "Hello.")]})), encoding="utf-8")
+    shutil.copy(ROOT / "tests" / "data" / "adk_web" / "home.evalset_result.json", tmp_path)
+    for _, *arguments in reversed(commands):
+        (tmp_path / arguments[2]).unlink(missing_ok=True)
+        result = agent_eval(*arguments, cwd=tmp_path)
+        assert (result.returncode, result.stderr) == (0, ""), f"{arguments}: {result.stdout}"
+        assert f"Wrote {arguments[2]}" in result.stdout
+    again = agent_eval(*commands[0][1:], cwd=tmp_path)
+    assert (again.returncode, "file-exists" in again.stdout) == (2, True)
+
+    (tmp_path / "evals" / "test_config.json").write_text(
+        json.dumps({"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}}), encoding="utf-8"
+    )
+    for name in (str(agent), "recorded:evals/home.evalset.json"):
+        options = ("--agent", name, "--agent-python", str(adk_python()), "--include", "home.evalset.json")
+        run = agent_eval("run", *options, "evals", cwd=tmp_path)
+        assert run.returncode == 0, run.stdout + run.stderr
+        cases = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
+        scores = [metric["score"] for case in cases for metric in case["metrics"] if metric["threshold"] is not None]
+        assert scores == [1.0] * 4

@@ -1,0 +1,177 @@
+"""Sessions of ADK become eval cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_samples import ANSWERED, ASKED, CALL, event, session, turn
+
+from agent_eval.core.content import text_of
+from agent_eval.core.invocation import tool_calls
+from agent_eval.evalset.models import EvalCase
+from agent_eval.sources import Request, eval_cases, read_source
+
+
+def cases_of(value: Any, tmp_path: Path, **request: Any) -> tuple[list[EvalCase], list[str]]:
+    """The cases and the codes of the problems."""
+    path = tmp_path / "source"
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    source = read_source(path, "source", Request(**request))
+    assert source is not None
+    cases, problems = eval_cases(source.conversations)
+    return cases, [f"{problem.severity}: {problem.code}" for problem in (*source.problems, *problems)]
+
+
+def texts(case: EvalCase) -> list[tuple[str, str, list[str | None]]]:
+    return [
+        (
+            text_of(turn.user_content),
+            text_of(turn.final_response),
+            [call.name for call in tool_calls(turn.intermediate_data)],
+        )
+        for turn in case.conversation or []
+    ]
+
+
+def test_session__becomes_a_case_without_ids_times_and_thoughts(tmp_path: Path) -> None:
+    [case], problems = cases_of(session(), tmp_path)
+    assert problems == []
+    assert case.model_dump(exclude_unset=True) == {
+        "eval_id": "turn_off_the_lamp",
+        "session_input": {"app_name": "home", "user_id": "u", "state": {"room": "attic"}},
+        "conversation": [
+            {
+                "user_content": {"role": "user", "parts": [{"text": ASKED}]},
+                "intermediate_data": {"tool_uses": [CALL]},
+                "final_response": {"role": "model", "parts": [{"text": ANSWERED}]},
+            }
+        ],
+    }
+
+
+def test_session__several_in_a_list_or_in_lines_are_several_cases(tmp_path: Path) -> None:
+    sessions = [session(), session(id="s-2"), session(turn(asked="点灯 😀!"), id="s-3")]
+    cases, _ = cases_of(sessions, tmp_path)
+    assert [case.eval_id for case in cases] == ["turn_off_the_lamp", "turn_off_the_lamp_2", "点灯"]
+    assert cases_of("\n".join(map(json.dumps, sessions)) + "\n", tmp_path)[0] == cases
+    assert [case.eval_id for case in cases_of(sessions, tmp_path, sessions=("s-3",))[0]] == ["点灯"]
+
+
+def test_initial_state__has_the_keys_that_no_event_has_changed(tmp_path: Path) -> None:
+    events = turn()
+    events[2]["actions"] = {"stateDelta": {"lamp": "off"}}
+    state = {"room": "attic", "lamp": "off", "temp:x": 1, "app:v": 2, "user:tier": "gold"}
+    [case], problems = cases_of(session(events, state=state), tmp_path)
+    assert case.session_input is not None
+    assert case.session_input.state == {"room": "attic"}
+    assert problems == ["notice: source-state-unknown", "notice: source-state-scoped"]
+    [case], problems = cases_of(session(events, state=state), tmp_path, state_scopes=("app", "user"))
+    assert case.session_input is not None
+    assert case.session_input.state == {"room": "attic", "app:v": 2, "user:tier": "gold"}
+    assert problems == ["notice: source-state-unknown"]
+
+
+def test_turns__partial_events_summaries_and_rewound_turns_do_not_count(tmp_path: Path) -> None:
+    events = [
+        *turn("e-1"),
+        *turn("e-2", asked="Wrong question"),
+        event("user", [], "e-3", content=None, actions={"rewindBeforeInvocationId": "e-2"}),
+        event("home", [{"text": "a summary"}], "e-4", actions={"compaction": {"startTimestamp": 1}}),
+        event("user", [{"text": "And now?"}], "e-5"),
+        event("home", [{"text": "It"}], "e-5", partial=True),
+        event("home", [{"text": "It is dark."}], "e-5"),
+    ]
+    [case], problems = cases_of(session(events), tmp_path)
+    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"]), ("And now?", "It is dark.", [])]
+    assert problems == []
+
+
+def test_turns__last_without_an_answer_is_left_out(tmp_path: Path) -> None:
+    [case], problems = cases_of(session([*turn(), event("user", [{"text": "Hello?"}], "e-2")]), tmp_path)
+    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
+    assert problems == ["notice: source-turn-skipped"]
+
+
+def test_turns__one_in_the_middle_without_an_answer_makes_the_session_unusable(tmp_path: Path) -> None:
+    broken = session([event("user", [{"text": "Hello?"}], "e-0"), *turn()], id="s-0")
+    cases, problems = cases_of([broken, session()], tmp_path)
+    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
+    cases, problems = cases_of(broken, tmp_path)
+    assert (cases, problems) == ([], ["error: source-session-skipped"])
+    cases, problems = cases_of([broken, session()], tmp_path, sessions=("s-0",))
+    assert (cases, problems) == ([], ["error: source-session-skipped"])
+
+
+def test_turns__a_session_that_begins_before_its_events_loses_the_first_ones(tmp_path: Path) -> None:
+    [case], problems = cases_of(session([event("home", [{"text": "earlier"}], "e-0"), *turn()]), tmp_path)
+    assert texts(case) == [(ASKED, ANSWERED, ["set_lamp"])]
+    assert problems == ["warning: source-turn-skipped"]
+
+
+def test_turns__an_answer_to_a_tool_call_is_kept_and_reported(tmp_path: Path) -> None:
+    approval = {"functionResponse": {"id": "c-9", "name": "confirm", "response": {"ok": True}}}
+    events = [*turn(), event("user", [approval], "e-2"), event("home", [{"text": "Thanks."}], "e-2")]
+    [case], problems = cases_of(session(events), tmp_path)
+    assert case.conversation is not None
+    assert case.conversation[1].user_content.model_dump(exclude_unset=True)["parts"] == [
+        {"function_response": {"id": "c-9", "name": "confirm", "response": {"ok": True}}}
+    ]
+    assert problems == ["warning: source-answer-to-call"]
+
+
+def test_parts__data_is_kept_up_to_a_size(tmp_path: Path) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+    link = {"fileData": {"fileUri": "gs://bucket/a.png"}}
+    code = {"executableCode": {"language": "PYTHON", "code": "1"}}
+    events = turn()
+    events[0]["content"]["parts"] += [image, link, code]
+    [case], problems = cases_of(session(events), tmp_path)
+    assert case.conversation is not None
+    assert len(case.conversation[0].user_content.parts or []) == 3
+    assert problems == ["warning: source-file-link", "warning: source-part-skipped"]
+    image["inlineData"]["data"] = "QUJD" * 60_000
+    cases, problems = cases_of([session(events), session(id="s-2")], tmp_path)
+    assert (len(cases), problems) == (1, ["error: source-data-too-large"])
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"content": "text"}, {"content": {"parts": "text"}}, {"content": {"parts": ["text"]}}, {"actions": 3},
+        {"content": {"parts": [{"functionCall": 3}]}}, {"content": {"parts": [{"functionCall": {"args": 3}}]}},
+        {"invocationId": None}, {"content": {"role": 3, "parts": []}}, {"content": {"parts": [{"text": 3}]}},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_events__malformed_ones_are_reported_with_their_line(broken: dict[str, Any], tmp_path: Path) -> None:
+    for position in (0, 1):
+        events = turn()
+        events[position] |= broken
+        path = tmp_path / "s.json"
+        path.write_text(json.dumps(session(events), indent=1), encoding="utf-8")
+        source = read_source(path, "s.json")
+        assert source is not None
+        [problem] = source.problems
+        assert (problem.severity, problem.code, problem.file) == ("error", "source-session-skipped", "s.json")
+        assert problem.line is not None
+        assert source.conversations == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"events": []}, {"eval_set_id": "x", "eval_cases": []}, [], {}, 3, None, [{"query": "x"}], {"criteria": {}}],
+)
+def test_read_source__leaves_other_files_alone(value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    assert read_source(path, "x.json") is None
+
+
+def test_read_source__a_session_without_events_is_an_error(tmp_path: Path) -> None:
+    assert cases_of(session([]), tmp_path) == ([], ["error: source-session-skipped"])
+    assert cases_of(session(), tmp_path, sessions=("other",)) == ([], ["error: source-empty"])
+    lines = json.dumps(session()) + "\n{broken\n" + json.dumps({"eval_set_id": "x"}) + "\n"
+    assert cases_of(lines, tmp_path) == ([], ["error: not-json", "error: source-malformed"])
