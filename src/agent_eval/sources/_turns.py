@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.adk import MalformedEvent, snake_case_event, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, to_invocation
+from agent_eval.agents.adk_rest import normalised
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
@@ -20,7 +21,7 @@ _USER = "user"
 
 @dataclass(frozen=True, kw_only=True)
 class StoredEvent:
-    """One event of a session with snake_case keys."""
+    """One event of a session, whatever the language of the ADK that stored it."""
 
     raw: Mapping[str, Any]
     place: Place
@@ -52,10 +53,12 @@ def stored_event(raw: object, place: Place) -> StoredEvent:
     Raises:
         UnusableConversation: It is not an event of ADK.
     """
-    try:
-        return StoredEvent(raw=snake_case_event(raw), place=place)
-    except MalformedEvent as error:
-        raise UnusableConversation(place, f"{error}.") from error
+    if not isinstance(raw, Mapping):
+        raise UnusableConversation(place, "An event is not an object.")
+    event = normalised(raw)
+    if not isinstance(event.get("actions", {}), Mapping):
+        raise UnusableConversation(place, "`actions` of an event is not an object.")
+    return StoredEvent(raw=event, place=place)
 
 
 def turns_of(session_id: str, events: Sequence[StoredEvent]) -> tuple[list[Invocation], list[Problem]]:

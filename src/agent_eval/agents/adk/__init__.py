@@ -1,7 +1,5 @@
 """The driver for ADK agents: starts host processes, sends them turns, and converts their events to invocations."""
 
-from agent_eval.agents.adk._events import MalformedEvent, to_invocation
-from agent_eval.agents.adk._stored_events import snake_case_event
 from agent_eval.agents.driver import AgentSpec, Driver
 from agent_eval.agents.protocol import Agent
 
@@ -13,4 +11,4 @@ def _create(spec: AgentSpec) -> Agent:
 
 
 DRIVER = Driver(prefix="", runs_here=True, repeatable=True, create=_create)
-__all__ = ["DRIVER", "MalformedEvent", "snake_case_event", "to_invocation"]
+__all__ = ["DRIVER"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_eval.agents.adk_rest._normalise import normalised
 from agent_eval.agents.driver import AgentSpec, Driver
 from agent_eval.agents.protocol import Agent
 from agent_eval.core.problem import Problem, Severity
@@ -69,4 +70,4 @@ DRIVER = Driver(
     refuse=_refuse,
     check=shared_state,
 )
-__all__ = ["DRIVER", "shared_state"]
+__all__ = ["DRIVER", "normalised", "shared_state"]

@@ -17,7 +17,9 @@ _EVENT_KEYS = (
     "error_message", "finish_reason", "grounding_metadata", "usage_metadata", "model_version", "long_running_tool_ids",
     "actions",
 )  # fmt: skip
-_ACTIONS = ("skip_summarization", "transfer_to_agent", "escalate")
+_ACTIONS = (
+    "skip_summarization", "transfer_to_agent", "escalate", "state_delta", "rewind_before_invocation_id", "compaction",
+)  # fmt: skip
 _PART_KEYS = (
     "text", "thought", "function_call", "function_response", "inline_data", "file_data", "executable_code",
     "code_execution_result", "thought_signature", "video_metadata", "media_resolution", "part_metadata", "tool_call",
