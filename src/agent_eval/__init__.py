@@ -1,3 +1,44 @@
-"""A CI gate for LLM agents that speaks Google ADK's eval format."""
+"""A CI gate for LLM agents that speaks Google ADK's eval format.
+
+The names in `__all__` are the Python API (docs/python-api.md). They are imported when they are used, because
+`agent-eval --help` and a pytest session without evals must not wait for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent_eval.api import (
+        ADKEvaluator,
+        AgentEvaluator,
+        CaseResult,
+        EvalFailed,
+        EvalInconclusive,
+        EvalInvalid,
+        EvalResult,
+        InvalidOptions,
+        evaluate,
+        run,
+    )
 
 __version__ = "1.0.0.dev0"
+__all__ = [
+    "ADKEvaluator",
+    "AgentEvaluator",
+    "CaseResult",
+    "EvalFailed",
+    "EvalInconclusive",
+    "EvalInvalid",
+    "EvalResult",
+    "InvalidOptions",
+    "evaluate",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("agent_eval.api"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

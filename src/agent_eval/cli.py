@@ -52,10 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 passed, 1 failed, 2 invalid files or settings, 3 inconclusive, 70 for a bug of agent-eval.
     """
-    open_missing_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # An agent's text must not fail in a C locale.
-            stream.reconfigure(encoding="utf-8", errors="replace")
+    prepare_streams()
     parser, commands = _parser()
     typed = list(sys.argv[1:] if arguments is None else arguments)
     if not typed or (typed[0] not in commands and typed[0] not in {"-h", "--help", "--version"}):
@@ -65,9 +62,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands[typed[0]].error(_unrecognized(rest, typed[0], commands))
     elif rest:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
         parsed.paths += rest
+    return run_command(parsed.module, parsed)
+
+
+def run_command(module: str, arguments: argparse.Namespace) -> int:
+    """Runs a command and maps its errors to exit codes.
+
+    Args:
+        module: Name of its module in `commands/`.
+        arguments: As the module expects them.
+
+    Returns:
+        The exit code; see `main`.
+    """
     try:
         # Imported here, because `--help` must not wait for it.
-        code = int(importlib.import_module(f"agent_eval.commands.{parsed.module}").execute(parsed, _cli_io()))
+        code = int(importlib.import_module(f"agent_eval.commands.{module}").execute(arguments, _cli_io()))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -87,6 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log(traceback.format_exc())
         _log("agent-eval: this is a bug in agent-eval, not a verdict. Please report it with the lines above.")
         return INTERNAL_ERROR
+
+
+def prepare_streams() -> None:
+    """Makes the standard streams usable for any text, even if they are closed."""
+    open_missing_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # An agent's text must not fail in a C locale.
+            stream.reconfigure(encoding="utf-8", errors="replace")
 
 
 def _hint(error: OSError) -> str:

@@ -23,19 +23,22 @@ _SI_KERNEL = 0x80
 _ENDING_SECONDS = 5.0
 
 
-def supervised(work: Callable[[], int]) -> int:
+def supervised(work: Callable[[], int], *, ends_with_parent: bool = False) -> int:
     """Runs work in a child process, forwards signals to it, and kills the processes that it leaves behind.
 
     Call it before any thread starts. On systems other than Linux, work runs in this process.
 
     Args:
         work: Returns the exit code.
+        ends_with_parent: Whether the work gets SIGTERM when our parent, or its thread that started us, ends.
 
     Returns:
         The exit code. If a signal killed the child: 128 plus its number, as in a shell.
     """
     if sys.platform != "linux" or not _prctl(_PR_SET_CHILD_SUBREAPER, 1):
         return work()
+    if ends_with_parent:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     ours = os.getpid()
     awaited = {*_FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)

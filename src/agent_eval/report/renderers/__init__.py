@@ -1,5 +1,6 @@
 """One module per output: comment, summary, console, JUnit, annotations, JSON."""
 
+from agent_eval.report.renderers._case_lines import explanation_lines, score_lines
 from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers._comparison_text import comparison_text
 from agent_eval.report.renderers._console import console
@@ -18,6 +19,7 @@ __all__ = [
     "comment_markdown",
     "comparison_text",
     "console",
+    "explanation_lines",
     "github_outputs",
     "junit_xml",
     "live_progress",
@@ -25,6 +27,7 @@ __all__ = [
     "one_output",
     "plain_progress",
     "results_pieces",
+    "score_lines",
     "stop_commands",
     "summary_markdown",
 ]

@@ -12,38 +12,30 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.core.text import plural, shorten
+from agent_eval.core.text import shorten
+from agent_eval.report.renderers._case_lines import explanation_lines, score_lines
 from agent_eval.report.views import (
-    LABELS,
     BaseComparison,
-    TurnView,
-    case_view,
     findings,
     grouping,
     has_crashed,
     headline,
-    location,
-    measurement_text,
     one_line,
     reason_lines,
-    rows,
-    score_text,
     threshold_text,
     visible,
 )
-from agent_eval.results import CaseReport, FileReport, MetricReport, ProblemReport, RunReport
+from agent_eval.results import CaseReport, FileReport, ProblemReport, RunReport
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _LONGEST_NAME = 250
 _LONGEST_MESSAGE = 500
-_LONGEST_SIDE = 4_000
-"""Characters of an expected or actual text."""
 _LONGEST_TEXT = 30_000
 """Characters of one element: GitLab fails on a report with huge texts."""
 _SETTINGS = "settings"
@@ -122,7 +114,7 @@ def _file_suite(
             "config": about.config or "google-adk's defaults",
             **{f"threshold.{name}": threshold_text(threshold) for name, threshold in about.criteria.items()},
         }
-    if excused := [case.eval_id for case in cases if _excused(case, report)]:
+    if excused := [case.eval_id for case in cases if grouping.is_excused(case, report)]:
         properties["not-blocking"] = shorten(", ".join(excused), _LONGEST_MESSAGE)
     return _suite(report, file, [_test_case(case, report, base) for case in cases], properties)
 
@@ -130,14 +122,14 @@ def _file_suite(
 def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any:
     from junit_xml import TestCase
 
-    excused = _excused(case, report)
+    excused = grouping.is_excused(case, report)
     explain = case.status == "quarantined" or excused
     test = TestCase(
         shorten(one_line(case.eval_id), _LONGEST_NAME) or "_",
         _class_name(case.file),
         elapsed_sec=max(case.duration, 0),
         # A skipped case has no text of its own, so the explanation follows the scores.
-        stdout=_bounded(chain(_scores(case), ("",), _explanation(case)) if explain else _scores(case)),
+        stdout=_bounded(chain(score_lines(case), ("",), explanation_lines(case)) if explain else score_lines(case)),
     )
     word, evidence = grouping.change_label(case, base)
     kinds = ", ".join(dict.fromkeys(finding.subject for finding in findings(case)))
@@ -147,72 +139,21 @@ def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any
         since = ", ".join(part for part in (word, evidence) if part) or "it does not gate"
         test.add_skipped_info(shorten(one_line(f"Not blocking ({since}): {message}"), _LONGEST_MESSAGE))
     elif case.status == "errored" or (case.status == "failed" and has_crashed(case)):
-        test.add_error_info(message, _bounded(_explanation(case)), kind)
+        test.add_error_info(message, _bounded(explanation_lines(case)), kind)
     elif case.status == "failed":
-        test.add_failure_info(message, _bounded(_explanation(case)), kind)
+        test.add_failure_info(message, _bounded(explanation_lines(case)), kind)
     elif case.status == "passed" and case.case_id in report.blocking:
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
-        test.add_failure_info(shorten(one_line(worse), _LONGEST_MESSAGE), _bounded(_explanation(case)), "regression")
+        message = shorten(one_line(worse), _LONGEST_MESSAGE)
+        test.add_failure_info(message, _bounded(explanation_lines(case)), "regression")
     elif case.status != "passed":
         reason = one_line(case.reason.message) if case.reason else ""
         test.add_skipped_info(shorten(reason or case.status.replace("_", " "), _LONGEST_MESSAGE))
     return test
 
 
-def _excused(case: CaseReport, report: RunReport) -> bool:
-    """Whether a case did not pass but does not block, e.g. because it fails on the base branch too.
-
-    A single failure makes a build of Jenkins unstable. If the gate did not decide by case (an inconclusive run, or one
-    that fails for another reason), every failure counts.
-    """
-    if case.status not in {"failed", "errored"} or case.case_id in report.blocking:
-        return False
-    others_block = report.verdict == "failed" and bool(report.blocking)
-    return report.verdict == "passed" or (others_block and case.status == "failed")
-
-
 def _bounded(lines: Iterable[str]) -> str:
     return shorten(visible("\n".join(lines)), _LONGEST_TEXT)
-
-
-def _scores(case: CaseReport) -> Iterator[str]:
-    yield location(case.file, case.line)
-    if len(case.runs) > 1:
-        yield plural(len(case.runs), "run")
-    for metric in case.metrics:
-        yield f"{metric.name}: {_score(metric)}"
-
-
-def _score(metric: MetricReport) -> str:
-    if metric.status == "informational":
-        return measurement_text(metric.name, metric.score)
-    needs = threshold_text(metric.threshold, at_most=metric.direction == "lower")
-    return f"{score_text(metric.score, metric.threshold)} ({metric.status.replace('_', ' ')}, needs {needs})"
-
-
-def _explanation(case: CaseReport) -> Iterator[str]:
-    yield location(case.file, case.line)
-    view = case_view(case)
-    for finding in findings(case) if view is None else view.findings:
-        yield ""
-        yield finding.summary
-        yield from (f"  {line}" for line in finding.lines)
-        if finding.log:
-            yield shorten(finding.log, _LONGEST_SIDE * 2)
-    for turn in view.turns if view is not None else ():
-        yield ""
-        yield view.title(turn) if view is not None else ""
-        yield from _turn(turn)
-    if view is not None and view.turns_left_out:
-        yield f"and {plural(view.turns_left_out, 'more turn')}"
-
-
-def _turn(turn: TurnView) -> Iterator[str]:
-    """A turn as text: each paragraph after its label, its other lines indented."""
-    for row in rows(turn, text=_LONGEST_SIDE):
-        first, *others = visible(row.text).strip("\n").split("\n")
-        yield f"  {LABELS[row.kind]:<8} {first}"
-        yield from (f"           {line}" for line in others)
 
 
 def _problem_suite(report: RunReport, file: str | None, problems: Sequence[ProblemReport]) -> Any:

@@ -1,0 +1,32 @@
+"""The Python API: runs evals from a test, a script or a notebook. Documented in docs/python-api.md."""
+
+from agent_eval.api._agent_evaluator import AgentEvaluator, evaluate
+from agent_eval.api._engine import EngineInterrupted, EngineOutcome, EngineRequest, run_engine
+from agent_eval.api._options import InvalidOptions, default_options, engine_request, option_text, setting_named
+from agent_eval.api._result import CaseResult, Cases, EvalFailed, EvalInconclusive, EvalInvalid, EvalResult, result_of
+from agent_eval.api._run import run
+from agent_eval.api._veadk import ADKEvaluator, MetricScore
+
+__all__ = [
+    "ADKEvaluator",
+    "AgentEvaluator",
+    "CaseResult",
+    "Cases",
+    "EngineInterrupted",
+    "EngineOutcome",
+    "EngineRequest",
+    "EvalFailed",
+    "EvalInconclusive",
+    "EvalInvalid",
+    "EvalResult",
+    "InvalidOptions",
+    "MetricScore",
+    "default_options",
+    "engine_request",
+    "evaluate",
+    "option_text",
+    "result_of",
+    "run",
+    "run_engine",
+    "setting_named",
+]

@@ -1,0 +1,187 @@
+"""The nodes that pytest collects: eval files and their cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from agent_eval.core.problem import Problem
+from agent_eval.core.text import harmless
+from agent_eval.evalset.models import LoadedFile, SelectedCase, Suite
+from agent_eval.pytest_plugin._outcomes import CaseOutcome
+from agent_eval.report.views import one_line
+
+
+class Evals(Protocol):
+    """The evals of a session, as its items see them."""
+
+    def load(self, path: Path) -> Suite:
+        """Reads one eval file."""
+
+    def selected_ids(self, path: Path) -> Callable[[LoadedFile], set[str]] | None:
+        """Selects the ids of the cases to collect; None for all cases."""
+
+    def outcome_of(self, item: CaseItem) -> CaseOutcome:
+        """Runs the session's cases unless they have been run."""
+
+    def command(self, item: CaseItem) -> str:
+        """The command that runs an item alone."""
+
+
+class CaseFailed(Exception):
+    """A case did not pass. The message is the report."""
+
+
+class CaseErrored(Exception):
+    """A case could not be evaluated."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where and why an item failed, for the short summary and JUnit; as `ReprFileLocation` of pytest."""
+
+    path: str
+    lineno: int
+    message: str
+
+
+class _Report:
+    """The text of a failure, as pytest's own representations of exceptions."""
+
+    def __init__(self, text: str, place: _Place) -> None:
+        self.text = text
+        self.reprcrash = place
+
+    def __str__(self) -> str:
+        return self.text
+
+    def toterminal(self, tw: Any) -> None:
+        """Writes the text."""
+        for line in self.text.split("\n"):
+            tw.line(line)
+
+
+class _EvalItem(pytest.Item):
+    """An item with a place in an eval file."""
+
+    line: int | None = None
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The place. pytest would show dots in the name as `::`."""
+        return self.path, self.line - 1 if self.line else 0, self.name.replace(".", "_")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The report of a case instead of a traceback."""
+        if not isinstance(excinfo.value, CaseFailed | CaseErrored):
+            return super().repr_failure(excinfo, style)
+        summary, _, details = str(excinfo.value).partition("\n")
+        return _Report(details or summary, _Place(str(self.path), self.line or 1, summary))
+
+
+class CaseItem(_EvalItem):
+    """An eval case."""
+
+    def __init__(self, *, evals: Evals, eval_id: str, file: str, **keywords: Any) -> None:
+        """Made with `from_parent`.
+
+        Args:
+            evals: Runs the cases of the session.
+            eval_id: The id in the file.
+            file: The file's name in results, relative to the root.
+            **keywords: Those of pytest.Item.
+        """
+        super().__init__(**keywords)
+        self.evals = evals
+        self.eval_id = eval_id
+        self.file = file
+        self.executions = 0
+        self.outcome: CaseOutcome | None = None
+        self.add_marker(pytest.mark.adk_eval)
+
+    @property
+    def case_id(self) -> str:
+        """`FILE:EVAL_ID`, as in results."""
+        return f"{self.file}:{self.eval_id}"
+
+    def setup(self) -> None:
+        """Runs the session's cases unless they have been run. What could not be evaluated is an error or a skip."""
+        if self.config.getoption("setuponly", False):
+            return
+        self.executions += 1
+        outcome = self.outcome = self.evals.outcome_of(self)
+        self.user_properties[:] = outcome.properties
+        if outcome.kind == "skip":
+            raise pytest.skip.Exception(outcome.reason)
+        if outcome.kind == "error":
+            raise CaseErrored(f"{outcome.reason}\n{harmless(outcome.text)}")
+        if outcome.expected_failure:
+            self.add_marker(pytest.mark.xfail(reason=outcome.expected_failure, strict=False))
+
+    def runtest(self) -> None:
+        """Fails if the case did."""
+        outcome = self.outcome
+        if outcome is not None and outcome.kind == "fail":
+            again = f"Run this case alone: {self.evals.command(self)}"
+            raise CaseFailed(f"{outcome.reason}\n{harmless(outcome.text)}\n\n{again}")
+
+    def complete(self, report: pytest.TestReport) -> None:
+        """Gives a report the case's own duration, and a skip the case's place: the first item waits for all cases."""
+        if self.outcome is None:
+            return
+        ends_here = report.when == "call" or (report.when == "setup" and not report.passed)
+        report.duration = self.outcome.duration if ends_here else 0.0
+        if report.when == "setup" and report.skipped:
+            report.longrepr = (str(self.path), self.line or 1, f"Skipped: {self.outcome.reason}")
+
+
+class InvalidItem(_EvalItem):
+    """An eval file with errors. It fails with all of them; the other files are run."""
+
+    def __init__(self, *, problems: Sequence[Problem], **keywords: Any) -> None:
+        """Made with `from_parent`."""
+        super().__init__(**keywords)
+        self.problems = problems
+        self.add_marker(pytest.mark.adk_eval)
+        self.line = next((problem.line for problem in problems if problem.line is not None), None)
+
+    def runtest(self) -> None:
+        """Fails with the problems."""
+        if not self.config.getoption("setuponly", False):
+            lines = "\n".join(map(str, self.problems))
+            raise CaseFailed(harmless(f"{one_line(self.problems[0].message)}\n{lines}"))
+
+
+class EvalFile(pytest.File):
+    """An eval file.
+
+    Its parent is the session. Below a `Package` node, pytest would import the package at setup: eval files are inside
+    agent packages, and the agent would be imported into pytest's process.
+    """
+
+    evals: Evals
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """The cases, or one failing item."""
+        suite = self.evals.load(self.path)
+        errors = [problem for problem in suite.errors if problem.code != "no-eval-cases"]
+        if errors:
+            yield InvalidItem.from_parent(self, name="invalid", problems=errors)
+            return
+        ids = self.evals.selected_ids(self.path)
+        for file in suite.files:
+            for selected in file.cases:
+                if ids is None or selected.case.eval_id in ids(file):
+                    yield self._item(file.path, selected)
+
+    def _item(self, file: str, selected: SelectedCase) -> CaseItem:
+        eval_id = selected.case.eval_id
+        name = one_line(eval_id).replace("::", ":")  # pytest splits an argument at `::`.
+        item: CaseItem = CaseItem.from_parent(self, name=name, evals=self.evals, eval_id=eval_id, file=file)
+        item.line = selected.line
+        tags = (selected.case.model_extra or {}).get("tags")
+        item.extra_keyword_matches.update(tag for tag in tags or () if isinstance(tag, str))
+        return item

@@ -1,0 +1,197 @@
+"""The hooks of a session in which evals are collected."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.api import EngineOutcome, InvalidOptions, default_options, engine_request, run_engine
+from agent_eval.core.problem import Severity
+from agent_eval.core.selectors import select
+from agent_eval.evalset.discovery import SUFFIXES, discover
+from agent_eval.evalset.loading import load_suite
+from agent_eval.evalset.models import LoadedFile, Suite
+from agent_eval.evalset.paths import absolute
+from agent_eval.pytest_plugin._config import flags_of, root_of
+from agent_eval.pytest_plugin._items import CaseItem, EvalFile
+from agent_eval.pytest_plugin._outcomes import CaseOutcome, outcome_in
+from agent_eval.pytest_plugin._selection import selectors
+from agent_eval.pytest_plugin._shared_run import SharedRun
+from agent_eval.pytest_plugin._summary import session_fails, write_summary
+from agent_eval.results import relative
+
+_SHARED = "adk_evals_directory"
+_FILES = "adk_evals_files"
+
+
+class EvalSession:
+    """Collects and runs the evals of one process of pytest."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Reads the settings.
+
+        Raises:
+            pytest.UsageError: They are invalid.
+        """
+        self.config = config
+        self.root = absolute(root_of(config))
+        defaults = {**default_options(), "without-keys": "inconclusive"}
+        try:
+            self.request, self.settings, self.warnings = engine_request(self.root, flags_of(config), defaults)
+        except InvalidOptions as error:
+            raise pytest.UsageError(str(error)) from None
+        self.worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+        directory = tempfile.mkdtemp(prefix="adk-evals-") if self.worker is None else self.worker[_SHARED]
+        self.shared = SharedRun(Path(directory))
+        self.items: list[CaseItem] = []
+        self.files = 0
+        if self.worker is None:
+            config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+
+    # Collection
+
+    @cached_property
+    def _discovered(self) -> dict[Path, tuple[str, ...]]:
+        """The eval files that a run would select, with ids or globs of their cases."""
+        targets = self.config.getini("adk_evals_paths") or self.settings.paths
+        settings = self.settings
+        skip = [settings.output]
+        discovery = discover(self.root, targets, include=settings.include, exclude=settings.exclude, skip=skip)
+        errors = [problem for problem in discovery.problems if problem.severity is Severity.ERROR]
+        if errors := [problem for problem in errors if problem.code != "no-eval-files"]:
+            raise pytest.UsageError("\n".join(map(str, errors)))
+        return {file.path: file.ids for file in discovery.files}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Checks the paths before anything is collected."""
+        self._discovered  # noqa: B018 - raises
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> EvalFile | None:
+        """Collects an eval file that a run would select, or that an argument of pytest names."""
+        if not file_path.name.endswith(SUFFIXES):
+            return None
+        if file_path not in self._discovered and not parent.session.isinitpath(file_path):
+            return None
+        self.files += 1
+        node: EvalFile = EvalFile.from_parent(parent.session, path=file_path)
+        node.evals = self
+        return node
+
+    def load(self, path: Path) -> Suite:
+        """Reads one eval file with the session's settings."""
+        settings = self.settings
+        return load_suite(self.root, [str(path)], config=settings.config, initial_session=settings.initial_session)
+
+    def selected_ids(self, path: Path) -> Callable[[LoadedFile], set[str]] | None:
+        """Selects the ids of a file's cases that `paths` name; None for all cases."""
+        ids = self._discovered.get(path, ())
+        return (lambda file: select([selected.case.eval_id for selected in file.cases], ids)) if ids else None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remembers the cases that were not deselected: the engine runs them together."""
+        self.items = [item for item in session.items if isinstance(item, CaseItem)]
+
+    # Execution
+
+    def outcome_of(self, item: CaseItem) -> CaseOutcome:
+        """The outcome of an item. The first item that is executed starts the run of all; an item that is executed
+        again (pytest-rerunfailures) runs alone.
+        """
+        if item.executions == 1:
+            return outcome_in(self.shared.outcome(lambda: self._run(self.items)), item.case_id)
+        worker = "main" if self.worker is None else str(self.worker["workerid"])
+        output = self.request.output / "reruns" / f"{worker}-{self._next_rerun()}"
+        outcome = outcome_in(self._run([item], output_dir=str(output)), item.case_id)
+        self.shared.add_rerun(item.case_id, worker, passed=outcome.kind == "pass")
+        return outcome
+
+    _reruns = 0
+
+    def _next_rerun(self) -> int:
+        self._reruns += 1
+        return self._reruns
+
+    def _run(self, items: Sequence[CaseItem], **flags: str) -> EngineOutcome:
+        request = self.request.with_flags(paths=tuple(selectors(items)), **flags)
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+
+        def show(line: str) -> None:
+            if reporter is None or self.worker is not None:
+                return
+            if capture is None:
+                reporter.write_line(line)
+                return
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(line)
+
+        return run_engine(request, show)
+
+    def command(self, item: CaseItem) -> str:
+        """The command that runs an item alone."""
+        flag = ["--adk-evals"] if self.config.getoption("adk_evals") else []
+        options = [f"--adk-evals-set={option}" for option in self.config.getoption("adk_evals_set")]
+        return shlex.join(["pytest", *flag, *options, item.nodeid])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Completes the reports of cases."""
+        report = yield
+        if isinstance(item, CaseItem):
+            item.complete(report)
+        return report
+
+    # The end
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Fails a session whose verdict is not green though no item failed, and one that has nothing to evaluate."""
+        if self.worker is not None:
+            session.config.workeroutput[_FILES] = self.files  # type: ignore[attr-defined]
+            return
+        if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            return
+        outcome = self.shared.stored()
+        if outcome is not None and session_fails(outcome, self.shared.passed_again()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        elif self._found_nothing:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+    @property
+    def _found_nothing(self) -> bool:
+        """Whether --adk-evals was given, and there is no eval file."""
+        return bool(self.config.getoption("adk_evals")) and self.files == 0
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Writes the verdict."""
+        outcome = self.shared.stored()
+        if outcome is not None:
+            output = relative(outcome.output, self.root)
+            write_summary(terminalreporter, outcome, output, self.shared.passed_again())
+        elif self._found_nothing:
+            terminalreporter.section("ADK evals")
+            terminalreporter.line(
+                "No eval file was collected, so nothing was evaluated. --adk-evals collects *.test.json and "
+                f"*.evalset.json below pytest's arguments (or testpaths), in {self.root}.",
+                red=True,
+            )
+
+    # pytest-xdist
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Gives a worker the shared directory."""
+        node.workerinput[_SHARED] = str(self.shared.directory)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Takes over a worker's number of eval files."""
+        self.files = max(self.files, (getattr(node, "workeroutput", None) or {}).get(_FILES, 0))
