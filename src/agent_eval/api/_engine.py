@@ -18,12 +18,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from agent_eval.baseline import UnreadableError, read_file
 from agent_eval.core.text import harmless
-from agent_eval.results import FILES, RunReport
 from agent_eval.settings import BY_INPUT
+
+if TYPE_CHECKING:
+    from agent_eval.results import RunReport
 
 _OF_A_JOB = frozenset(
     {"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"}
@@ -97,6 +98,8 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
     Raises:
         EngineInterrupted: After Ctrl-C, when the engine has ended.
     """
+    from agent_eval.results import FILES
+
     results = request.output / FILES["results-file"]
     before = _identity(results)
     with tempfile.TemporaryFile() as printed:
@@ -116,10 +119,8 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
                 _kill(process)
         printed.seek(0)
         console = printed.read().decode("utf-8", "replace")
-    report = None
-    with contextlib.suppress(UnreadableError):
-        # A file of an earlier run says nothing about this one.
-        report = read_file(results) if _identity(results) not in {None, before} else None
+    # A file of an earlier run says nothing about this one.
+    report = _read_results(results) if _identity(results) not in {None, before} else None
     if report is not None and report.exit_code != process.returncode:
         report = None
     outcome = EngineOutcome(
@@ -128,6 +129,15 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
     if interrupted:
         raise EngineInterrupted(outcome)
     return outcome
+
+
+def _read_results(path: Path) -> RunReport | None:
+    from agent_eval.baseline import UnreadableError, read_file
+
+    try:
+        return read_file(path)
+    except UnreadableError:
+        return None
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -183,6 +193,8 @@ def _read(process: subprocess.Popen[bytes], stream: IO[bytes], lines: queue.Simp
     reader.start()
     process.wait()
     reader.join(_TO_DRAIN)
+    if not reader.is_alive():
+        stream.close()
     lines.put(None)
 
 

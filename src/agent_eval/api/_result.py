@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from types import TracebackType
-from typing import Any, Generic, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from agent_eval.api._engine import EngineOutcome
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import shorten
-from agent_eval.report.renderers import console, explanation_lines, score_lines
-from agent_eval.report.views import visible
-from agent_eval.results import CaseReport, CaseStatus, RunReport, VerdictValue
+
+if TYPE_CHECKING:
+    from agent_eval.results import CaseReport, CaseStatus, RunReport, VerdictValue
 
 _LONGEST_TEXT = 30_000
 _T = TypeVar("_T")
@@ -30,7 +30,7 @@ class Finished(Coroutine[Any, Any, _T], Generic[_T]):
     def _awaited(self) -> _T:
         raise NotImplementedError
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, Any, _T]:
         return self._awaited()
         yield
 
@@ -101,6 +101,9 @@ class CaseResult:
     @property
     def text(self) -> str:
         """The scores and, if it did not pass, what went wrong turn by turn. Safe to print."""
+        from agent_eval.report.renderers import explanation_lines, score_lines
+        from agent_eval.report.views import visible
+
         lines = list(score_lines(self.report))
         if not self.passed:
             lines += list(explanation_lines(self.report))[1:]
@@ -152,6 +155,8 @@ class EvalResult(Finished["EvalResult"]):
     @property
     def text(self) -> str:
         """The console report: failed cases turn by turn, the verdict last. Safe to print."""
+        from agent_eval.report.renderers import console
+
         return console(self.report)
 
     @property

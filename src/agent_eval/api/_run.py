@@ -10,7 +10,6 @@ from pathlib import Path
 from agent_eval.api._engine import run_engine
 from agent_eval.api._options import default_options, engine_request, option_text, setting_named
 from agent_eval.api._result import EvalResult, result_of
-from agent_eval.results import DEFAULT
 
 
 def run(
@@ -58,7 +57,7 @@ def run(
     if "output-dir" in flags:
         result = result_of(run_engine(request), output=request.output)
     else:
-        with tempfile.TemporaryDirectory(prefix=f"{DEFAULT}-") as output:
+        with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as output:
             result = result_of(run_engine(request.with_flags(output_dir=output)), output=None)
     if check:
         result.check()

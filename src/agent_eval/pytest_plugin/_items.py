@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from agent_eval.core.problem import Problem
-from agent_eval.core.text import harmless
+from agent_eval.core.text import first_line, harmless
 from agent_eval.evalset.models import LoadedFile, SelectedCase, Suite
-from agent_eval.pytest_plugin._outcomes import CaseOutcome
-from agent_eval.report.views import one_line
+
+if TYPE_CHECKING:
+    from agent_eval.pytest_plugin._outcomes import CaseOutcome
 
 
 class Evals(Protocol):
@@ -128,13 +129,19 @@ class CaseItem(_EvalItem):
             again = f"Run this case alone: {self.evals.command(self)}"
             raise CaseFailed(f"{outcome.reason}\n{harmless(outcome.text)}\n\n{again}")
 
-    def complete(self, report: pytest.TestReport) -> None:
-        """Gives a report the case's own duration, and a skip the case's place: the first item waits for all cases."""
+    def complete(self, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[BaseException] | None) -> None:
+        """Completes a report.
+
+        It gets the case's own duration, because the first item waits for all cases; an error in the setup gets the
+        case's report, because pytest shows a traceback there; a skip gets the case's place.
+        """
         if self.outcome is None:
             return
         ends_here = report.when == "call" or (report.when == "setup" and not report.passed)
         report.duration = self.outcome.duration if ends_here else 0.0
-        if report.when == "setup" and report.skipped:
+        if excinfo is not None and isinstance(excinfo.value, CaseErrored):
+            report.longrepr = self.repr_failure(excinfo)
+        elif report.when == "setup" and report.skipped:
             report.longrepr = (str(self.path), self.line or 1, f"Skipped: {self.outcome.reason}")
 
 
@@ -152,7 +159,7 @@ class InvalidItem(_EvalItem):
         """Fails with the problems."""
         if not self.config.getoption("setuponly", False):
             lines = "\n".join(map(str, self.problems))
-            raise CaseFailed(harmless(f"{one_line(self.problems[0].message)}\n{lines}"))
+            raise CaseFailed(harmless(f"{first_line(self.problems[0].message)}\n{lines}"))
 
 
 class EvalFile(pytest.File):
@@ -179,7 +186,7 @@ class EvalFile(pytest.File):
 
     def _item(self, file: str, selected: SelectedCase) -> CaseItem:
         eval_id = selected.case.eval_id
-        name = one_line(eval_id).replace("::", ":")  # pytest splits an argument at `::`.
+        name = " ".join(harmless(eval_id.replace("::", ":")).split())  # pytest splits an argument at `::`.
         item: CaseItem = CaseItem.from_parent(self, name=name, evals=self.evals, eval_id=eval_id, file=file)
         item.line = selected.line
         tags = (selected.case.model_extra or {}).get("tags")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,11 +21,11 @@ from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.evalset.paths import absolute
 from agent_eval.pytest_plugin._config import flags_of, root_of
 from agent_eval.pytest_plugin._items import CaseItem, EvalFile
-from agent_eval.pytest_plugin._outcomes import CaseOutcome, outcome_in
 from agent_eval.pytest_plugin._selection import selectors
 from agent_eval.pytest_plugin._shared_run import SharedRun
-from agent_eval.pytest_plugin._summary import session_fails, write_summary
-from agent_eval.results import relative
+
+if TYPE_CHECKING:
+    from agent_eval.pytest_plugin._outcomes import CaseOutcome
 
 _SHARED = "adk_evals_directory"
 _FILES = "adk_evals_files"
@@ -105,6 +105,8 @@ class EvalSession:
         """The outcome of an item. The first item that is executed starts the run of all; an item that is executed
         again (pytest-rerunfailures) runs alone.
         """
+        from agent_eval.pytest_plugin._outcomes import outcome_in
+
         if item.executions == 1:
             return outcome_in(self.shared.outcome(lambda: self._run(self.items)), item.case_id)
         worker = "main" if self.worker is None else str(self.worker["workerid"])
@@ -142,11 +144,13 @@ class EvalSession:
         return shlex.join(["pytest", *flag, *options, item.nodeid])
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Completes the reports of cases."""
         report = yield
         if isinstance(item, CaseItem):
-            item.complete(report)
+            item.complete(report, call.excinfo)
         return report
 
     # The end
@@ -160,10 +164,15 @@ class EvalSession:
         if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             return
         outcome = self.shared.stored()
-        if outcome is not None and session_fails(outcome, self.shared.passed_again()):
+        if outcome is not None and self._fails(outcome):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         elif self._found_nothing:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+    def _fails(self, outcome: EngineOutcome) -> bool:
+        from agent_eval.pytest_plugin._summary import session_fails
+
+        return session_fails(outcome, self.shared.passed_again())
 
     @property
     def _found_nothing(self) -> bool:
@@ -174,6 +183,9 @@ class EvalSession:
         """Writes the verdict."""
         outcome = self.shared.stored()
         if outcome is not None:
+            from agent_eval.pytest_plugin._summary import write_summary
+            from agent_eval.results import relative
+
             output = relative(outcome.output, self.root)
             write_summary(terminalreporter, outcome, output, self.shared.passed_again())
         elif self._found_nothing:

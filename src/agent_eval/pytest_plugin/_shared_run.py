@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from agent_eval.api import EngineInterrupted, EngineOutcome
-from agent_eval.baseline import read_file
-from agent_eval.results import FILES
 
-_RESULTS = FILES["results-file"]
+_RESULTS = "results.json"
 
 
 class SharedRun:
@@ -49,6 +47,8 @@ class SharedRun:
         """The outcome, if the run has ended."""
         file = self.directory / "outcome.json"
         if self._outcome is None and file.exists():
+            from agent_eval.baseline import read_file
+
             stored = json.loads(file.read_text("utf-8"))
             results = self.directory / _RESULTS
             self._outcome = EngineOutcome(

@@ -155,9 +155,10 @@ def _judge(value: str) -> str:
 
 
 def _baseline(value: str) -> str:
-    from agent_eval.baseline import parse_order
+    if value.strip() not in {"auto", "none"}:  # Most runs need not wait for the import.
+        from agent_eval.baseline import parse_order
 
-    parse_order(value.strip())
+        parse_order(value.strip())
     return value.strip()
 
 

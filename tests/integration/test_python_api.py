@@ -1,0 +1,193 @@
+"""The Python API with the engine, on recorded answers, called as people call ADK's and VeADK's evaluators."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from recorded_evals import AGENT, case, write_evals
+
+import agent_eval
+
+pytest_plugins = ["pytester"]
+
+UNAWAITED = '''
+import asyncio, pathlib, unittest
+import pytest
+{imported}
+
+DATA = pathlib.Path(__file__).parent / "data"
+
+@pytest.fixture(scope="session", autouse=True)
+def load_env():
+    yield
+
+def test_plain_function():
+    """Test the agent's basic ability via the session input."""
+    AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+
+def test_keywords():
+    AgentEvaluator.evaluate(
+        agent_module="{agent}", eval_dataset_file_path_or_dir="data/home.test.json", num_runs=1
+    )
+
+def test_path_object(): AgentEvaluator.evaluate("{agent}", DATA / "home.test.json", 1)
+
+@pytest.mark.parametrize("name", ["home.test.json"])
+def test_parametrized(name):
+    AgentEvaluator.evaluate("{agent}", str(DATA / name), num_runs=1, print_detailed_results=False)
+
+class TestClass:
+    def test_method(self):
+        AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+
+class TestUnit(unittest.TestCase):
+    def test_unittest(self):
+        result = AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+        self.assertIsNotNone(result)
+
+def check(folder):
+    return AgentEvaluator.evaluate("{agent}", str(folder), num_runs=1)
+
+def test_helper():
+    check(DATA)
+
+@pytest.mark.asyncio
+async def test_forgotten_in_a_coroutine():
+    AgentEvaluator.evaluate("{agent}", str(DATA), num_runs=1)
+
+def test_of_the_fixture(adk_evals):
+    adk_evals.evaluate("{agent}", str(DATA), num_runs=1)
+'''
+"""Nine calls that nobody awaits, as in google/adk-samples of May 2025. With google-adk all of them are green."""
+AWAITED = """
+import asyncio
+import pytest
+{imported}
+
+@pytest.mark.asyncio
+async def test_awaited():
+    await AgentEvaluator.evaluate("{agent}", "data", num_runs=1)
+
+def test_asyncio_run():
+    asyncio.run(AgentEvaluator.evaluate("{agent}", "data", num_runs=1))
+"""
+
+
+def answered(root: Path, *, right: bool) -> None:
+    (root / "answers.json").unlink(missing_ok=True)
+    write_evals(root, "data/home.test.json", {"lamp": ["lamp"] if right else ["heater"]})
+
+
+@pytest.fixture
+def root(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nasyncio_default_fixture_loop_scope = 'function'\n")
+    return pytester.path
+
+
+def test_agent_evaluator__one_changed_line_makes_unawaited_calls_fail(pytester: pytest.Pytester, root: Path) -> None:
+    """The changed line is the import."""
+    imported = "from agent_eval import AgentEvaluator"
+    answered(root, right=False)
+    pytester.makepyfile(test_unawaited=UNAWAITED.format(imported=imported, agent=AGENT))
+    pytester.makepyfile(test_awaited=AWAITED.format(imported=imported, agent=AGENT))
+
+    wrong = pytester.runpytest_subprocess()
+
+    wrong.assert_outcomes(failed=11)
+    assert "missing: lamp()" in wrong.stdout.str()
+
+    answered(root, right=True)
+    right = pytester.runpytest_subprocess("test_awaited.py", "test_unawaited.py::test_plain_function", "-W", "error")
+
+    right.assert_outcomes(passed=3)
+
+
+def test_fixture__runs_with_the_settings_of_the_session(pytester: pytest.Pytester, root: Path) -> None:
+    write_evals(root, "data/home.test.json", {"good": ["lamp"], "bad": ["heater"]})
+    (root / "sub").mkdir()
+    pytester.makepyfile(
+        """
+        import os, pytest, agent_eval
+
+        def test_checked(adk_evals):
+            adk_evals("data/home.test.json")
+
+        def test_unchecked(adk_evals, monkeypatch):
+            monkeypatch.chdir("sub")
+            result = adk_evals("data/home.test.json", check=False, num_runs=2)
+            assert (result.verdict, result.exit_code) == ("failed", 1)
+            assert {case.eval_id: case.passed for case in result.cases.values()} == {"good": True, "bad": False}
+            assert result.cases["bad"].score("tool_trajectory_avg_score") == 0.0
+            assert result.score("tool_trajectory_avg_score") == 0.5
+            assert "missing: lamp()" in result.cases["bad"].text
+            assert len(result.cases["good"].report.runs) == 2
+            assert (result.output / "recordings.jsonl.gz").exists()
+
+        def test_invalid(adk_evals):
+            with pytest.raises(agent_eval.EvalInvalid, match="nowhere"):
+                adk_evals("nowhere.test.json")
+            with pytest.raises(agent_eval.InvalidOptions, match="num-runs"):
+                adk_evals("data/home.test.json", num_run=2)
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-o", f"adk_evals_options=agent={AGENT}")
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*EvalFailed: the evals did not pass: failed (exit code 1)"])
+    assert not (root / "agent-eval-results").exists(), "runs of tests that run at once must not share a directory"
+
+
+def test_veadk_evaluator__with_and_without_await(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_evals(tmp_path, "data/home.test.json", {"good": ["lamp"], "bad": ["heater"]})
+    (tmp_path / "data/test_config.json").write_text('{"criteria": {"nonsense": 1}}', "utf-8")
+    evaluator = agent_eval.ADKEvaluator(AGENT)
+
+    async def awaited() -> tuple[object, list[str]]:
+        return await evaluator.evaluate(eval_set_file_path=os.path.join("data", "home.test.json"), num_runs=1)
+
+    results, failures = asyncio.run(awaited())
+
+    assert failures == ["tool_trajectory_avg_score for data/home.test.json:bad Failed. Expected 1.0, but got 0.0."]
+    assert isinstance(results, list)
+    assert [score.overall_score for score in results[0] if score.metric_name == "response_match_score"] == [1.0, 1.0]
+    assert "Failed: 1 of 2 cases fails" in capsys.readouterr().out
+
+    eval_set = {"eval_set_id": "set", "eval_cases": [case("good")]}
+    assert evaluator.evaluate(eval_set=eval_set, num_runs=1, print_detailed_results=False)[1] == []
+    with pytest.raises(agent_eval.EvalInvalid):
+        evaluator.evaluate(eval_set={"eval_set_id": "set", "eval_cases": 5})
+
+
+def test_run__stays_out_of_the_job_of_github_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It adds nothing to the job's summary and annotations, and never uses the results of an earlier run."""
+    write_evals(tmp_path, "home.test.json", {"good": ["lamp"]})
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"action": "opened"}), "utf-8")
+    summary = tmp_path / "step-summary.md"
+    for name, value in {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "pull_request",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_STEP_SUMMARY": str(summary),
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    result = agent_eval.run(root=tmp_path, agent=AGENT, output_dir="out")
+
+    assert result.verdict == "passed"
+    assert result.output == tmp_path / "out"
+    assert (tmp_path / "out/junit.xml").exists()
+    assert not summary.exists()
+    (tmp_path / "out").rename(tmp_path / "other")
+    (tmp_path / "out").symlink_to(tmp_path / "other")
+    with pytest.raises(RuntimeError, match=r"no results, so there is no verdict(.|\n)*symbolic link"):
+        agent_eval.run(root=tmp_path, agent=AGENT, output_dir="out")

@@ -1,0 +1,134 @@
+"""The Python API without an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from report_samples import SAMPLES
+
+import agent_eval
+from agent_eval.api import EvalResult, option_text, setting_named
+from agent_eval.api._agent_evaluator import agent_location
+from agent_eval.pytest_plugin._selection import pattern
+
+
+def test_import__of_the_package_and_the_plugin_loads_nothing_heavy() -> None:
+    code = (
+        "import pytest, sys, agent_eval, agent_eval.pytest_plugin; "
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'pydantic', 'numpy', 'rich', 'jinja2'}), "
+        "[name for name in sys.modules if name.startswith('agent_eval')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert loaded == "[] ['agent_eval', 'agent_eval.pytest_plugin']\n"
+
+
+def test_package__exports_what_it_lists() -> None:
+    assert all(hasattr(agent_eval, name) for name in agent_eval.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        _ = agent_eval.evalute
+
+
+@pytest.fixture
+def result() -> EvalResult:
+    return EvalResult(report=SAMPLES["passed"]())
+
+
+def test_result__is_the_same_with_and_without_await(result: EvalResult) -> None:
+    async def awaited() -> EvalResult:
+        return await result
+
+    async def gathered() -> list[EvalResult]:
+        return [await asyncio.create_task(result), *(await asyncio.gather(result))]
+
+    assert asyncio.run(awaited()) is result
+    assert asyncio.run(result) is result
+    assert asyncio.run(gathered()) == [result, result]
+
+
+@pytest.mark.parametrize(
+    ("sample", "code", "error"),
+    [
+        ("failed", 1, agent_eval.EvalFailed),
+        ("invalid", 2, agent_eval.EvalInvalid),
+        ("inconclusive", 3, agent_eval.EvalInconclusive),
+    ],
+)
+def test_result_check__raises_the_verdict(sample: str, code: int, error: type[AssertionError]) -> None:
+    outcome = EvalResult(report=SAMPLES[sample]().model_copy(update={"exit_code": code}))
+    with pytest.raises(error, match=f"{outcome.verdict} .exit code {outcome.exit_code}") as raised:
+        outcome.check()
+    assert outcome.text in str(raised.value)
+
+
+def test_result_cases__are_found_by_case_id_and_eval_id(result: EvalResult) -> None:
+    first = result.report.cases[0]
+    assert result.cases[first.case_id].report is first
+    assert result.cases[first.eval_id].scores
+    with pytest.raises(KeyError, match="is no case of this run"):
+        _ = result.cases["nonexistent"]
+    with pytest.raises(KeyError, match="has no metric 'x'"):
+        result.cases[first.case_id].score("x")
+    with pytest.raises(KeyError, match="No case has the metric 'x'"):
+        result.score("x")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("agnt", "There is no setting agnt. Did you mean agent"),
+        ("judge_api_key", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
+        ("mode", "mode has no effect here"),
+        ("paths", "name the eval files as arguments"),
+    ],
+)
+def test_setting_named__refuses(name: str, message: str) -> None:
+    with pytest.raises(agent_eval.InvalidOptions, match=message):
+        setting_named(name)
+
+
+def test_option_text__of_python_values() -> None:
+    assert option_text(setting_named("num_runs"), 3) == "3"
+    assert option_text(setting_named("fail-fast"), False) == "false"
+    assert option_text(setting_named("config"), Path("a/b")) == "a/b"
+    assert option_text(setting_named("include"), "*.json") == ("*.json",)
+    assert option_text(setting_named("exclude"), ["a", Path("b")]) == ("a", "b")
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    package = tmp_path / "lib" / "pkg" / "weather"
+    package.mkdir(parents=True)
+    for file in (package.parent / "__init__.py", package / "__init__.py", package / "agent.py"):
+        file.write_text("raise AssertionError('imported')", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    yield tmp_path
+
+
+def test_agent_location__imports_nothing(on_path: Path) -> None:
+    assert agent_location("pkg.weather", on_path) == "lib/pkg/weather"
+    assert agent_location("pkg.weather.agent", on_path) == "lib/pkg/weather/agent.py"
+    assert agent_location("pkg.rain", on_path) == "pkg.rain"
+    assert agent_location("agents/weather", on_path) == "agents/weather"
+    assert agent_location("recorded:answers.json", on_path) == "recorded:answers.json"
+
+
+def test_evaluate__refuses_objects_for_another_process() -> None:
+    with pytest.raises(NotImplementedError, match="artifact_service, output_file: not supported"):
+        agent_eval.evaluate("pkg", "data", artifact_service=object(), output_file="a.csv")
+
+
+def test_veadk_evaluator__finds_the_source_of_an_agent() -> None:
+    with pytest.raises(TypeError, match="Pass the agent's dotted module name"):
+        agent_eval.ADKEvaluator(object())
+    with pytest.raises(ValueError, match="eval_set or eval_set_file_path is required"):
+        agent_eval.ADKEvaluator("pkg").evaluate()
+
+
+@pytest.mark.parametrize(("eval_id", "glob"), [("a", "a"), ("a[1]", "a[1]"), ("a, b[1]", "a??b?1]"), (" a ", "?a?")])
+def test_selection_pattern__names_every_id(eval_id: str, glob: str) -> None:
+    assert pattern(eval_id) == glob
