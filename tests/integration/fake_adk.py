@@ -14,10 +14,9 @@ from typing import Any
 from loopback import Answer, Request, loopback
 
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
-from agent_eval.agents.driver import DriverContext, RemoteOptions
-from agent_eval.agents.http import parse_url
+from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval.agents.http.failures import ServerProcess
-from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.protocol import Agent, AgentFailure, SessionRequest
 from agent_eval.agents.sandbox import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
@@ -113,6 +112,10 @@ def context(directory: Path, **remote: Any) -> DriverContext:
     )
 
 
+def agent_spec(source: str, context: DriverContext) -> AgentSpec:
+    return AgentSpec(source=source, directory=None, working_directory=context.root, context=context)
+
+
 @contextlib.asynccontextmanager
 async def served(fake: FakeAdk) -> AsyncIterator[FakeAdk]:
     async with loopback(fake.handle) as server:
@@ -126,7 +129,7 @@ async def agent_of(
 ) -> AsyncIterator[AdkRestAgent]:
     """A started agent of a running fake."""
     async with served(fake):
-        agent = AdkRestAgent(parse_url(fake.url), context(directory, **remote), app=app, server=process)
+        agent = AdkRestAgent(agent_spec(f"{fake.url}#{app}", context(directory, **remote)), server=process)
         try:
             await agent.start()
             yield agent
@@ -139,7 +142,7 @@ def request(**facts: Any) -> SessionRequest:
     return replace(plain, **facts)
 
 
-async def say(agent: AdkRestAgent, *texts: str, timeout: float = 30, **facts: Any) -> Invocation:
+async def say(agent: Agent, *texts: str, timeout: float = 30, **facts: Any) -> Invocation:
     session = await agent.open(request(**facts))
     try:
         for text in texts:
@@ -149,7 +152,7 @@ async def say(agent: AdkRestAgent, *texts: str, timeout: float = 30, **facts: An
         await session.close()
 
 
-async def failure(agent: AdkRestAgent, *texts: str, **facts: Any) -> AgentFailure:
+async def failure(agent: Agent, *texts: str, **facts: Any) -> AgentFailure:
     try:
         result = await say(agent, *(texts or ("hello",)), **facts)
     except AgentFailure as caught:

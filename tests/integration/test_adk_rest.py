@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, context, event, failure, hang, parts, say
+from fake_adk import CALL, RESPONSE, FakeAdk, agent_of, agent_spec, context, event, failure, hang, parts, say
 from loopback import Answer, Request, loopback
 
 from agent_eval.agents.adk_rest.agent import AdkRestAgent
-from agent_eval.agents.http import parse_url
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import tool_calls, tool_responses
@@ -152,7 +151,7 @@ async def test_start__without_secrets_a_refusal_is_errored(tmp_path: Path) -> No
 async def test_start__nothing_listens_is_the_agents_failure_and_a_busy_server_is_waited_for(tmp_path: Path) -> None:
     async with loopback(hang) as server:
         pass
-    agent = AdkRestAgent(parse_url(server.url), context(tmp_path))
+    agent = AdkRestAgent(agent_spec(server.url, context(tmp_path)))
     for _ in range(2):
         with pytest.raises(AgentFailure, match="can't be reached: no connection") as caught:
             await agent.start()
@@ -276,6 +275,9 @@ class Crashed:
 
     def ended(self) -> str:
         return "exited with code 2"
+
+    async def settle(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize("turn", [half, reset])

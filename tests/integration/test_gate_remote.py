@@ -6,10 +6,12 @@ import asyncio
 import gzip
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from adk_envs import adk_python
 from fake_adk import FakeAdk, event, hang, served
 from gate_runs import AGENT_EVAL
 from loopback import Answer, Request, loopback
@@ -142,3 +144,46 @@ async def test_run__a_fork_without_secrets_is_errored_not_failed(repository: Pat
         code, out, results = await run(repository, "--agent", f"adk:{server.url}", **github)
         assert all("authorization" not in request.headers for request in server.requests)
     assert (code, results["cases"][0]["status"]) == (3, "errored"), out
+
+
+async def test_run__starts_a_server_and_ends_it(repository: Path) -> None:
+    double = Path(__file__).with_name("server_double.py")
+    (repository / "double.py").write_bytes(double.read_bytes())
+    (repository / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}', encoding="utf-8")
+    command = json.dumps([str(adk_python()), "double.py", "{port}"])
+    table = f'[agents]\n"**" = "server:double"\n[servers.double]\ncommand = {command}\n'
+    (repository / "agent-eval.toml").write_text(table, encoding="utf-8")
+    code, out, results = await run(repository, GOOGLE_API_KEY="s3cret-key-of-the-job")
+    assert (code, results["cases"][0]["status"]) == (0, "passed"), out
+    assert results["provenance"]["server"] == "double" and results["files"][0]["agent"] == "server:double"
+    log = (repository / "agent-eval-results/logs/double/server.log").read_text("utf-8")
+    assert "the key is ***" in log and "s3cret" not in log
+    (repository / "agent-eval.toml").write_text(table.replace("double.py", "missing.py"), encoding="utf-8")
+    code, out, results = await run(repository)
+    assert (code, results["cases"][0]["status"]) == (1, "failed"), out
+    assert "agent-environment" in out and "missing.py" in out
+
+
+async def test_run__starts_the_base_branchs_server_in_its_worktree(repository: Path) -> None:
+    double = Path(__file__).with_name("server_double.py").read_text("utf-8")
+    command = json.dumps([str(adk_python()), "weather/double.py", "{port}"])
+    table = f'agent = "server:double"\nconcurrency = 1\n[servers.double]\ncommand = {command}\n'
+    (repository / "agent-eval.toml").write_text(table, encoding="utf-8")
+    (repository / "weather").mkdir()
+
+    def commit(text: str) -> None:
+        (repository / "weather/double.py").write_text(text, encoding="utf-8")
+        for arguments in (["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+            subprocess.run(["git", *arguments], cwd=repository, check=True, timeout=60)
+
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=repository, check=True, timeout=60)
+    commit(double.replace('f"pid {os.getpid()}"', '"3 degrees"'))
+    commit(double)
+    code, out, results = await run(repository, "--baseline", "rerun", "--base-ref", "HEAD~1")
+    assert code == 1 and "1 regression" in out, out
+    assert (repository / "agent-eval-results/base/logs/double/server.log").exists()
+    # A server that runs elsewhere has no base version.
+    async with served(FakeAdk(turn=weather)) as fake:
+        agent = ("--agent", f"adk:{fake.url}", "--baseline", "rerun", "--base-ref", "HEAD~1")
+        code, out, _ = await run(repository, *agent)
+    assert code == 1 and "baseline-remote-agent" in out

@@ -38,7 +38,14 @@ def test_read_settings__defaults(tmp_path: Path) -> None:
 
 def test_settings__every_row_has_a_field() -> None:
     fields = {field.name for field in dataclasses.fields(Settings)}
-    assert {setting.field for setting in SETTINGS} | {"root", "agents", "prices", "policy", "sources"} == fields
+    assert {setting.field for setting in SETTINGS} | {
+        "root",
+        "agents",
+        "servers",
+        "prices",
+        "policy",
+        "sources",
+    } == fields
 
 
 def test_read_settings__precedence_of_sources(tmp_path: Path) -> None:

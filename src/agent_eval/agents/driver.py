@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from agent_eval.agents.protocol import Agent
@@ -18,6 +18,37 @@ if TYPE_CHECKING:
     from agent_eval.core.masking import Masker
     from agent_eval.core.problem import Problem
     from agent_eval.evalset.models import LoadedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSpec:
+    """`[servers.NAME]` of agent-eval.toml: a server that the gate starts."""
+
+    name: str
+    command: tuple[str, ...]
+    """Program and arguments; `{port}` is replaced."""
+    directory: str = "."
+    """Where it starts, relative to the root."""
+    protocol: str = "adk"
+    url: str = "http://127.0.0.1:{port}"
+    """Its address: loopback, with `{port}`."""
+    app: str = ""
+    """The app to ask; empty for the only one."""
+    ready: str = ""
+    """The path that answers with 2xx when it is ready; empty for those of the protocol."""
+    ready_timeout: float = 120.0
+    """Seconds, in which it may also be built."""
+    version: str = ""
+    """For the report."""
+
+    @property
+    def ready_paths(self) -> tuple[str, ...]:
+        """Paths of which one answers with 2xx when it is ready."""
+        return (self.ready,) if self.ready else READY_PATHS[self.protocol]
+
+
+READY_PATHS: Mapping[str, tuple[str, ...]] = {"adk": ("/health", "/list-apps")}
+"""Protocols of servers, with the paths that are asked while a server starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +65,8 @@ class RemoteOptions:
     """`remote-user-id`: `unique` adds a random suffix to each session's user id; `as-given` does not."""
     keep_sessions: bool = False
     """`keep-sessions`: sessions are not deleted on the server."""
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict)
+    """`[servers]`, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +121,9 @@ class Driver:
     """An agent whose name begins with this text belongs to the driver, e.g. `recorded:`; empty for directories and
     modules."""
     runs_here: bool
-    """The agent's code runs on this machine: it needs a sandbox, an interpreter and `agent-setup`, and its custom
-    metrics can be called."""
+    """The agent's code runs on this machine: it needs a sandbox and `agent-setup`."""
+    in_python: bool = False
+    """The agent's code runs in a Python interpreter of ours, in which its custom metrics can be called, too."""
     remote: bool = False
     """The agent answers over the network. `agent-headers` may go to its address."""
     repeatable: bool

@@ -200,7 +200,9 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
     where = f"on the base branch ({short(base.commit)})"
     named = choice.source
     shown = harmless(named)
-    if choice.driver.remote and not choice.runs_here:
+    if choice.driver.remote and choice.runs_here:
+        return None  # Its server says what is missing when it is started.
+    if choice.driver.remote:
         return (
             f"The agent at {shown} is remote: only the version that is deployed there can be asked, so that of the "
             "base branch can't be run (`baseline-remote-agent`)."

@@ -94,7 +94,7 @@ def make_report(
 
     problems = [*suite.problems, *choices.problems]
     agents = {path: choice.path for path, choice in choices.by_file.items()}
-    without_code = {choice.path for choice in choices.by_file.values() if not choice.runs_here}
+    without_code = {choice.path for choice in choices.by_file.values() if not choice.in_python}
     judge = Judge(model=PromptMeter())
     problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, without_code=without_code).problems
     if any(problem.severity is Severity.ERROR for problem in problems):

@@ -119,6 +119,7 @@ async def open_agents(
             environ=context.environ,
             user_ids=settings.remote_user_id,
             keep_sessions=settings.keep_sessions,
+            servers=settings.servers,
         ),
     )
     agents: dict[str, Agent] = {
@@ -157,9 +158,9 @@ async def prepare(
         The result. If `agent-setup` fails, or the run is stopped meanwhile, nothing is checked: then the agents'
         start fails.
     """
-    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.runs_here]
-    if not running:
+    if not choices.runs_here:
         return Preparation()
+    running = [choice for choice in dict.fromkeys(choices.by_file.values()) if choice.in_python]
     from agent_eval.agents.venv import AgentPlace, EnvironmentRequest, checked_interpreter, unreachable
     from agent_eval.core.masking import Masker
 
@@ -176,7 +177,7 @@ async def prepare(
         for choice in running
     ]
     problems = unreachable(places, isolation)
-    if settings.agent_python is None or problems:
+    if settings.agent_python is None or problems or not running:
         return Preparation(problems=problems, setup=setup)
     request = EnvironmentRequest(start=root, root=root, python=settings.agent_python)
     interpreter, problems = await checked_interpreter(

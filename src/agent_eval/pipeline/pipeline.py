@@ -182,7 +182,11 @@ def _plan(
     from agent_eval.runner import function_source, make_plan, source_fingerprint
 
     agents = {path: choice.path for path, choice in choices.by_file.items()}
-    directories = {choice.path: choice.directory(settings.root) for choice in choices.by_file.values()}
+    directories = {
+        # A server may be built from any file of the repository.
+        choice.path: settings.root if choice.runs_here and not choice.in_python else choice.directory(settings.root)
+        for choice in choices.by_file.values()
+    }
     skip = [settings.output, settings.root / settings.judge_cache]
     skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
     root = settings.root
@@ -199,7 +203,7 @@ def _plan(
         settings.num_runs,
         judge,
         without,
-        without_code={choice.path for choice in choices.by_file.values() if not choice.runs_here},
+        without_code={choice.path for choice in choices.by_file.values() if not choice.in_python},
         sources=lambda agent, function: function_source(function, settings.root, directories[agent]),
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Literal
 
+from agent_eval.agents.driver import ServerSpec
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
@@ -63,6 +64,8 @@ class Settings:
     max_judge_calls: int | None = _option("max-judge-calls")
     max_tokens: int | None = _option("max-tokens")
     max_cost: float | None = _option("max-cost")
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict)
+    """`[servers.NAME]` of agent-eval.toml, by name."""
     prices: Mapping[str, Any] = field(default_factory=dict)
     """`[prices]` of agent-eval.toml, as written."""
     policy: Policy = field(default_factory=Policy)
@@ -176,8 +179,15 @@ def read_settings(
         if name.startswith("INPUT_") and input not in BY_INPUT and (near := nearest(input)):
             problems.append(unknown(f"the input `{input}`", near, None, None))
     problems += _headers_for_file(values, sources, in_file)
+    problems += _unknown_servers(values["agent"], in_file)
     settings = Settings(
-        root=root, agents=in_file.agents, prices=in_file.prices, policy=in_file.policy, sources=sources, **values
+        root=root,
+        agents=in_file.agents,
+        servers=in_file.servers,
+        prices=in_file.prices,
+        policy=in_file.policy,
+        sources=sources,
+        **values,
     )
     return settings, problems
 
@@ -205,6 +215,27 @@ def _headers_for_file(values: Mapping[str, Any], sources: Mapping[str, str], in_
         )
         for key, agent in named.items()
         if agent and driver_of(agent).remote
+    ]
+
+
+def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
+    """An error for each agent `server:NAME` without its table."""
+    from agent_eval.agents.servers import PREFIX
+
+    named: dict[tuple[str | int, ...], str] = {("agents", pattern): name for pattern, name in in_file.agents.items()}
+    named["agent",] = agent or ""
+    declared = {key[1] for key in in_file.lines if len(key) > 1 and key[0] == "servers"}  # valid or not
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="server-unknown",
+            message=f"The agent `{name}` has no table [servers.{name.removeprefix(PREFIX)}] in {CONFIG_FILE}.",
+            hint=f"Known servers: {', '.join(in_file.servers) or 'none'} (docs/remote-agents.md).",
+            file=CONFIG_FILE,
+            line=in_file.lines.get(key),
+        )
+        for key, name in named.items()
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in {*in_file.servers, *declared}
     ]
 
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_eval.agents.driver import ServerSpec
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, capped
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
+from agent_eval.settings._servers_file import read_servers
 from agent_eval.settings.options import BY_INPUT, words
 
 CONFIG_FILE = "agent-eval.toml"
@@ -24,6 +26,7 @@ class FileSettings:
     values: Mapping[str, str | list[str]] = field(default_factory=dict)
     """Settings by name, as texts or lists of texts."""
     agents: Mapping[str, str] = field(default_factory=dict)
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
@@ -48,6 +51,8 @@ def read_settings_file(text: str) -> FileSettings:
     problems: list[Problem] = []
     lines = lines_of(text)
     agents = _agents(table.pop("agents", {}), lines, problems)
+    servers, server_problems = read_servers(table.pop("servers", {}), lines, CONFIG_FILE)
+    problems += server_problems
     prices = table.pop("prices", {})
     try:
         _check_prices(prices)
@@ -75,7 +80,13 @@ def read_settings_file(text: str) -> FileSettings:
         else:
             problems.append(_invalid(f"`{name}`", "has a value of the wrong type", line, name))
     return FileSettings(
-        values=values, agents=agents, prices=prices, policy=policy, lines=lines, problems=tuple(capped(problems))
+        values=values,
+        agents=agents,
+        servers=servers,
+        prices=prices,
+        policy=policy,
+        lines=lines,
+        problems=tuple(capped(problems)),
     )
 
 
@@ -94,13 +105,14 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
 
 def nearest(name: str) -> str | None:
     """The most similar name of a setting or table, or None."""
-    names = [*BY_INPUT, "agents", "prices", *POLICY_KEYS]
+    names = [*BY_INPUT, "agents", "servers", "prices", *POLICY_KEYS]
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
 def unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
     """The problem of a setting that doesn't exist."""
-    names = f"Known settings: {', '.join(BY_INPUT)}, and the tables [agents], [prices], [[policy]] and [[quarantine]]."
+    tables = "[agents], [servers.NAME], [prices], [[policy]] and [[quarantine]]"
+    names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
     return Problem(
         severity=Severity.ERROR,
         code="setting-unknown",

@@ -19,10 +19,8 @@ PREFIX = "adk:"
 
 def _create(spec: AgentSpec) -> Agent:
     from agent_eval.agents.adk_rest.agent import AdkRestAgent
-    from agent_eval.agents.http import parse_url
 
-    url = parse_url(spec.source)
-    return AdkRestAgent(url, spec.context, app=url.fragment)
+    return AdkRestAgent(spec)
 
 
 def _refuse(source: str, root: Path, origin: str) -> Problem | None:

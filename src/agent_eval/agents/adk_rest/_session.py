@@ -79,6 +79,8 @@ class RestSession:
         except TimeoutError:
             raise failures.too_late(timeout) from None
         except HttpFailure as error:
+            if self._app.server is not None:
+                await self._app.server.settle()
             raise failures.lost(error.message, self._app.server) from error
         except TooLarge as error:
             raise _unreadable(str(error)) from error

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from agent_eval.agents.adk_rest._api import RestApi
 from agent_eval.agents.adk_rest._session import RestApp, RestSession
-from agent_eval.agents.driver import DriverContext
-from agent_eval.agents.http import HttpClient, HttpFailure, RemoteUrl, TooLarge, failures, pause_before_retry
+from agent_eval.agents.driver import AgentSpec
+from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, failures, parse_url, pause_before_retry
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Session, SessionRequest
 from agent_eval.core.text import first_line
 
@@ -20,17 +20,14 @@ _START_SECONDS = 60.0
 class AdkRestAgent:
     """Implements `protocol.Agent`."""
 
-    def __init__(
-        self, url: RemoteUrl, context: DriverContext, *, app: str = "", server: failures.ServerProcess | None = None
-    ) -> None:
+    def __init__(self, spec: AgentSpec, *, server: failures.ServerProcess | None = None) -> None:
         """Sends nothing yet.
 
         Args:
-            url: The server's address, with any prefix.
-            context: Headers, limits and options.
-            app: The app to ask; "" for the only one of the server.
+            spec: Its source is the server's URL with any prefix; the fragment names the app, if there are several.
             server: The server's process, if the gate started it. It never gets the workflow's headers.
         """
+        url, context = parse_url(spec.source), spec.context
         remote = context.remote
         self._url = url
         self._options = remote
@@ -42,7 +39,7 @@ class AdkRestAgent:
         )
         self._api = RestApi(self._client, context.limiter)
         self._server = server
-        self._name = app
+        self._name = url.fragment
         self._app: RestApp | None = None
         self._version: Mapping[str, str] = {}
         self._failure: AgentFailure | None = None

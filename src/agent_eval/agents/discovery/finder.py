@@ -50,8 +50,8 @@ class AgentChoice:
     """The agent of a file."""
 
     path: str
-    """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, `recorded:FILE`
-    or `adk:URL`."""
+    """A directory (relative to the root with forward slashes, absolute outside of it), a dotted module, or a driver's
+    prefix and its source: `recorded:FILE`, `adk:URL`, `server:NAME`."""
     reason: str
     """Why the agent was selected, for messages."""
 
@@ -69,6 +69,11 @@ class AgentChoice:
     def runs_here(self) -> bool:
         """Whether the agent's code runs on this machine; see `Driver`."""
         return self.driver.runs_here
+
+    @property
+    def in_python(self) -> bool:
+        """Whether the agent's code runs in a Python interpreter of ours; see `Driver`."""
+        return self.driver.in_python
 
     def directory(self, root: Path) -> Path | None:
         """The agent's directory; None for a dotted module and for an agent that does not run here."""

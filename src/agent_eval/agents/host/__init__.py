@@ -1,5 +1,7 @@
 """The agent's host process: its life cycle, its protocol, its log, and the owner of its failures."""
 
+from agent_eval.agents.host._exit import exit_description
+from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
@@ -9,6 +11,7 @@ from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
 __all__ = [
     "KEY_HINT",
     "ConnectionLost",
+    "HostLog",
     "HostProcess",
     "HostSpec",
     "MetricHosts",
@@ -16,4 +19,5 @@ __all__ = [
     "ProtocolError",
     "RemoteError",
     "Turn",
+    "exit_description",
 ]

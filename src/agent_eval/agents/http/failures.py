@@ -29,6 +29,10 @@ class ServerProcess(Protocol):
         """How it ended, as a predicate: `exited with code 3`; None while it runs."""
         ...
 
+    async def settle(self) -> None:
+        """Waits briefly for the end of a process whose connection broke. Call it before `lost`."""
+        ...
+
 
 def refused(message: str, hint: str | None = None) -> AgentRefused:
     """A mistake in the configuration, which ends the run with exit 2."""

@@ -1,0 +1,108 @@
+"""Reads `[servers.NAME]` of agent-eval.toml."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_eval.agents.driver import READY_PATHS, ServerSpec
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.toml_lines import Path as KeyPath
+
+_EXAMPLE = (
+    '[servers.weather]\n    command = ["go", "run", ".", "web", "--port", "{port}", "api"]\n    directory = "weather"'
+)
+_PORT = "{port}"
+
+
+def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[dict[str, ServerSpec], list[Problem]]:
+    """Reads the tables.
+
+    Args:
+        tables: The value of `servers`.
+        lines: The lines of keys and tables.
+        file: The file's name, for problems.
+
+    Returns:
+        The valid servers by name, and all problems.
+    """
+    problems: list[Problem] = []
+
+    def error(message: str, at: KeyPath, hint: str = f"Write e.g.\n    {_EXAMPLE}") -> None:
+        line = next((lines[at[:depth]] for depth in range(len(at), 0, -1) if at[:depth] in lines), None)
+        problems.append(
+            Problem(severity=Severity.ERROR, code="server-invalid", message=message, hint=hint, file=file, line=line)
+        )
+
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        error("`servers` must be tables, each below a line `[servers.NAME]`.", ("servers",))
+        return {}, problems
+    servers = {}
+    for name, table in tables.items():
+        at: KeyPath = ("servers", name)
+        before = len(problems)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
+            error(f"The name `{name}` of a server must be letters, digits, dashes and underscores.", at)
+        for key, value in table.items():
+            if key not in _FIELDS:
+                near = difflib.get_close_matches(key, _FIELDS, n=1)
+                hint = f"Did you mean `{near[0]}`?" if near else f"The keys are {', '.join(_FIELDS)}."
+                error(f"There is no `{key}` in [servers.{name}].", (*at, key), hint)
+            elif expected := _FIELDS[key](value):
+                error(f"`{key}` of [servers.{name}] {expected}.", (*at, key))
+        if "command" not in table:
+            error(f"[servers.{name}] has no `command`. For a server that runs already, write `adk:URL`.", at)
+        if len(problems) == before:
+            servers[name] = ServerSpec(name=name, **{**table, "command": tuple(table["command"])})
+    return servers, problems
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) and "\0" not in value else "must be a text"
+
+
+def _command(value: Any) -> str:
+    valid = isinstance(value, list) and value and all(isinstance(word, str) and "\0" not in word for word in value)
+    return "" if valid and value[0] else "must be a list of texts: the program and its arguments"
+
+
+def _protocol(value: Any) -> str:
+    return "" if value in READY_PATHS else f"must be {' or '.join(READY_PATHS)}"
+
+
+def _url(value: Any) -> str:
+    from agent_eval.agents.http import parse_url
+
+    if not isinstance(value, str) or _PORT not in value:
+        return f"must be an address with {_PORT}, e.g. http://127.0.0.1:{_PORT}/api"
+    try:
+        url = parse_url(value.replace(_PORT, "1"))
+    except ValueError as error:
+        return f"can't be used: {error}"
+    if not url.is_loopback or url.fragment:
+        return "must be an address of this machine, e.g. 127.0.0.1, without `#` (see `app`)"
+    return ""
+
+
+def _path(value: Any) -> str:
+    return "" if isinstance(value, str) and value.startswith("/") else "must be a path that begins with a slash"
+
+
+def _seconds(value: Any) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "" if number and 0 < value <= 86_400 else "must be a number of seconds above 0"
+
+
+_FIELDS: Mapping[str, Callable[[Any], str]] = {
+    "command": _command,
+    "directory": _text,
+    "protocol": _protocol,
+    "url": _url,
+    "app": _text,
+    "ready": _path,
+    "ready_timeout": _seconds,
+    "version": _text,
+}
+"""Each key's check, which returns what is expected, or "" if the value is valid."""

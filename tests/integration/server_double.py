@@ -1,0 +1,65 @@
+"""A server with ADK's REST interface, without ADK: starts in a moment. `python server_double.py PORT [MODE]`.
+
+It answers `pid PID`, or does what the message says: `env NAME`, `die`, `cwd`, `user`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def answer(said: str) -> str:
+    match said.split():
+        case ["env", name]:
+            return os.environ.get(name, "unset")
+        case ["die"]:
+            print("about to die", flush=True)
+            os._exit(7)
+        case ["cwd"]:
+            return os.getcwd()
+        case ["user"]:
+            return str(os.getuid())
+        case _:
+            return f"pid {os.getpid()}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        known = {"/health": {"status": "ok"}, "/list-apps": ["double"]}
+        self.reply(known.get(self.path, {"detail": "Not Found"}), 200 if self.path in known else 404)
+
+    def do_DELETE(self) -> None:
+        self.reply(None)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path != "/run_sse":
+            self.reply({"id": f"s{time.monotonic_ns()}", "state": body["state"]})
+            return
+        said = body["newMessage"]["parts"][0]["text"]
+        content = {"role": "model", "parts": [{"text": answer(said)}]}
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(f"data: {json.dumps({'author': 'double', 'content': content})}\n\n".encode())
+
+    def reply(self, value: object, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+if __name__ == "__main__":
+    mode = sys.argv[2] if len(sys.argv) > 2 else ""
+    print("starting, the key is", os.environ.get("GOOGLE_API_KEY"), flush=True)
+    if mode == "broken":
+        raise SystemExit("no such config file")
+    if mode == "silent":
+        time.sleep(600)
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
