@@ -179,7 +179,7 @@ async def test_run__starts_the_base_branchs_server_in_its_worktree(repository: P
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=repository, check=True, timeout=60)
     commit(double.replace('f"pid {os.getpid()}"', '"3 degrees"'))
     commit(double)
-    code, out, results = await run(repository, "--baseline", "rerun", "--base-ref", "HEAD~1")
+    code, out, _ = await run(repository, "--baseline", "rerun", "--base-ref", "HEAD~1")
     assert code == 1 and "1 regression" in out, out
     assert (repository / "agent-eval-results/base/logs/double/server.log").exists()
     # A server that runs elsewhere has no base version.
