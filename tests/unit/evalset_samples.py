@@ -688,18 +688,53 @@ BAD_CONFIGS = [
         schema_agrees=False,
     ),
     Sample(
-        name="weight zero",
+        name="negative weight",
         value={
             "criteria": {
                 "rubric_based_tool_use_quality_v1": {
                     "threshold": 1,
                     "rubrics": [rubric("a")],
-                    "rubric_weights": {"a": 0},
+                    "rubric_weights": {"a": -0.5},
                 }
             }
         },
         codes=("invalid-value",),
         path="criteria.rubric_based_tool_use_quality_v1.rubric_weights.a",
+    ),
+    *(
+        Sample(
+            name=f"levels {says}",
+            value={
+                "criteria": {
+                    "rubric_based_tool_use_quality_v1": {
+                        "threshold": 1,
+                        "rubrics": [rubric("a")],
+                        key: {"a": [{"score": score, "text": text} for score, text in levels]},
+                    }
+                }
+            },
+            codes=("bad-rubric-levels",),
+            path=f"criteria.rubric_based_tool_use_quality_v1.{key}.a",
+            says=says,
+            schema_agrees=False,
+        )
+        for key, levels, says in (
+            ("rubric_levels", [], "there are 0"),
+            ("rubricLevels", [(0, "a")], "there are 1"),
+            ("rubric_levels", [(step / 7, str(step)) for step in range(8)], "there are 8"),
+            ("rubric_levels", [(0.1, "a"), (1, "b")], "from 0.1 to 1"),
+            ("rubric_levels", [(1, "a"), (0, "b")], "from 1 to 0"),
+            ("rubric_levels", [(0, "a"), (0.5, "b"), (0.5, "c"), (1, "d")], "higher than the one before"),
+            ("rubric_levels", [(0, "a"), (1, " ")], "a text of its own"),
+            ("rubric_levels", [(0, "a"), (1, "a ")], "a text of its own"),
+        )
+    ),
+    Sample(
+        name="level without a text",
+        value={
+            "criteria": {"rubric_based_tool_use_quality_v1": {"threshold": 1, "rubric_levels": {"a": [{"score": 0}]}}}
+        },
+        codes=("missing-field",),
     ),
     Sample(
         name="unknown backend",

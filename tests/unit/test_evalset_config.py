@@ -108,13 +108,16 @@ OTHER_THAN_DEFAULT: dict[str, Any] = {
         {"rubric_id": "a", "rubric_content": {"text_property": "t"}, "description": "d", "type": "TOOL_USE_QUALITY"}
     ],
     "rubric_weights": {"a": 2.0},
+    "rubric_levels": {"a": [{"score": 0.0, "text": "no"}, {"score": 1.0, "text": "yes"}]},
     "evaluate_intermediate_nl_responses": True,
     "stop_signal": "bye",
     "backend": "vertex",
 }
 
 
-def camel(value: Any, *, names_of_others: tuple[str, ...] = ("rubric_weights", "judge_model_config")) -> Any:
+def camel(
+    value: Any, *, names_of_others: tuple[str, ...] = ("rubric_weights", "rubric_levels", "judge_model_config")
+) -> Any:
     """The same with keys in camelCase, but for those that are not ours to name."""
     if isinstance(value, list):
         return [camel(item) for item in value]

@@ -75,3 +75,28 @@ def test_idle_weights__no_warning_with_an_unreadable_file(tmp_path: Path) -> Non
 
 def test_idle_weights__custom_metric_with_the_same_name(tmp_path: Path) -> None:
     assert found(tmp_path, {"polit": 3}, custom_metrics={METRIC: {"code_config": {"name": "m.f"}}}) == []
+
+
+def test_idle_levels__misspelt_id(tmp_path: Path) -> None:
+    levels = [{"score": 0, "text": "rude"}, {"score": 1, "text": "kind"}]
+    config = {"criteria": {METRIC: {"threshold": 1, "rubrics": [rubric("polite")], "rubric_levels": {"polit": levels}}}}
+    (tmp_path / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "a.test.json").write_text(json.dumps(eval_set(case())), encoding="utf-8")
+
+    [problem] = load_suite(tmp_path).problems
+
+    assert (problem.code, problem.severity) == ("idle-rubric-levels", "warning")
+    assert problem.path == f"criteria.{METRIC}.rubric_levels.polit"
+    assert problem.hint == "Did you mean `polite`?"
+
+
+def test_zero_weights__of_all_rubrics_of_a_case_are_an_error(tmp_path: Path) -> None:
+    config = {"criteria": {METRIC: {"threshold": 1, "rubrics": [rubric("polite")], "rubric_weights": {"polite": 0}}}}
+    (tmp_path / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
+    path = tmp_path / "a.test.json"
+    with_another = case(eval_id="b", rubrics=[rubric("own", type=TYPE)])
+    path.write_text(json.dumps(eval_set(case(eval_id="a"), with_another)), encoding="utf-8")
+
+    [problem] = load_suite(tmp_path).problems
+
+    assert (problem.code, problem.path) == ("zero-rubric-weights", "eval_cases[0]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from agent_eval.calibration.target import TargetCriterion
+from agent_eval.calibration.vocabulary import Vocabulary
 from agent_eval.core.content import model_message, text_of, user_message
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.core.invocation import Invocation, Rubric, RubricContent
@@ -18,7 +19,7 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.wire import WireModel
 from agent_eval.criteria import Conversation
-from agent_eval.criteria.judged import RUBRIC_SCALE, verdict_scale
+from agent_eval.criteria.judged import RUBRIC_SCALE, level_scale, verdict_scale
 from agent_eval.evalset.json import ONE_DOCUMENT, Document, JsonPath, parse_document
 from agent_eval.evalset.models import METRICS, EvalCase
 from agent_eval.evalset.parse import shape_problems
@@ -26,9 +27,6 @@ from agent_eval.evalset.paths import absolute, name_of
 
 Kind = Literal["verdict", "score"]
 """Whether labels are pass or fail, or numbers on the metric's scale."""
-
-_PASS_FAIL: Mapping[str, float] = {"pass": 1.0, "fail": 0.0}
-_BINARY = {0.0, 1.0}
 
 
 class LabelLine(WireModel):
@@ -152,39 +150,6 @@ class LabelSet:
     def labels(self) -> list[Label]:
         """All labels, in the order of the responses."""
         return [label for response in self.responses for label in response.labels]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vocabulary:
-    """The labels that one criterion or rubric allows."""
-
-    words: Mapping[str, float]
-    """The judge's own words with their scores."""
-    low: float
-    high: float
-    fractions: bool = True
-    """Whether numbers between `low` and `high` are allowed."""
-
-    def read(self, raw: Any) -> tuple[float | None, float | None] | None:
-        """The label as verdict and as score, at least one of them; None if it is not allowed."""
-        binary = set(self.words.values()) == _BINARY
-        if isinstance(raw, str):
-            word = raw.strip().lower()
-            if word in _PASS_FAIL:
-                return _PASS_FAIL[word], _PASS_FAIL[word] if binary else None
-            score = self.words.get(word)
-            return None if score is None else (score if binary else None, score)
-        if isinstance(raw, bool) or not isinstance(raw, int | float) or not self.low <= raw <= self.high:
-            return None
-        verdict = float(raw) if binary and raw in _BINARY else None
-        return (verdict, float(raw)) if self.fractions or verdict is not None else None
-
-    @property
-    def hint(self) -> str:
-        """The allowed labels, as a sentence."""
-        words = ", ".join(f"`{word}`" for word in {**_PASS_FAIL, **self.words})
-        numbers = f"a number from {self.low:g} to {self.high:g}" if self.fractions else "0 or 1"
-        return f"Write one of {words}, or {numbers}."
 
 
 def read_labels(path: Path, root: Path, target: TargetCriterion) -> tuple[LabelSet | None, list[Problem]]:
@@ -331,12 +296,7 @@ class _Reader:
         raw: Any,
         path: JsonPath,
     ) -> Label | Problem:
-        low, high = self._target.span
-        vocabulary = (
-            Vocabulary(words=RUBRIC_SCALE, low=0.0, high=1.0, fractions=False)
-            if rubric
-            else Vocabulary(words=verdict_scale(self._target.metric), low=low, high=high)
-        )
+        vocabulary = self._vocabulary(rubric)
         meaning = vocabulary.read(raw)
         if meaning is None:
             shown = repr(raw) if isinstance(raw, str | int | float) else f"of type {type(raw).__name__}"
@@ -355,6 +315,15 @@ class _Reader:
         verdict, score = meaning
         word = raw if isinstance(raw, str) else f"{raw:g}"
         return Label(line=number, id=line.id, rubric=rubric, word=word, verdict=verdict, score=score, note=line.note)
+
+    def _vocabulary(self, rubric: str) -> Vocabulary:
+        """The labels that are allowed for a rubric, or for the response as a whole ("")."""
+        if not rubric:
+            low, high = self._target.span
+            return Vocabulary(words=verdict_scale(self._target.metric), low=low, high=high)
+        levels = self._target.config.options.get("rubric_levels", {}).get(rubric)
+        words = RUBRIC_SCALE if levels is None else level_scale(levels)
+        return Vocabulary(words=words, low=0.0, high=1.0, fractions=False, graded=levels is not None)
 
     def _rubric_id(self, name: str, response: LabelledResponse, document: Document, path: JsonPath) -> str | Problem:
         """The id of the rubric that a line names. A text that is no id is added to the response as a rubric."""

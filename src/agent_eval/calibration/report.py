@@ -188,7 +188,7 @@ def make_report(
         wrongly_failed=_share([each.verdict == 0 for each in judged if each.label == 1]) if binary else None,
         mean_difference=sum(verdict - label for label, verdict in pairs) / len(pairs) if pairs else None,
         table=table,
-        rubrics=_by_rubric(opinions) if labels.by_rubric else [],
+        rubrics=_by_rubric(opinions, weights) if labels.by_rubric else [],
         thresholds=_by_threshold(judged) if binary and not labels.by_rubric else [],
         close=sum(opinion.close for opinion in judged),
         unjudged=_unjudged(opinions),
@@ -236,7 +236,7 @@ def _share(hits: Sequence[bool]) -> ShareReport:
     return ShareReport(count=count, total=total, share=share, interval=share_interval(count, total))
 
 
-def _by_rubric(opinions: Sequence[Opinion]) -> list[RubricReport]:
+def _by_rubric(opinions: Sequence[Opinion], weights: Weights) -> list[RubricReport]:
     reports = []
     for rubric in dict.fromkeys(opinion.rubric or "" for opinion in opinions):
         labelled = [opinion for opinion in opinions if opinion.rubric == rubric]
@@ -247,8 +247,8 @@ def _by_rubric(opinions: Sequence[Opinion]) -> list[RubricReport]:
                 rubric=rubric,
                 labels=len(labelled),
                 judged=len(pairs),
-                kappa=kappa_of(pairs),
-                interval=kappa_interval(groups),
+                kappa=kappa_of(pairs, weights),
+                interval=kappa_interval(groups, weights),
                 agreement=_share([label == verdict for label, verdict in pairs]),
                 passed_by_people=sum(label == 1 for label, _ in pairs),
                 passed_by_judge=sum(verdict == 1 for _, verdict in pairs),

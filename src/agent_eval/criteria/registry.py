@@ -103,6 +103,7 @@ def _rubrics(config: CriterionConfig, judge: Judge) -> Criterion:
         options=judge.options(config),
         rubrics=tuple(config.options.get("rubrics", ())),
         weights=Weights(by_id=config.options.get("rubric_weights", {})),
+        levels=config.options.get("rubric_levels", {}),
         include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
     )
 

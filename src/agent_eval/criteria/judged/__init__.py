@@ -8,7 +8,7 @@ from agent_eval.criteria.judged.call_bounds import judge_calls
 from agent_eval.criteria.judged.final_response import FinalResponseMatch
 from agent_eval.criteria.judged.judge import DEFAULT_JUDGE, Judge, Options, judge_options
 from agent_eval.criteria.judged.quality import JUDGE_SPECS, Quality, verdict_scale
-from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Weights
+from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Weights, level_scale
 from agent_eval.criteria.judged.sentences import SCHEMA
 from agent_eval.criteria.judged.settling import NO_VERDICT, tally
 from agent_eval.criteria.judged.version import QUESTIONS_VERSION
@@ -31,6 +31,7 @@ __all__ = [
     "Weights",
     "judge_calls",
     "judge_options",
+    "level_scale",
     "tally",
     "verdict_scale",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import Invocation, Rubric
@@ -27,7 +27,7 @@ from agent_eval.criteria.judged._material import (
 )
 from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.judge import Judge, Options, Panel, Question, Unjudgeable, together
-from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Weights, effective_rubrics, rubric_question
+from agent_eval.criteria.judged.rubrics import RUBRIC_SCALE, Levels, Weights, effective_rubrics, rubric_question
 from agent_eval.criteria.judged.settling import settle, why
 from agent_eval.evalset.models import METRICS
 
@@ -109,7 +109,10 @@ def _trajectory_draft(turns: Sequence[Invocation]) -> Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class RubricCriterion:
-    """The weighted share of properties that hold, 0..1, over all turns; or of the conversation as a whole."""
+    """The weighted mean of verdicts on properties, 0..1, over all turns; or of the conversation as a whole.
+
+    A verdict is yes (1) or no (0), or the score of a graded rubric's level.
+    """
 
     name: str
     threshold: float
@@ -118,6 +121,7 @@ class RubricCriterion:
     rubrics: Sequence[Rubric] = ()
     """The criterion's own rubrics; they apply to every turn, regardless of their type."""
     weights: Weights = field(default_factory=Weights)
+    levels: Levels = field(default_factory=dict)
     include_intermediate: bool = False
 
     async def score(self, conversation: Conversation) -> Result:
@@ -140,7 +144,7 @@ class RubricCriterion:
             if isinstance(rubrics, NotEvaluated):
                 return rubrics
             properties |= {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
-            questions.append(rubric_question(turn, rubrics, self._draft(conversation, turn)))
+            questions.append(rubric_question(turn, rubrics, self._draft(conversation, turn), self.levels))
         panel = Panel(self.judge, self.options, self.name, conversation)
         try:
             asked = await together([panel.poll(question) for question in questions])
@@ -184,11 +188,29 @@ class RubricCriterion:
             TOOL_USE: lambda: steps(turns[turn].intermediate_data),
             TRAJECTORY: lambda: dialogue(turns),
         }[self.name]()
-        lowered = [judgement for judgement in judgements if judgement.score != RUBRIC_SCALE["yes"]]
+        lowered = [
+            judgement
+            for judgement in judgements
+            if judgement.score != RUBRIC_SCALE["yes"] and self.weights.of(judgement.subject)
+        ]
         return TurnFinding(
             turn=turn,
             score=score,
-            expected="\n".join(f"{each.subject}: {properties[each.subject]}" for each in lowered),
+            expected="\n".join(self._demand(each.subject, properties[each.subject]) for each in lowered),
             actual=shorten(shown, LONGEST_TEXT) or NO_TEXT,
-            why=tuple(why(judgement) for judgement in lowered),
+            why=tuple(why(self._named(judgement)) for judgement in lowered),
         )
+
+    def _demand(self, rubric_id: str, text: str) -> str:
+        """A rubric with the description of its highest level, if it is graded."""
+        levels = self.levels.get(rubric_id)
+        return f"{rubric_id}: {text}" + (f" ({levels[-1].text})" if levels else "")
+
+    def _named(self, judgement: Judgement) -> Judgement:
+        """The judgement with a verdict that describes the level."""
+        levels = self.levels.get(judgement.subject)
+        if levels is None or judgement.verdict is None:
+            return judgement
+        level = levels[int(judgement.verdict) - 1]
+        name = f"level {judgement.verdict} of {len(levels)}, {level.text!r}, scores {level.score:g}"
+        return replace(judgement, verdict=name)

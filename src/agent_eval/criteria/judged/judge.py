@@ -94,10 +94,16 @@ class Question:
     schema: Mapping[str, Any]
     scale: Mapping[str, float]
     """The allowed verdicts with their scores."""
+    other_scales: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """By subject, for those with other verdicts."""
     read: Callable[[Any], Opinions]
     """Reads a reply that matches the schema."""
     again: Callable[[Sequence[int]], Draft] | None = None
     """The follow-up question about skipped subjects; None if no subject can be skipped."""
+
+    def scale_of(self, subject: int) -> Mapping[str, float]:
+        """The allowed verdicts on a subject with their scores."""
+        return self.other_scales.get(subject, self.scale)
 
 
 class Panel:
@@ -166,11 +172,14 @@ class Panel:
             Unjudgeable: See `ask`.
         """
         total = self._options.samples
-        scale = sorted(set(question.scale.values()))
+        scales = [sorted(set(question.scale_of(subject).values())) for subject in range(len(question.subjects))]
         votes: list[list[Vote]] = [[] for _ in question.subjects]
         taken = 0
         while taken < total:
-            missing = [needed(_scores(of_subject), total - taken, scale) for of_subject in votes]
+            missing = [
+                needed(_scores(of_subject), total - taken, scale)
+                for of_subject, scale in zip(votes, scales, strict=True)
+            ]
             wave = max(missing, default=0)
             if not wave:
                 break
@@ -208,7 +217,7 @@ class Panel:
             Vote(
                 sample=sample,
                 verdict=opinions[subject][0],
-                score=question.scale[opinions[subject][0]],
+                score=question.scale_of(subject)[opinions[subject][0]],
                 rationale=opinions[subject][1],
             )
             if subject in opinions
@@ -219,7 +228,11 @@ class Panel:
 
 def _valid_opinions(question: Question, value: Any) -> dict[int, tuple[str, str]]:
     """The opinions with an allowed verdict."""
-    return {subject: opinion for subject, opinion in question.read(value).items() if opinion[0] in question.scale}
+    return {
+        subject: opinion
+        for subject, opinion in question.read(value).items()
+        if opinion[0] in question.scale_of(subject)
+    }
 
 
 def counted_from_0(number: Any) -> int | None:

@@ -137,13 +137,13 @@ def _detail(judgement: Judgement) -> dict[str, Any]:
 
 
 def exact_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
-    """The weighted mean without intermediate rounding (like ADK's `statistics.mean`); None without values.
+    """The weighted mean without intermediate rounding (like ADK's `statistics.mean`); None if nothing has weight.
 
     Args:
         values: Any number of them.
-        weights: One positive weight per value; None: equal weights.
+        weights: One weight per value, not negative; None: equal weights.
     """
-    if not values:
+    if not values or (weights is not None and not any(weights)):
         return None
     factors = [Fraction(weight) for weight in weights] if weights is not None else [Fraction(1)] * len(values)
     return float(sum(f * Fraction(value) for f, value in zip(factors, values, strict=True)) / sum(factors))

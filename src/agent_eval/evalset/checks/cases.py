@@ -189,6 +189,7 @@ def _effective_rubrics(
                     (*scope, "rubrics", number, "rubric_id"),
                     "Give each rubric a unique id.",
                 )
+    yield from _without_weight(file, path, spec, criterion, [rubrics for _, rubrics in scopes])
     shared = bool(configured) or any(rubric.type == spec.rubric_type for rubric in case.rubrics or ())
     bare = [scope for scope, rubrics in scopes[1:] if not any(rubric.type == spec.rubric_type for rubric in rubrics)]
     only_last = spec.name == "rubric_based_multi_turn_trajectory_quality_v1"
@@ -200,6 +201,22 @@ def _effective_rubrics(
             f"`{spec.name}` ({where}) has no rubric for {'this turn' if bare else 'this scenario'}.",
             bare[-1 if only_last else 0] if bare else path,
             f"Add `rubrics` to the criterion, or to the case with `type` `{spec.rubric_type}`.",
+        )
+
+
+def _without_weight(
+    file: EvalFile, path: JsonPath, spec: MetricSpec, criterion: CriterionConfig, scopes: Sequence[Sequence[Rubric]]
+) -> Iterator[Problem]:
+    """The case would have no score if all its rubrics have the weight 0."""
+    weights = criterion.options.get("rubric_weights", {})
+    own = [rubric for rubrics in scopes for rubric in rubrics if rubric.type == spec.rubric_type]
+    rubrics = [*criterion.options.get("rubrics", ()), *own]
+    if rubrics and not any(weights.get(rubric.rubric_id, 1.0) for rubric in rubrics):
+        yield file.error(
+            "zero-rubric-weights",
+            f"All rubrics of `{spec.name}` for this case have the weight 0, so it would have no score.",
+            path,
+            "Give one of them a positive weight in `rubric_weights`.",
         )
 
 

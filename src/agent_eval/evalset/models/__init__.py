@@ -14,6 +14,7 @@ from agent_eval.evalset.models.criteria import (
 from agent_eval.evalset.models.criterion_options import (
     BaseCriterion,
     JudgeModelOptions,
+    RubricLevel,
     RubricsBasedCriterion,
     SimilarityAlgorithm,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "LoadedFile",
     "MatchType",
     "MetricSpec",
+    "RubricLevel",
     "RubricsBasedCriterion",
     "SelectedCase",
     "SessionInput",

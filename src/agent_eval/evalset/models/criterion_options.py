@@ -92,7 +92,7 @@ _ALGORITHM_SCHEMA = {
     ]
 }
 AnyAlgorithm = Annotated[SimilarityAlgorithm, BeforeValidator(parse_algorithm), WithJsonSchema(_ALGORITHM_SCHEMA)]
-PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class JudgeModelOptions(WireModel):
@@ -177,13 +177,24 @@ class LlmAsAJudgeCriterion(BaseCriterion):
     judge_model_options: JudgeModelOptions = Field(default_factory=JudgeModelOptions)
 
 
+class RubricLevel(WireModel):
+    """One level of a graded rubric."""
+
+    score: float = Field(allow_inf_nan=False)
+    """0 for the lowest level, 1 for the highest."""
+    text: str
+    """The description that the judge reads."""
+
+
 class RubricsBasedCriterion(LlmAsAJudgeCriterion):
     """Judged by a model, one rubric after the other."""
 
     rubrics: list[Rubric] = Field(default_factory=list)
     """Rubrics for every case; cases and turns may add others."""
-    rubric_weights: dict[str, PositiveWeight] = Field(default_factory=dict)
-    """Weight by rubric id. Default: 1. Not in ADK."""
+    rubric_weights: dict[str, Weight] = Field(default_factory=dict)
+    """Weight by rubric id. Default: 1; 0: judged, but without effect on the score. Not in ADK."""
+    rubric_levels: dict[str, list[RubricLevel]] = Field(default_factory=dict)
+    """Levels by rubric id, the lowest first: 2 to 7, with rising scores from 0 to 1. Others: yes or no. Not in ADK."""
 
 
 class HallucinationsCriterion(LlmAsAJudgeCriterion):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -75,6 +76,7 @@ def read_criteria(document: Document) -> tuple[list[CriterionConfig], list[Probl
             if spec is not None:
                 problems += _field_problems(document, model, metric, path)
             problems += _duplicate_rubrics(document, model, path)
+            problems += _bad_levels(document, model, path)
             configs.append(criterion(metric, model))
     return configs, problems
 
@@ -236,3 +238,33 @@ def _duplicate_rubrics(document: Document, model: BaseCriterion, path: JsonPath)
                 path=(*path, "rubrics", index, "rubric_id"),
                 hint="Give each rubric a unique id.",
             )
+
+
+_FEWEST_LEVELS, _MOST_LEVELS = 2, 7
+
+
+def _bad_levels(document: Document, model: BaseCriterion, path: JsonPath) -> Iterator[Problem]:
+    if not isinstance(model, RubricsBasedCriterion):
+        return
+    for rubric_id, levels in model.rubric_levels.items():
+        reason = _why_bad([level.score for level in levels], [level.text for level in levels])
+        if reason is not None:
+            yield document.error(
+                "bad-rubric-levels",
+                f"The levels of the rubric `{rubric_id}` can't be used: {reason}.",
+                path=(*path, "rubric_levels", rubric_id),
+                hint="Write the lowest level first, e.g. "
+                '[{"score": 0, "text": "wrong"}, {"score": 0.5, "text": "half right"}, {"score": 1, "text": "right"}].',
+            )
+
+
+def _why_bad(scores: Sequence[float], texts: Sequence[str]) -> str | None:
+    if not _FEWEST_LEVELS <= len(scores) <= _MOST_LEVELS:
+        return f"there are {len(scores)}, and there must be {_FEWEST_LEVELS} to {_MOST_LEVELS}"
+    if (scores[0], scores[-1]) != (0, 1):
+        return f"they go from {scores[0]:g} to {scores[-1]:g}, and must go from 0 to 1"
+    if any(right <= left for left, right in pairwise(scores)):
+        return "each score must be higher than the one before"
+    if not all(text.strip() for text in texts) or len({text.strip() for text in texts}) < len(texts):
+        return "each level needs a text of its own"
+    return None
