@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_eval.core.invocation import Rubric
 from agent_eval.core.problem import Problem
-from agent_eval.evalset.json import read_document
+from agent_eval.evalset.json import JsonPath, read_document
 from agent_eval.evalset.models import METRICS, CriterionConfig, LoadedFile
 from agent_eval.evalset.parse import did_you_mean
 
@@ -31,38 +31,38 @@ def idle_weights(files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
     for source, group in groups.items():
         config = group[0].config
         for criterion in config.criteria:
-            if criterion.metric in config.custom_metrics:
-                continue
-            for field, code in _CODES.items():
-                if criterion.options.get(field):
-                    yield from _idle(source, criterion, field, code, group, root)
+            spec = METRICS.get(criterion.metric)
+            if criterion.metric not in config.custom_metrics and spec is not None and spec.rubric_type is not None:
+                yield from _idle(source, criterion, group, root)
 
 
-_CODES = {"rubric_weights": "idle-rubric-weight", "rubric_levels": "idle-rubric-levels"}
-
-
-def _idle(
-    source: str, criterion: CriterionConfig, field: str, code: str, files: Sequence[LoadedFile], root: Path
-) -> Iterator[Problem]:
+def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], root: Path) -> Iterator[Problem]:
     rubric_type = METRICS[criterion.metric].rubric_type
     rubric_ids = [rubric.rubric_id for rubric in criterion.options.get("rubrics", ())]
     rubric_ids += [
         rubric.rubric_id for file in files for rubric in _rubrics_of_cases(file) if rubric.type == rubric_type
     ]
-    idle = [rubric_id for rubric_id in criterion.options[field] if rubric_id not in rubric_ids]
+    idle = [
+        (field, rubric_id)
+        for field in ("rubric_weights", "rubric_levels")
+        for rubric_id in criterion.options[field]
+        if rubric_id not in rubric_ids
+    ]
     # Read again only for the position, because such problems are rare.
     document = read_document(root / source, source)[0] if idle else None
     if document is None:
         return
     names = list(dict.fromkeys(rubric_ids))
-    for rubric_id in idle:
-        yield document.warning(
-            code,
-            f"`{field}` has an entry for `{rubric_id}`, but no rubric of this criterion or of its cases has that id.",
-            path=("criteria", criterion.metric, field, rubric_id),
-            key=True,
-            hint=did_you_mean(rubric_id, names) if names else "Correct it, or remove it.",
+    for field, rubric_id in idle:
+        message = (
+            f"`{field}` has an entry for `{rubric_id}`, but no rubric of this criterion or of its cases has that id."
         )
+        path: JsonPath = ("criteria", criterion.metric, field, rubric_id)
+        hint = did_you_mean(rubric_id, names) if names else "Correct it, or remove it."
+        if field == "rubric_weights":
+            yield document.warning("idle-rubric-weight", message, path=path, key=True, hint=hint)
+        else:
+            yield document.warning("idle-rubric-levels", message, path=path, key=True, hint=hint)
 
 
 def _rubrics_of_cases(file: LoadedFile) -> Iterator[Rubric]:
