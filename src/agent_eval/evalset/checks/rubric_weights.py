@@ -54,9 +54,7 @@ def _idle(source: str, criterion: CriterionConfig, files: Sequence[LoadedFile], 
         return
     names = list(dict.fromkeys(rubric_ids))
     for field, rubric_id in idle:
-        message = (
-            f"`{field}` has an entry for `{rubric_id}`, but no rubric of the criterion or of its cases has it."
-        )
+        message = f"`{field}` has an entry for `{rubric_id}`, but no rubric of the criterion or of its cases has it."
         path: JsonPath = ("criteria", criterion.metric, field, rubric_id)
         hint = did_you_mean(rubric_id, names) if names else "Correct it, or remove it."
         if field == "rubric_weights":
