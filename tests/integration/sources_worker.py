@@ -89,8 +89,8 @@ def otlp(spans: list[Any]) -> dict[str, Any]:
 
 async def sessions_and_traces(out: Path) -> None:
     """Session JSON; the spans as OTLP JSON and JSON Lines, in ADK's SQLite database, and as the list of `adk web`."""
+    import opentelemetry.trace
     from google.adk.sessions import InMemorySessionService
-    from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -102,7 +102,7 @@ async def sessions_and_traces(out: Path) -> None:
         from google.adk.telemetry.sqlite_span_exporter import SqliteSpanExporter
 
         provider.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(db_path=str(out / "spans.db"))))
-    trace.set_tracer_provider(provider)
+    opentelemetry.trace.set_tracer_provider(provider)
     for session in await talk(InMemorySessionService()):
         write(out / f"{session['id']}.session.json", session)
     spans = list(memory.get_finished_spans())
