@@ -7,7 +7,7 @@ unexport VIRTUAL_ENV
 # actionlint calls shellcheck, the container tests call act.
 lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test lint format conformance test-container bench bench-errors bench-end-to-end lock clean
+.PHONY: help demo demo-broken demo-judged test lint format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -25,7 +25,7 @@ demo-judged: ## Every ADK criterion, with judges and simulated users from a loca
 # processes, so there are more workers than cores.
 WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not conformance and not container"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not conformance and not container and not nightly"
 
 lint: .venv/ready ## All static checks
 	$(BIN)/ruff check
@@ -48,6 +48,9 @@ format: .venv/ready ## Format the code and apply automatic fixes
 
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
+
+nightly: .venv/ready ## With the real DeepEval, which is large
+	$(BIN)/pytest -m nightly
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine
 	$(BIN)/pytest -m container

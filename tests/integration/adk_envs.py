@@ -28,21 +28,26 @@ def _uv() -> str:
 
 
 def adk_python(version: str = REFERENCE, *, extra: str = "") -> Path:
-    """The interpreter of an environment with `google-adk[extra]==version`, bytecode compiled.
+    """The interpreter of an environment with `google-adk[extra]==version`, bytecode compiled."""
+    name = f"adk-{version}{'-' + extra if extra else ''}"
+    return packages_python(name, f"google-adk{f'[{extra}]' if extra else ''}=={version}")
+
+
+def packages_python(name: str, *packages: str) -> Path:
+    """The interpreter of an environment with these packages, bytecode compiled.
 
     Safe to call from several test processes at once.
     """
-    name = f"adk-{version}{'-' + extra if extra else ''}-py{sys.version_info.major}.{sys.version_info.minor}"
+    name = f"{name}-py{sys.version_info.major}.{sys.version_info.minor}"
     home = _cache() / name
     python, done = home / "bin" / "python", home / ".complete"
     with (_cache() / f"{name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(home, ignore_errors=True)
-            package = f"google-adk{f'[{extra}]' if extra else ''}=={version}"
             subprocess.run([_uv(), "venv", "-q", "--python", sys.executable, str(home)], check=True)
             subprocess.run(
-                [_uv(), "pip", "install", "-q", "--compile-bytecode", "-p", str(python), package],
+                [_uv(), "pip", "install", "-q", "--compile-bytecode", "-p", str(python), *packages],
                 check=True,
                 env={key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
             )

@@ -145,3 +145,21 @@ async def test_custom_metric__no_environment() -> None:
 
     assert isinstance(result, NotEvaluated)
     assert result.code == "custom-metric-environment"
+
+
+async def test_score__a_function_that_could_not_evaluate_says_why() -> None:
+    rubrics = [{"rubric_id": "GEval", "rationale": "ConnectionError: the judge is down"}]
+    result = await scored(Runner(result={**GOOD, "score": None, "status": "NOT_EVALUATED", "rubrics": rubrics}))
+
+    assert isinstance(result, NotEvaluated)
+    assert result.message.endswith("NOT_EVALUATED: ConnectionError: the judge is down")
+
+
+async def test_report_run__scores_of_another_version_of_the_function_have_another_fingerprint() -> None:
+    first, same, newer, without = [
+        (await reported(Runner(result={**GOOD, "version": version}))).metrics[0].fingerprint
+        for version in ("deepeval 4.2.0", "deepeval 4.2.0", "deepeval 4.3.1", "")
+    ]
+
+    assert first == same
+    assert len({first, newer, without}) == 3

@@ -179,4 +179,6 @@ class Evaluated(ScoreResult):
     """Name of the result's class. The other fields are only set for ADK's EvaluationResult, except `shown`."""
     shown: str = ""
     """The beginning of any other result, as text."""
+    version: str = ""
+    """The function's attribute `version`: scores of different versions are not comparable."""
     turns: list[ScoreResult] = Field(default_factory=list)

@@ -58,8 +58,12 @@ class CustomMetric:
             return self._invalid(f"returned a {evaluated.type} ({evaluated.shown}), not ADK's EvaluationResult")
         if evaluated.status == "NOT_EVALUATED":
             score_note = "" if evaluated.score is None else f", with the score {_shown(evaluated.score)}"
+            reason = next((rubric.rationale for rubric in evaluated.rubrics if rubric.rationale), "")
+            message = f"`{self.function}` left overall_eval_status at NOT_EVALUATED{score_note}"
             return NotEvaluated(
-                code=NOT_EVALUATED, message=f"`{self.function}` left overall_eval_status at NOT_EVALUATED{score_note}"
+                code=NOT_EVALUATED,
+                message=shorten(f"{message}: {reason}" if reason else message, _MESSAGE),
+                details=self._details(evaluated),
             )
         if evaluated.status not in ("PASSED", "FAILED"):
             return self._invalid(f"gave the status {evaluated.status}; a metric with a threshold is PASSED or FAILED")
@@ -70,7 +74,6 @@ class CustomMetric:
             return self._invalid(
                 f"gave {len(evaluated.turns)} per_invocation_results for {len(conversation.actual)} turns"
             )
-        rubrics = [_rubric(rubric.rubric_id, rubric.score, rubric.rationale) for rubric in evaluated.rubrics[:_RUBRICS]]
         return Scored(
             score=score,
             passed=evaluated.status == "PASSED",
@@ -80,8 +83,15 @@ class CustomMetric:
                 for index, turn in enumerate(evaluated.turns)
                 if turn.status == "FAILED"
             ),
-            details={"function": self.function, **({"rubrics": rubrics} if rubrics else {})},
+            details=self._details(evaluated),
         )
+
+    def _details(self, evaluated: Evaluated) -> dict[str, Any]:
+        rubrics = [_rubric(rubric.rubric_id, rubric.score, rubric.rationale) for rubric in evaluated.rubrics[:_RUBRICS]]
+        details: dict[str, Any] = {"function": self.function}
+        if evaluated.version:
+            details["version"] = shorten(evaluated.version, 100)
+        return {**details, **({"rubrics": rubrics} if rubrics else {})}
 
     def _invalid(self, what: str) -> NotEvaluated:
         return broken(

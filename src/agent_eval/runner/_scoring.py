@@ -33,6 +33,7 @@ from agent_eval.results import (
     TurnEvidence,
     status_of_run,
 )
+from agent_eval.runner.fingerprints import versioned
 from agent_eval.runner.plan import PlannedCase
 
 _USER, _SIDE, _TURNS = 300, 1500, 10
@@ -101,12 +102,14 @@ async def _score(criterion: Criterion, conversation: Conversation) -> Result:
 
 def _metric(criterion: Criterion, score: RunScore, planned: PlannedCase) -> MetricReport:
     identity = planned.identities.get(criterion.name)
+    fingerprint = identity.fingerprint if identity else ""
+    version = score.details.get("version") if isinstance(unlabelled(criterion), CustomMetric) else None
     return MetricReport(
         name=criterion.name,
         threshold=criterion.threshold,
         status=score.status,
         judge=identity.judge if identity else None,
-        fingerprint=identity.fingerprint if identity else "",
+        fingerprint=versioned(fingerprint, version) if isinstance(version, str) else fingerprint,
         runs=[score],
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agent_eval.agents.host import ADAPTERS
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.criteria import judge_of
 from agent_eval.criteria.judged import DEFAULT_JUDGE, QUESTIONS_VERSION
@@ -68,6 +69,11 @@ def metric_identity(
     )
 
 
+def versioned(fingerprint: str, version: str) -> str:
+    """The fingerprint of a custom metric whose function states a version, which is known only once it was called."""
+    return _hash([fingerprint, version])
+
+
 def function_source(function: str, root: Path, package: Path | None) -> str:
     """Hash of the code of a custom metric: of its module's file, and of the files from which the function is imported.
     Other imports do not count, because they may be the agent itself.
@@ -83,6 +89,7 @@ def function_source(function: str, root: Path, package: Path | None) -> str:
     *module, name = function.split(".")
     digest = hashlib.sha256()
     files = dict(_defining_files(tuple(module), name, root, package))
+    files = files or {path: path.read_bytes() for path in ADAPTERS if module == [path.stem]}
     for data in files.values():
         digest.update(data)
     return digest.hexdigest()[:_LENGTH] if files else ""

@@ -6,9 +6,10 @@ from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
+from agent_eval.agents.host.process import ADAPTERS, HostProcess, HostSpec, Turn
 
 __all__ = [
+    "ADAPTERS",
     "KEY_HINT",
     "ConnectionLost",
     "HostLog",

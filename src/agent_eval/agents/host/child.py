@@ -16,6 +16,7 @@ import fcntl
 import gc
 import html
 import importlib
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
@@ -1092,15 +1093,29 @@ _HAS_CUSTOM_METRICS = "google.adk.evaluation.custom_metric_evaluator"
 _SHOWN_RESULT = 300
 
 
+class _Provided(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports modules whose source the gate sends, because the agent's user may be unable to read its files."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        return importlib.machinery.ModuleSpec(name, self) if name in self._sources else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._sources[module.__name__], f"<{module.__name__}>", "exec"), vars(module))  # noqa: S102
+
+
 class CustomMetrics:
     """The functions of `custom_metrics` and their arguments as objects of the installed ADK."""
 
-    def __init__(self, agent: str, root: str) -> None:
+    def __init__(self, agent: str, root: str, modules: Mapping[str, str]) -> None:
         if importlib.util.find_spec(_HAS_CUSTOM_METRICS) is None:
             version = importlib.import_module("google.adk.version").__version__
             raise _Environment(f"google-adk {version} has no custom metrics; 1.24 and newer have")
         self._types = {name: getattr(importlib.import_module(module), name) for name, module in _METRIC_MODULES.items()}
         self._agent = _make_importable(agent, root)
+        sys.meta_path.append(_Provided(modules))  # last: an installed module of that name is preferred
         self._functions: dict[str, Callable[..., Any]] = {}
         self._broken: dict[str, BaseException] = {}
 
@@ -1324,7 +1339,7 @@ class Host:
             versions = self._import_adk()
             between = time.monotonic()
             if self._role == "metrics":
-                self._metrics = CustomMetrics(params["agent"], params["root"])
+                self._metrics = CustomMetrics(params["agent"], params["root"], params.get("modules") or {})
             else:
                 app = load_agent(params["agent"], params["root"], self._loop)
         except _Environment as error:
@@ -1419,7 +1434,9 @@ class Host:
             result = function(*arguments)
             if inspect.isawaitable(result):
                 result = await result
-            self._channel.answer(turn.number, self._metrics.result(result))
+            version = getattr(function, "version", "")
+            answer = {"version": version if isinstance(version, str) else "", **self._metrics.result(result)}
+            self._channel.answer(turn.number, answer)
         except asyncio.CancelledError:
             self._channel.refuse(turn.number, "cancelled", "the call was cancelled")
         except BaseException as error:  # also SystemExit, which ends only this call

@@ -26,6 +26,8 @@ from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
 HOST = Path(__file__).with_name("child.py")
+ADAPTERS = (HOST.with_name("agent_eval_deepeval.py"),)
+"""Modules that custom metrics can use without installing them."""
 _CANCEL_GRACE = 2.0
 """Seconds for a cancelled turn to end."""
 _STACK_SECONDS = 1.0
@@ -183,7 +185,13 @@ class HostProcess:
     async def _load(self) -> None:
         hello = await self._hello
         self.python = hello.python
-        params = {"agent": self._spec.agent_path, "root": str(self._spec.root), "retry": dict(self._spec.retry)}
+        params: dict[str, Any] = {
+            "agent": self._spec.agent_path,
+            "root": str(self._spec.root),
+            "retry": dict(self._spec.retry),
+        }
+        if self._spec.role == "metrics":
+            params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
         try:
             self.loaded = Loaded.model_validate(await answer)

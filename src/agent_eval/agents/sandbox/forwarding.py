@@ -47,6 +47,8 @@ MODEL_VARIABLES = (
     "DATABRICKS_API_KEY", "DATABRICKS_API_BASE", "WATSONX_*", "DASHSCOPE_*", "MOONSHOT_*", "ZAI_*", "MINIMAX_*",
     # VeADK, without the variables of its judge, which the gate reads
     "MODEL_AGENT_*", "MODEL_EMBEDDING_*", "ARK_API_KEY",
+    # The judge of DeepEval's metrics, which run in the agent's environment
+    "DEEPEVAL_JUDGE_*",
 )  # fmt: skip
 """Forwarded unless `--agent-env` replaces the list: credentials and addresses of models.
 
