@@ -10,7 +10,7 @@ from history_samples import FILE, case, report
 from agent_eval.gate.evaluation import Compared, evaluate
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.policy import Gate
-from agent_eval.gate.regression.gathering import Gathered, gather
+from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
@@ -94,7 +94,7 @@ def play(story: Story) -> Played:
     spent = 0
     compared = None
     for _ in range(MOST_STEPS if history is not None else 0):
-        gathered = gather(cases, history, policy, num_runs=1, confirmations=made[0], base_confirmations=made[1])
+        gathered = gather(cases, history, policy, num_runs=1, more=MoreEvidence(head=made[0], base=made[1]))
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, Decision):

@@ -9,6 +9,7 @@ from gate_play import Played, Story, play
 from history_samples import FILE, case
 
 from agent_eval.gate.policy import Gate
+from agent_eval.gate.regression._base_today import CHECK_RUNS
 from agent_eval.results._merge import WITHOUT_KEY
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, Reason
@@ -142,6 +143,39 @@ def test_one_that_can_not_be_repeated_is_undecided() -> None:
     assert (verdict, set(reasons)) == ("inconclusive", {"budget"})
 
 
+def test_constant_error__is_not_run_more_often_than_needed() -> None:
+    stored_only = play(story(TEN, "x", "x"))
+    assert codes(stored_only) == ("failed", ["agent-error"], [])
+    assert (stored_only.verdict.blocking, stored_only.spent) == ((X,), 3)
+    assert stored_only.decision is not None
+    assert [case.word for case in stored_only.decision.cases if case.case_id == X] == ["broken"]
+
+    base_answers = play(story(TEN, "x", "x", base_more={}))
+    assert codes(base_answers)[:2] == ("failed", ["agent-error"])
+    assert base_answers.spent == 3 + CHECK_RUNS
+
+
+@pytest.mark.parametrize("more", ["xc", "x0", "cx"])
+def test_constant_error__other_errors_and_failures_are_tested_as_before(more: str) -> None:
+    played = play(story(TEN, "x", more, base_more={}))
+    assert played.verdict.value == "failed"
+    assert played.spent > 3 + CHECK_RUNS
+
+
+def test_constant_error__an_outage_of_today_does_not_block() -> None:
+    """The base branch, which passed ten days, has the error today too."""
+    played = play(story(TEN, "x", "x", base_more={"x": "x"}))
+    assert played.verdict.value == "passed"
+    assert played.decision is not None
+    assert "base-differs-today" in [reason.code for reason in played.decision.reasons]
+
+
+def test_constant_error__the_base_branch_had_errors_of_its_own() -> None:
+    played = play(story("1111x11111", "x", "x"))
+    assert played.verdict.value == "failed"
+    assert played.spent > 3
+
+
 def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
     flaky = story("1111x11111", "x", "1x1")
     assert codes(play(flaky))[::2] == ("passed", ["flaky-as-before"])
@@ -225,6 +259,7 @@ def test_advice_says_what_would_have_been() -> None:
     assert codes(played)[:2] == ("passed", ["advisory"])
     assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
     assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base")
+    assert played.verdict.blocking == (X,), "reports name the same regressions as for a gate that blocks"
     assert play(story(TEN, "p", gate="advisory")).told["provider-unavailable"].startswith("Would be inconclusive: ")
     assert play(Story(head={"x": "0"}, gate="advisory")).told["failed"] == "Would fail: 1 of 1 case"
 

@@ -9,7 +9,7 @@ import pytest
 from history_samples import FILE, SCORE, TOKENS, case, report
 
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.regression.gathering import Gathered, comparable_cases, gather
+from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, comparable_cases, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.stats.decision import MetricRule
 from agent_eval.gate.stats.samples import PASS, Series
@@ -53,7 +53,7 @@ def test_extra_runs_are_kept_apart() -> None:
     more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
     fresh = [case("a", "11", first_run=1)]
 
-    result = gathered([case("a", "0")], base, confirmations=more, base_confirmations=fresh)
+    result = gathered([case("a", "0")], base, more=MoreEvidence(head=more, base=fresh))
 
     assert series(result) == Series(
         head_screen=(0.0,), head_confirm=(1.0, 0.0, 1.0), base=(1.0,), base_confirm=(1.0, 1.0), base_days=("0",)
@@ -98,7 +98,7 @@ def test_a_renamed_case_is_compared_with_itself() -> None:
     # Which name a fresh run of the base has depends on whose eval files it used.
     for name in ("a", "z"):
         fresh = [case(name, "1", fingerprint="content of a")]
-        result = gathered([renamed], base, base_confirmations=fresh)
+        result = gathered([renamed], base, more=MoreEvidence(base=fresh))
         assert result.comparable[f"{FILE}:z"].base_id == f"{FILE}:a"
         assert (series(result).base, series(result).base_confirm) == ((1.0,), (1.0,))
 
@@ -140,7 +140,7 @@ def test_extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> No
     more = [case("a", scores=[0.8], first_run=1)]
     others = [case("a", scores=[0.92, 0.8], first_run=1, threshold=0.7)]
 
-    result = gathered([case("a", scores=[0.8])], base, text, confirmations=more, base_confirmations=others)
+    result = gathered([case("a", scores=[0.8])], base, text, more=MoreEvidence(head=more, base=others))
 
     assert (series(result).head_screen, series(result).head_confirm) == ((0.0,), (0.0,))
     assert series(result).base_confirm == (1.0, 0.0)

@@ -11,7 +11,8 @@ from history_samples import FILE, case
 
 from agent_eval.gate.policy import MOST_DAYS
 from agent_eval.gate.policy_checks import check_policy
-from agent_eval.gate.regression.retrial import ERROR_RUNS, FAILURES, RUNS, Retrial, outcomes
+from agent_eval.gate.regression.retrial import ERROR_RUNS, FAILURES, RUNS, Retrial, is_constant_error, outcomes
+from agent_eval.results.recording import RunError
 from agent_eval.settings._policy_file import policy_of
 
 BASE = {f"c{index}": "1" * 20 for index in range(9)}
@@ -112,3 +113,24 @@ def test_quarantine__an_end_far_away_is_refused(days: int, codes: list[str]) -> 
     assert problems == []
     findings = check_policy(policy, [], today=today)
     assert [finding.code for finding in findings if finding.code.startswith("quarantine")] == codes
+
+
+@pytest.mark.parametrize(
+    ("messages", "constant"),
+    [
+        (["KeyError: 'garage'"] * 3, True),
+        (["KeyError: 'garage'"] * 2, False),
+        (["no <Tool object at 0x7f12ab>", "no <Tool object at 0x99>", "no <Tool object at 0x0>"], True),
+        ([f"port {4321 * n} of 123e4567-e89b-12d3-a456-42661417400{n}" for n in (1, 2, 3)], True),
+        (["HTTP 500", "HTTP 404", "HTTP 500"], False),
+    ],
+)
+def test_is_constant_error__compares_kind_and_message_without_ids(messages: list[str], constant: bool) -> None:
+    broken = case("x", "x" * len(messages))
+    for run, message in zip(broken.runs, messages, strict=True):
+        run.error = RunError(kind="agent-exception", owner="agent", message=message)
+
+    assert is_constant_error([broken]) == constant
+    assert not is_constant_error([broken, case("x", "1", first_run=9)])
+    assert not is_constant_error([broken, case("x", "c", first_run=9)])
+    assert is_constant_error([broken, case("x", "p", first_run=9)]) == constant  # An outage says nothing.

@@ -9,7 +9,7 @@ from history_samples import FILE, SCORE, TOKENS, case, report
 
 from agent_eval.gate.diff.cases import compare
 from agent_eval.gate.history.records import extend
-from agent_eval.gate.regression.gathering import gather
+from agent_eval.gate.regression.gathering import MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
 from agent_eval.gate.stats.decision import Budget, Decision
@@ -68,7 +68,7 @@ def decided(make: Make, base: Sequence[float], head: float | dict[str, float], t
     cases = apply_policy([make(name, value, 0) for name, value in values.items()], policy, min_pass_rate=1.0)
     more: list[CaseReport] = []
     for _ in range(20):
-        gathered = gather(cases, stored, policy, num_runs=1, confirmations=more)
+        gathered = gather(cases, stored, policy, num_runs=1, more=MoreEvidence(head=more))
         step = next_step(gathered.evidence, gathered.rules, Budget(extra_runs=100 - len(more)))
         if isinstance(step, Decision):
             return decision_report(step, policy.alpha)
@@ -158,7 +158,7 @@ def test_a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
         stored,
         policy_of("")[0],
         num_runs=1,
-        confirmations=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)],
+        more=MoreEvidence(head=[faults("c0", 3.0, 1), faults("c0", 2.0, 2)]),
     )
     [evidence] = gathered.evidence
     assert evidence.metrics["pass"].base == (1.0, 0.0, 1.0, 1.0)

@@ -108,6 +108,13 @@ def on_a_pull_request(verdict: VerdictValue, *, blocking: tuple[str, ...] = ()) 
     return run_report
 
 
+def test_junit_xml__an_advisory_gate_has_no_failures() -> None:
+    run_report = on_a_pull_request("passed", blocking=("fine", "wrong_room"))
+    run_report.gate = "advisory"
+    root = parsed(run_report)
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+
+
 def test_junit_xml__what_does_not_block_is_skipped_and_says_what_went_wrong() -> None:
     """Jenkins turns a build unstable by one failure, though the gate has passed."""
     root = parsed(on_a_pull_request("passed"))

@@ -421,20 +421,22 @@ def _worst(parts: Sequence[Verdict], mode: GateMode) -> Verdict:
 
 
 def _advisory(verdict: Verdict, cases: Sequence[CaseReport]) -> Verdict:
-    """Turns the decision into a note. A gate that was stopped early has nothing to advise."""
+    """Turns the decision into a note; `blocking` keeps the cases that would fail the gate.
+
+    A gate that was stopped early has nothing to advise.
+    """
     if verdict.value == "inconclusive" and any(
         case.status == "not_run" and code_of(case) != WITHOUT_KEY for case in cases
     ):
         return verdict
     would = {"failed": "Would fail", "inconclusive": "Would be inconclusive"}.get(verdict.value)
     if would is None or not verdict.reasons:
-        return replace(verdict, blocking=(), mode="advisory")
+        return replace(verdict, mode="advisory")
     advice = [Reason(code=reason.code, message=f"{would}: {reason.message}") for reason in verdict.reasons]
     message = f"{advice[0].message}; exit 0 because `gate` is `advisory`"
     return replace(
         verdict,
         value="passed",
         reasons=(Reason(code="advisory", message=message),),
-        blocking=(),
         notes=(*advice, *verdict.notes),
     )

@@ -114,7 +114,7 @@ class Confirmation:
 
     async def decide(self) -> tuple[Decision, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
-        from agent_eval.gate.regression import gather, next_step
+        from agent_eval.gate.regression import MoreEvidence, gather, next_step
         from agent_eval.gate.stats import Budget, Decision
 
         # The whole base has just run: it always confirms.
@@ -127,10 +127,8 @@ class Confirmation:
                 num_runs=self.report.num_runs,
                 min_pass_rate=self.checkout.settings.min_pass_rate,
                 confirm_on_base=confirm_on_base,
-                confirmations=self.head,
-                base_confirmations=self.base,
                 same_day=self.same_day,
-                before=self.before,
+                more=MoreEvidence(head=self.head, base=self.base, before=self.before),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)
             budget = Budget(extra_runs=left, can_run_base=self.base_checkout is not None, no_more=self.no_more)

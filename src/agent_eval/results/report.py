@@ -318,7 +318,8 @@ class RunReport(_Report):
     gate: GateMode = "thresholds"
     """The rule that decided the verdict."""
     blocking: list[str] = Field(default_factory=list)
-    """Ids of the cases that fail the gate. On a pull request: the regressions, not all failed cases."""
+    """Ids of the cases that fail the gate, or with `advisory` would. On a pull request: the regressions, not all failed
+    cases."""
     baseline: BaselineReport | None = None
     """Where the base branch's results come from, or why there are none; None if no comparison was requested."""
     comparison: ComparisonReport | None = None

@@ -1,9 +1,19 @@
 """Regression detection: collect the runs of each case, request more runs, and decide which cases got worse."""
 
 from agent_eval.gate.regression.attempts import Before, held_against
-from agent_eval.gate.regression.gathering import Gathered, gather
+from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy, quarantine_notices
 from agent_eval.gate.regression.retrial import Outcome
 from agent_eval.gate.regression.sequential import next_step
 
-__all__ = ["Before", "Gathered", "Outcome", "apply_policy", "gather", "held_against", "next_step", "quarantine_notices"]
+__all__ = [
+    "Before",
+    "Gathered",
+    "MoreEvidence",
+    "Outcome",
+    "apply_policy",
+    "gather",
+    "held_against",
+    "next_step",
+    "quarantine_notices",
+]

@@ -18,7 +18,8 @@ CHECK_RUNS = 4
 """Base runs of today for each regression of a metric that got worse; without one, for each suspected regression."""
 DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
-_SOME = 8
+CHECKED_CASES = 8
+"""Most cases of a check that no suspected regression calls for."""
 REASON = DecisionReasonReport(
     code="base-differs-today",
     message="The base branch fails more often today than its stored runs did, so only runs of today were compared",
@@ -40,7 +41,7 @@ def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:
 
 def _some(family: Family) -> list[int]:
     """A fixed sample of cases, for a metric that got worse without any suspected regression."""
-    return sorted(range(len(family.series)), key=lambda index: crc32(family.case_ids[index].encode()))[:_SOME]
+    return sorted(range(len(family.series)), key=lambda index: crc32(family.case_ids[index].encode()))[:CHECKED_CASES]
 
 
 def differs(results: Sequence[FamilyResult]) -> bool:

@@ -29,7 +29,7 @@ from agent_eval.gate.pairing import same_cases
 from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyReader
 from agent_eval.gate.regression.attempts import Before
 from agent_eval.gate.regression.rescoring import apply_policy
-from agent_eval.gate.regression.retrial import Retrial
+from agent_eval.gate.regression.retrial import Retrial, is_constant_error
 from agent_eval.gate.stats import PASS, CaseEvidence, ConfirmOnBase, MetricRule, Rules, Series
 from agent_eval.results import BROKE, FAILED, PASSED, SCORING_VERSION, CaseHistory, CaseReport, HistoryReport, RunResult
 
@@ -47,6 +47,18 @@ class Comparable:
     """The head's thresholds of the metrics that both sides measured. A run passes if it reaches them."""
     missing: tuple[str, ...]
     """The head's gating metrics without a comparable score on the base branch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoreEvidence:
+    """What is known beside the screening and the stored runs."""
+
+    head: Sequence[CaseReport] = ()
+    """The head's extra runs, with the same case ids, in any number of parts."""
+    base: Sequence[CaseReport] = ()
+    """Today's extra runs of the base branch, with the case ids of either side."""
+    before: Mapping[str, Before] = field(default_factory=dict)
+    """Regressions of the pull request's previous attempt, by case id of the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +111,8 @@ def gather(
     num_runs: int,
     min_pass_rate: float = 1.0,
     confirm_on_base: ConfirmOnBase = "auto",
-    confirmations: Iterable[CaseReport] = (),
-    base_confirmations: Iterable[CaseReport] = (),
     same_day: bool = False,
-    before: Mapping[str, Before] | None = None,
+    more: MoreEvidence = MoreEvidence(),
 ) -> Gathered:
     """Collects the samples and rules of all cases.
 
@@ -113,10 +123,8 @@ def gather(
         num_runs: Screening runs of each case; runs with higher numbers in `cases` are confirmation runs.
         min_pass_rate: The share of runs that a case must pass, 0 to 1.
         confirm_on_base: See `Rules`.
-        confirmations: The head's extra runs, with the same case ids, in any number of parts.
-        base_confirmations: Today's extra runs of the base branch, with the case ids of either side.
         same_day: Whether `base` was run beside the head (`baseline: rerun`).
-        before: Regressions of the pull request's previous attempt, by case id of the head.
+        more: Extra runs of both sides, and the previous attempt.
 
     Returns:
         The samples in the order of the cases. Quarantined cases, cases without history on the base branch and cases
@@ -126,9 +134,9 @@ def gather(
     reader = PolicyReader(policy)
     without_quarantine = dataclasses.replace(policy, quarantine=())
     extra, base_extra = (
-        _by_id(apply_policy(list(reports), without_quarantine, min_pass_rate=0.0))
-        for reports in (confirmations, base_confirmations)
+        _by_id(apply_policy(reports, without_quarantine, min_pass_rate=0.0)) for reports in (more.head, more.base)
     )
+    base_answers = base is not None and not _has_errors(base, more.base)
     base_cases = {case.case_id: case for case in base.cases} if base is not None else {}
     evidence: list[CaseEvidence] = []
     retrials: list[Retrial] = []
@@ -139,9 +147,17 @@ def gather(
         pair = comparable.get(case.case_id)
         if base is not None and reader.blocks(reader.of_case(case.file, case.eval_id)):
             kind = _retrial(case, pair, base_cases)
-            failed = tuple(_failures(extra.get(case.case_id, ()), kind)) if kind is not None else ()
             if kind is not None:
-                retrials.append(Retrial(case_id=case.case_id, kind=kind, failed=failed, min_pass_rate=min_pass_rate))
+                parts = extra.get(case.case_id, ())
+                retrials.append(
+                    Retrial(
+                        case_id=case.case_id,
+                        kind=kind,
+                        failed=tuple(_failures(parts, kind)),
+                        min_pass_rate=min_pass_rate,
+                        constant_error=kind == "error" and base_answers and is_constant_error([case, *parts]),
+                    )
+                )
         if base is None or pair is None or case.status in {"quarantined", "not_run"} or never_started(case):
             continue
         entries = reader.of_case(case.file, case.eval_id)
@@ -153,7 +169,7 @@ def gather(
             base=rescored(base, base_cases[pair.base_id], pair.rules),
             base_more=_runs([*base_extra.get(case.case_id, ()), *renamed], pair.rules, range(_ENDLESS)),
             same_day=same_day,
-            before=(before or {}).get(case.case_id, ""),
+            before=more.before.get(case.case_id, ""),
         )
         if not sides.head:
             continue
@@ -176,6 +192,13 @@ def gather(
             exceptions[case.case_id] = exception
     rules = Rules(alpha=policy.alpha, confirm_on_base=confirm_on_base, metrics=defaults, cases=exceptions)
     return Gathered(evidence=tuple(evidence), rules=rules, comparable=comparable, retrials=tuple(retrials))
+
+
+def _has_errors(base: HistoryReport, base_runs: Iterable[CaseReport]) -> bool:
+    """Whether any run of the base branch ended with an error of the agent."""
+    return any(BROKE in case.outcomes for case in base.cases) or any(
+        _broke(run) for case in base_runs for run in case.runs
+    )
 
 
 def _retrial(

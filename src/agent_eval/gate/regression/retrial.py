@@ -7,12 +7,14 @@ A failure therefore blocks only if it is reproduced.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
 from agent_eval.gate.stats import THRESHOLD_RUNS
+from agent_eval.results import CaseReport
 
 RUNS, FAILURES = 15, 11
 """A failed case blocks if it fails 11 of 15 additional runs, or the first 6. A case with a pass rate of 50% does so in
@@ -20,6 +22,8 @@ RUNS, FAILURES = 15, 11
 ERROR_RUNS = 6
 """An error of the agent blocks if it recurs in any of this many additional runs. A quarantined case that fails all of
 them is reported as broken."""
+CONSTANT = 3
+"""An agent that ends at least this many runs with one and the same error, and no run otherwise, is not run again."""
 _ROUND = 3
 
 Outcome = Literal["again", "gone", "open"]
@@ -37,18 +41,48 @@ class Retrial:
     """The additional runs of the head in order: whether the failure was reproduced."""
     min_pass_rate: float = 1.0
     """The share of runs that a case must pass, 0 to 1."""
+    constant_error: bool = False
+    """Every run of the head ended with the same error of the agent (`is_constant_error`), and no run of the base branch
+    with any."""
 
     @property
     def outcome(self) -> Outcome:
         """The result of the runs so far; `open` if more runs can change it."""
         if self.kind == "error":
-            return "again" if any(self.failed) else "gone" if len(self.failed) >= ERROR_RUNS else "open"
+            return (
+                "again"
+                if any(self.failed) or self.constant_error
+                else "gone"
+                if len(self.failed) >= ERROR_RUNS
+                else "open"
+            )
         passed = self.failed.count(False)
         if self.kind == "quarantined":
             return "gone" if passed else "again" if len(self.failed) >= ERROR_RUNS else "open"
         if passed > min(RUNS - FAILURES, ceil(self.min_pass_rate * RUNS) - 1):
             return "gone"
         return "again" if len(self.failed) >= (RUNS if passed else THRESHOLD_RUNS) else "open"
+
+
+def is_constant_error(parts: Iterable[CaseReport]) -> bool:
+    """Whether all runs with a result, three or more, ended with the same error of the agent.
+
+    Errors are the same if kind and message are, apart from addresses, ids and long numbers.
+
+    Args:
+        parts: All runs of one case.
+    """
+    errors = []
+    for run in (run for part in parts for run in part.runs):
+        if run.error is not None and run.error.owner == "agent":
+            errors.append((run.error.kind, _VARIABLE.sub("#", run.error.message)))
+        elif run.error is None and run.status in {"passed", "failed"}:
+            return False
+    return len(errors) >= CONSTANT and len(set(errors)) == 1
+
+
+_VARIABLE = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8}(?:-?[0-9a-f]{4,})*\b|\d{4,}", re.IGNORECASE)
+"""Addresses, ids (UUIDs, hashes) and numbers such as ports, process ids and times."""
 
 
 def outcomes(retrials: Sequence[Retrial]) -> dict[str, Outcome]:

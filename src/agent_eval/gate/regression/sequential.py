@@ -13,6 +13,7 @@ from agent_eval.gate.stats import (
     PASS,
     ROUND,
     Budget,
+    CaseDecision,
     CaseEvidence,
     Decision,
     Family,
@@ -51,7 +52,8 @@ def next_step(
     again = next_runs(retrials, budget.extra_runs)
     if budget.extra_runs is not None:
         budget = replace(budget, extra_runs=budget.extra_runs - sum(again.values()))
-    step = _compare(evidence, rules, budget)
+    constant = frozenset(retrial.case_id for retrial in retrials if retrial.constant_error)
+    step = _compare(evidence, rules, budget, constant)
     if isinstance(step, Runs):
         head = {case_id: max(again.get(case_id, 0), step.head.get(case_id, 0)) for case_id in {**again, **step.head}}
         return replace(step, head=head)
@@ -60,12 +62,30 @@ def next_step(
         return Runs(head=again, base={}, why=f"{count} of {cases} that can't be compared with the base")
     compared = {case.case_id for case in evidence}
     tried = sum(len(retrial.failed) for retrial in retrials if retrial.case_id not in compared)
-    return replace(step, retrials=outcomes(retrials), extra_runs=step.extra_runs + tried)
+    return replace(
+        step,
+        cases=tuple(_by_its_error(case) if case.case_id in constant else case for case in step.cases),
+        retrials=outcomes(retrials),
+        extra_runs=step.extra_runs + tried,
+    )
 
 
-def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> Runs | Decision:
+def _by_its_error(case: CaseDecision) -> CaseDecision:
+    """A case that blocks by a constant error: it is no longer suspected, and no more runs are needed."""
+    if case.metric != PASS or case.word != "suspicious":
+        return case
+    return replace(case, word="broken", undecided=False, would_decide=None)
+
+
+def _compare(
+    evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
+) -> Runs | Decision:
+    """Decides from the comparison; `constant` are cases that block by a constant error of the agent."""
     results = family_results(_families(evidence, rules, budget), rules)
-    step = _step(evidence, results, budget)
+    if missing := _base_runs_of_constant(evidence, rules, budget, constant):
+        count = plural(sum(missing.values()), "run")
+        return Runs(head={}, base=missing, why=f"{count} of the base branch to check whether its agent has this error")
+    step = _step(evidence, results, budget, constant)
     if isinstance(step, Runs) or rules.confirm_on_base != "auto" or not budget.can_run_base:
         return step
     missing = base_today.runs_to_check(results)
@@ -74,13 +94,33 @@ def _compare(evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget) -> 
         return Runs(head={}, base=missing, why=f"{count} of the base branch to check its stored runs")
     if missing or not base_today.differs(results):
         return step
-    step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget)
+    step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget, constant)
     return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, base_today.REASON))
 
 
-def _step(evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget) -> Runs | Decision:
-    requests = _requested_runs(results)
-    runs = _afforded(requests, budget) or _second_look(results, budget)
+def _base_runs_of_constant(
+    evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
+) -> dict[str, int]:
+    """Base runs of today by which an outage is told from an error of the pull request; few cases stand for all."""
+    if not budget.can_run_base or rules.confirm_on_base == "never":
+        return {}
+    cases = [case for case in evidence if case.case_id in constant]
+    missing = {
+        case.case_id: base_today.CHECK_RUNS - len(case.metrics[PASS].base_confirm)
+        for case in cases[: base_today.CHECKED_CASES]
+    }
+    missing = {case_id: count for case_id, count in missing.items() if count > 0}
+    too_many = budget.extra_runs is not None and budget.extra_runs < sum(missing.values())
+    return {} if too_many else missing
+
+
+def _step(
+    evidence: Sequence[CaseEvidence], results: Sequence[FamilyResult], budget: Budget, constant: frozenset[str]
+) -> Runs | Decision:
+    requests = _requested_runs(results, constant)
+    runs = _afforded(requests, budget)
+    if runs is None and not constant:
+        runs = _second_look(results, budget)
     return runs or decide(evidence, results, Unpaid(case_ids=frozenset(requests), why=budget.no_more))
 
 
@@ -127,8 +167,8 @@ def _families(
 _Rank = tuple[bool, float]
 
 
-def _requested_runs(results: Sequence[FamilyResult]) -> dict[str, tuple[_Rank, int, int]]:
-    """By case id: its priority, and its next runs of head and base.
+def _requested_runs(results: Sequence[FamilyResult], constant: frozenset[str]) -> dict[str, tuple[_Rank, int, int]]:
+    """By case id: its priority, and its next runs of head and base; none for a constant error, which blocks.
 
     Pass or fail has priority over scores, which have no measured likelihood ratio; then the higher ratio.
     """
@@ -137,10 +177,13 @@ def _requested_runs(results: Sequence[FamilyResult]) -> dict[str, tuple[_Rank, i
         if not result.family.rule.blocking:
             continue
         for suspect in result.family.suspects:
-            if suspect.active and not (result.rejected and _clear(result, suspect)):
+            case_id = result.family.case_ids[suspect.index]
+            if case_id in constant:
+                continue
+            if suspect.active and not ((result.rejected or constant) and _clear(result, suspect)):
                 head, base = _round(suspect)
-                previous = requests.get(result.family.case_ids[suspect.index], ((False, 0.0), 0, 0))
-                requests[result.family.case_ids[suspect.index]] = (
+                previous = requests.get(case_id, ((False, 0.0), 0, 0))
+                requests[case_id] = (
                     max(previous[0], (result.family.metric == PASS, suspect.likelihood_ratio)),
                     max(previous[1], head),
                     max(previous[2], base),

@@ -142,7 +142,7 @@ def _test_case(case: CaseReport, report: RunReport, base: BaseComparison) -> Any
         test.add_error_info(message, _bounded(explanation_lines(case)), kind)
     elif case.status == "failed":
         test.add_failure_info(message, _bounded(explanation_lines(case)), kind)
-    elif case.status == "passed" and case.case_id in report.blocking:
+    elif case.status == "passed" and grouping.blocks(case, report):
         worse = ": ".join(part for part in (word or "worse than on the base branch", evidence) if part)
         message = shorten(one_line(worse), _LONGEST_MESSAGE)
         test.add_failure_info(message, _bounded(explanation_lines(case)), "regression")
