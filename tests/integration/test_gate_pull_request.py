@@ -58,6 +58,12 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
 def test_fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:
     """It stopped every pull request after the first such case: inconclusive, whatever the change was."""
     lab.commit({"lamp_on": 0.0})
+
+    done = lab.pull_request(7, {"lamp_on": 0.0}, "--fail-fast", "--baseline", "artifact", files={"README.md": "w"})
+
+    assert (done.code, done.report.gate, done.report.totals.not_run) == (1, "thresholds", 0), done.out + done.err
+    assert any(notice.endswith("and there turned out to be none") for notice in done.report.notices)
+
     lab.base_run()
 
     done = lab.pull_request(7, {"lamp_on": 0.0}, "--fail-fast", "--concurrency", "1", files={"README.md": "x"})

@@ -153,7 +153,7 @@ def test_what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> N
     files = {"deep/test_config.json": "{}", "eval_config.json": "{}", "bot.py": "", "evals/bot.test.json": "{ }"}
 
     assert changed(repo, github, {**files, "test_config.json": None}) == [
-        "deep/test_config.json", "eval_config.json", "test_config.json",
+        "deep/test_config.json", "eval_config.json", "evals/bot.test.json", "test_config.json",
     ]  # fmt: skip
 
 

@@ -59,6 +59,10 @@ class GitError(Exception):
         self.hint = hint
 
 
+class GitTimeout(GitError):
+    """Git took too long."""
+
+
 def run_git(
     arguments: Sequence[str],
     *,
@@ -82,7 +86,8 @@ def run_git(
         ok: Exit codes that are not errors.
 
     Raises:
-        GitError: Git failed, took too long, or is not installed.
+        GitTimeout: Git took too long.
+        GitError: Git failed, or is not installed.
     """
     uid, gid = owner or (None, None)
     try:
@@ -108,7 +113,7 @@ def run_git(
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # with its helpers, which hold the pipes
                 os.killpg(process.pid, signal.SIGKILL)
-            raise GitError(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
+            raise GitTimeout(f"`git {arguments[0]}` took longer than {timeout:g} seconds.") from None
     if process.returncode not in ok:
         stderr = first_line(_mask(err.decode("utf-8", "replace"), config), 300)
         what = harmless(stderr).rstrip(".") or f"exit code {process.returncode}"

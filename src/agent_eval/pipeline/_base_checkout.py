@@ -15,7 +15,7 @@ from agent_eval.baseline import BaseWorktree, Git, GitError, NotOnBase, agents_o
 from agent_eval.core.text import first_line
 from agent_eval.core.timing import Begun
 from agent_eval.gate.history import never_started
-from agent_eval.pipeline._checkout import Checkout, NotIsolated, open_checkout, open_isolation
+from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
 from agent_eval.results import BASE
 
@@ -152,17 +152,9 @@ class BaseCheckout:
         isolation = self._isolated(settings, context, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(journal.close, remove=True)
+        resources = Resources(journal=journal, limiter=head.limiter, models=head.models, until=head.until)
         self._checkout = await self.stack.enter_async_context(
-            open_checkout(
-                settings,
-                context,
-                choices,
-                isolation,
-                journal=journal,
-                limiter=head.limiter,
-                models=head.models,
-                until=head.until,
-            )
+            open_checkout(settings, context, choices, isolation, resources)
         )
         self._plan = plan
         return self._checkout, plan

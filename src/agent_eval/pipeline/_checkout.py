@@ -140,28 +140,35 @@ def open_isolation(
         yield dataclasses.replace(isolation, secrets=secrets, problems=(*isolation.problems, *left_out))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What the runs of a checkout use."""
+
+    journal: Journal
+    limiter: Limiter
+    models: ModelPool | None
+    until: float
+    """`time.monotonic()` at which the whole run must have ended."""
+
+
 @contextlib.asynccontextmanager
 async def open_checkout(
     settings: Settings,
     context: RunContext,
     choices: AgentChoices,
     isolation: Isolation,
-    *,
-    journal: Journal,
-    limiter: Limiter,
-    models: ModelPool | None,
-    until: float,
+    resources: Resources,
     prepared: Preparation | None = None,
 ) -> AsyncIterator[Checkout]:
     """The agents of a checkout, and what it takes to run plans with them; the agents are closed at the end."""
-    async with open_agents(settings, context, choices, isolation, limiter, prepared) as agents:
+    async with open_agents(settings, context, choices, isolation, resources.limiter, prepared) as agents:
         yield Checkout(
             settings=settings,
             context=context,
             agents=agents,
             isolation=isolation,
-            journal=journal,
-            limiter=limiter,
-            models=models,
-            until=until,
+            journal=resources.journal,
+            limiter=resources.limiter,
+            models=resources.models,
+            until=resources.until,
         )

@@ -277,8 +277,14 @@ def is_gating_file(path: str) -> bool:
     """Whether a file affects scores or the verdict by its name alone, in any directory."""
     from agent_eval.settings import CONFIG_FILE
 
-    name = PurePosixPath(path).name
-    return name in _CRITERIA or name == CONFIG_FILE
+    return _is_of_evals(path) or PurePosixPath(path).name == CONFIG_FILE
+
+
+def _is_of_evals(path: str) -> bool:
+    """Whether a file has eval cases or criteria, by its name."""
+    from agent_eval.evalset.discovery import SUFFIXES
+
+    return path.endswith(SUFFIXES) or PurePosixPath(path).name in _CRITERIA
 
 
 def change_warnings(changed: Sequence[str] | None) -> list[str]:
@@ -291,8 +297,8 @@ def change_warnings(changed: Sequence[str] | None) -> list[str]:
 
 
 def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
-    """Changed files that affect scores, as sorted paths: criteria, the workflow with its inputs, and files that supply
-    answers, verdicts and sessions. The comparison reports changed cases, `rules` a changed agent-eval.toml.
+    """Changed files that affect scores, as sorted paths: eval files, criteria, the workflow with its inputs, and files
+    that supply answers, verdicts and sessions. `rules` reports a changed agent-eval.toml.
 
     Args:
         ci: The run's CI context.
@@ -316,7 +322,7 @@ def gating_files_changed(ci: CIContext, settings: Settings) -> list[str] | None:
     ]
     if ci.event.workflow_path is not None:
         inputs.append(PurePosixPath(ci.event.workflow_path))
-    return sorted(path for path in changed if PurePosixPath(path).name in _CRITERIA or _touches(path, inputs))
+    return sorted(path for path in changed if _is_of_evals(path) or _touches(path, inputs))
 
 
 def _deciding(settings: Settings) -> Iterator[Path]:

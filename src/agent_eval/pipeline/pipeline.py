@@ -44,6 +44,19 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """A run that has been checked and can start."""
+
+    plan: Plan
+    choices: AgentChoices
+    models: ModelPool | None
+    rules: HeldRules
+    plan_of: Callable[[Settings], tuple[Plan, AgentChoices]]
+    """Plans the eval files of another checkout, e.g. the base branch's own."""
+    begun: Begun
+
+
 async def run(settings: Settings, context: RunContext) -> Outcome:
     """Runs the whole pipeline.
 
@@ -72,15 +85,16 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
 
-        def planned(base: Settings) -> tuple[Plan, AgentChoices]:
+        def plan_of(base: Settings) -> tuple[Plan, AgentChoices]:
             base_suite, base_choices = find(base)
             return _plan(base, base_suite, base_choices, models, without), base_choices
 
         from agent_eval.agents.protocol import AgentRefused
         from agent_eval.agents.sandbox import AgentNotEnded
 
+        planned = _Planned(plan=plan, choices=choices, models=models, rules=rules, plan_of=plan_of, begun=begun)
         try:
-            return await _run(settings, context, plan, choices, report, models, planned, rules, begun)
+            return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
             return write(settings, context, _with_problems(report, [_not_ended(error)]), lines=None)
@@ -212,25 +226,16 @@ def _is_inside(directory: Path | None, root: Path) -> bool:
     return directory is not None and directory.resolve().is_relative_to(root.resolve())
 
 
-async def _run(
-    settings: Settings,
-    context: RunContext,
-    plan: Plan,
-    choices: AgentChoices,
-    report: RunReport,
-    models: ModelPool | None,
-    planned: Callable[[Settings], tuple[Plan, AgentChoices]],
-    rules: HeldRules,
-    begun: Begun,
-) -> Outcome:
-    """Runs what is planned; `planned` plans the eval files of another checkout, e.g. the base's own."""
+async def _run(settings: Settings, context: RunContext, planned: _Planned, report: RunReport) -> Outcome:
+    """Runs what is planned, and writes the results."""
     from agent_eval.core.limiter import Limiter
     from agent_eval.gate.evaluation import QUARANTINED_BROKEN
     from agent_eval.gate.stats import pass_rates, pass_rates_notices
     from agent_eval.pipeline._base_checkout import open_base_checkout
-    from agent_eval.pipeline._checkout import NotIsolated, open_checkout, open_isolation
+    from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
     from agent_eval.runner import Journal, attach_conversations
 
+    plan, choices, models = planned.plan, planned.choices, planned.models
     until = time.monotonic() + settings.run_timeout
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as apart:
         try:
@@ -245,22 +250,12 @@ async def _run(
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
-        limiter = Limiter(settings.concurrency)
+        resources = Resources(journal=journal, limiter=Limiter(settings.concurrency), models=models, until=until)
         async with (
-            open_checkout(
-                settings,
-                context,
-                choices,
-                isolation,
-                journal=journal,
-                limiter=limiter,
-                models=models,
-                until=until,
-                prepared=prepared,
-            ) as checkout,
-            open_base_checkout(checkout, plan, choices, planned) as base_checkout,
+            open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
+            open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
         ):
-            verdict = await _judged(settings, context, plan, choices, report, checkout, base_checkout, rules)
+            verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
         report.provenance |= checkout.provenance
         report.pass_rates = pass_rates(report.cases, report.num_runs)
@@ -280,7 +275,7 @@ async def _run(
             report.notices.append(
                 f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
             )
-        report.duration = begun.duration()
+        report.duration = planned.begun.duration()
         complete = not any(case.status in {"not_run", "errored"} for case in report.cases)
         if not complete and not context.ci.event.name:  # On a runner the directory is gone afterwards.
             report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
@@ -298,41 +293,39 @@ def _is_reason(note: Reason, reasons: Iterable[Reason]) -> bool:
 
 
 async def _judged(
-    settings: Settings,
-    context: RunContext,
-    plan: Plan,
-    choices: AgentChoices,
-    report: RunReport,
-    checkout: Checkout,
-    base_checkout: BaseCheckout | None,
-    rules: HeldRules,
+    planned: _Planned, report: RunReport, checkout: Checkout, base_checkout: BaseCheckout | None
 ) -> Verdict:
     """Runs the plan while the base's results are fetched, compares and decides."""
     from agent_eval.gate.regression import apply_policy
     from agent_eval.gate.verdict import decide
     from agent_eval.pipeline._regression import compare_with_base, find_base
 
-    ci = context.ci
+    settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
+    stop = checkout.context.stop
     finding = asyncio.create_task(find_base(settings, ci, base_checkout))
     try:
-        repeatable = all(choice.driver.repeatable for choice in choices.by_file.values())
+        repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
         fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)
-        if settings.fail_fast and not fail_fast:
-            report.notices.append(
-                "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
-            )
         cases = await checkout.execute(plan, fail_fast=fail_fast)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
-        if not context.stop.is_set():  # A stopped run doesn't wait for GitHub.
+        if not stop.is_set():  # A stopped run doesn't wait for GitHub.
             outcome = await finding
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
+        if settings.fail_fast and not fail_fast:
+            report.notices.append(_COMPARISON if compared is not None or stop.is_set() else _NO_COMPARISON)
     finally:
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
     return decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+
+
+_COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
+_NO_COMPARISON = (
+    "`fail-fast` had no effect: a comparison with the base branch was to decide, and there turned out to be none"
+)
 
 
 def failure_blocks(settings: Settings, ci: CIContext, *, repeatable: bool) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_eval.core.git_process import CONFIG, ENVIRONMENT, GitError, run_git
+from agent_eval.core.git_process import CONFIG, ENVIRONMENT, GitError, GitTimeout, run_git
 
 _NEVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 _LINK, _REPOSITORY = "120000", "160000"
 _SECONDS = 60.0
+_PATIENCE = 5.0
+"""Seconds after which a named pipe is looked for that git may be waiting for."""
 _OWN_RULES_ONLY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """A user's global ignore rules must not decide what is gated."""
 
@@ -97,11 +100,12 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
         else:
             listing.add_file(name)
     # check-ignore rejects literal pathspecs. The leading dot prevents pathspec magic.
-    if inside != "." and _git(top, "check-ignore", "--no-index", "--", f"./{inside}", ok=(0, 1), literal="0"):
+    ignored = ("check-ignore", "--no-index", "--", f"./{inside}")
+    if inside != "." and _git_with_rules(top, directory, *ignored, ok=(0, 1), literal="0"):
         _walk(listing, directory, skip)
         return
     tracked_only = _TrackedOnly(directory, skip)
-    for path in _git(top, "ls-files", "-o", "--exclude-standard", "-z", "--", inside):
+    for path in _git_with_rules(top, directory, "ls-files", "-o", "--exclude-standard", "-z", "--", inside):
         name = path[before:].rstrip("/")
         if tracked_only.contains(name if path.endswith("/") else name.rpartition("/")[0]):
             continue
@@ -113,7 +117,36 @@ def _list_with_git(listing: Listing, directory: Path, top: Path, inside: str, sk
             listing.add_file(name)
 
 
-def _git(top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1") -> list[str]:
+def _git_with_rules(
+    top: Path, directory: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1"
+) -> list[str]:
+    """Runs a git command that reads ignore rules.
+
+    Raises:
+        GitError: Git failed, or the rules are in a named pipe, which git would wait for.
+        OSError: The repository does not exist any more.
+    """
+    try:
+        return _git(top, *arguments, ok=ok, literal=literal, timeout=_PATIENCE)
+    except GitTimeout:
+        for path in _rule_files(top, directory):
+            if path.is_fifo():
+                raise GitError(f"{path} is a named pipe, which git would wait for. Remove it.") from None
+    return _git(top, *arguments, ok=ok, literal=literal)
+
+
+def _rule_files(top: Path, directory: Path) -> Iterator[Path]:
+    """Where git may look for ignore rules of the directory, whether or not there are any."""
+    yield top / ".git" / "info" / "exclude"
+    yield from (folder / ".gitignore" for folder in directory.parents if folder.is_relative_to(top))
+    for folder, names, _ in os.walk(directory):
+        names[:] = [name for name in names if name not in _NEVER]
+        yield Path(folder, ".gitignore")
+
+
+def _git(
+    top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = "1", timeout: float = _SECONDS
+) -> list[str]:
     """Runs git, as the owner of the checkout if possible. Its configuration can't start programs.
 
     Raises:
@@ -133,10 +166,12 @@ def _git(top: Path, *arguments: str, ok: tuple[int, ...] = (0,), literal: str = 
                 environment={**environment, "GIT_LITERAL_PATHSPECS": literal},
                 config=(*CONFIG, ("safe.directory", str(top))),
                 owner=owner,
-                timeout=_SECONDS,
+                timeout=timeout,
                 ok=ok,
             )
             return [os.fsdecode(line) for line in out.split(b"\0") if line]
+        except GitTimeout:
+            raise
         except GitError:
             if last == 0:
                 raise
