@@ -6,7 +6,7 @@ from typing import Any
 
 from fake_github import FakeGitHub
 
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHub, Waiting
 
 
 class Clock:
@@ -25,8 +25,9 @@ class Clock:
         self.now += seconds
 
 
-def client(fake: FakeGitHub, clock: Clock | None = None, **more: Any) -> GitHub:
+def client(fake: FakeGitHub, clock: Clock | None = None, *, jitter: float = 0.0, **more: Any) -> GitHub:
     """A client of the stand-in, without jitter."""
     clock = clock or Clock()
-    settings = {"token": fake.token, "jitter": lambda: 0.0, "repository": fake.state.repository, **more}
-    return GitHub(api_url=fake.api_url, clock=clock, sleep=clock.sleep, **settings)
+    waiting = Waiting(clock=clock, sleep=clock.sleep, jitter=lambda: jitter)
+    settings = {"token": fake.token, "repository": fake.state.repository, **more}
+    return GitHub(api_url=fake.api_url, waiting=waiting, **settings)

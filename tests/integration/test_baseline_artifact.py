@@ -24,7 +24,7 @@ from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHub, Waiting
 from agent_eval.results.report import Origin, RunReport
 
 NO_GIT = GitError("/work is not in a git checkout.")
@@ -67,8 +67,7 @@ class Bench:
             api_url=self.fake.api_url,
             repository=self.fake.state.repository,
             token=self.fake.token if token is None else token,
-            sleep=self.slept.append,
-            jitter=lambda: 0.0,
+            waiting=Waiting(sleep=self.slept.append, jitter=lambda: 0.0),
         )
 
     async def find(

@@ -16,7 +16,7 @@ from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.github._activity import Activity, activity
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHub, Waiting
 from agent_eval.github.events import Event
 
 NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
@@ -55,7 +55,10 @@ def fake() -> Iterator[FakeGitHub]:
 
 def client(fake: FakeGitHub) -> GitHub:
     return GitHub(
-        api_url=fake.api_url, repository="octo/shop", token=fake.token, sleep=lambda _: None, jitter=lambda: 0.0
+        api_url=fake.api_url,
+        repository="octo/shop",
+        token=fake.token,
+        waiting=Waiting(sleep=lambda _: None, jitter=lambda: 0.0),
     )
 
 

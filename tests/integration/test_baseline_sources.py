@@ -20,7 +20,7 @@ from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHub, Waiting
 from agent_eval.results.report import RunReport
 
 STORED, COMMITTED, FRESH = (results(case(name)) for name in ("stored", "committed", "fresh"))
@@ -46,8 +46,7 @@ class Bench:
             api_url=self.fake.api_url,
             repository=self.fake.state.repository,
             token=self.fake.token,
-            sleep=lambda _: None,
-            jitter=lambda: 0.0,
+            waiting=Waiting(sleep=lambda _: None, jitter=lambda: 0.0),
         )
 
         async def run(checkout: BaseWorktree) -> RunReport:

@@ -14,7 +14,7 @@ import pytest
 from fake_github import FakeGitHub, Fault, forbidden, primary_limit, secondary_limit
 from github_clock import Clock, client
 
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHub, Waiting
 from agent_eval.github.errors import GitHubError
 
 
@@ -106,7 +106,7 @@ def test_nor_beyond_the_budget(fake: FakeGitHub) -> None:
 def test_jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=502))
     clock = Clock()
-    client(fake, clock, jitter=lambda: 1.0).get("/repos/octo/shop/pulls/7")
+    client(fake, clock, jitter=1.0).get("/repos/octo/shop/pulls/7")
 
     assert clock.slept == [1.25]
 
@@ -238,7 +238,9 @@ def test_what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
 
 def test_nobody_listens() -> None:
     clock = Clock()
-    github = GitHub(api_url="http://127.0.0.1:9", repository="o/r", token="t" * 10, sleep=clock.sleep, clock=clock)
+    github = GitHub(
+        api_url="http://127.0.0.1:9", repository="o/r", token="t" * 10, waiting=Waiting(sleep=clock.sleep, clock=clock)
+    )
 
     error = failure(github)
 

@@ -31,26 +31,26 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "retryable", "throttled", "permanent"),
+    ("status", "message", "then"),
     [
-        (408, "", True, False, False),
-        (429, "quota", True, True, False),
-        (500, "", True, False, False),
-        (503, "overloaded", True, False, False),
-        (529, "overloaded", True, True, False),
-        (400, "bad schema", False, False, False),
-        (400, "API key not valid. Please pass a valid API key.", False, False, True),
-        (401, "", False, False, True),
-        (403, "denied", False, False, True),
-        (404, "no such model", False, False, True),
-        (413, "too large", False, False, False),
-        (501, "", False, False, False),
+        (408, "", "retry"),
+        (429, "quota", "slow-down"),
+        (500, "", "retry"),
+        (503, "overloaded", "retry"),
+        (529, "overloaded", "slow-down"),
+        (400, "bad schema", "fail"),
+        (400, "API key not valid. Please pass a valid API key.", "give-up"),
+        (401, "", "give-up"),
+        (403, "denied", "give-up"),
+        (404, "no such model", "give-up"),
+        (413, "too large", "fail"),
+        (501, "", "fail"),
     ],
 )
-def test_status_error(status: int, message: str, retryable: bool, throttled: bool, permanent: bool) -> None:
+def test_status_error(status: int, message: str, then: str) -> None:
     error = status_error(status, message, {})
-    assert (error.retryable, error.throttled, error.permanent) == (retryable, throttled, permanent)
-    assert error.kind == ("unavailable" if retryable else "invalid-request")
+    assert error.then == then
+    assert error.kind == ("unavailable" if then in {"retry", "slow-down"} else "invalid-request")
     assert str(status) in error.message and message in error.message
 
 

@@ -14,6 +14,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
@@ -42,6 +43,18 @@ _PER_PAGE = 100
 """GitHub's maximum page size."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """How the client measures and passes time."""
+
+    sleep: Callable[[float], None] = time.sleep
+    """Sleeps for a number of seconds."""
+    clock: Callable[[], float] = time.time
+    """Returns Unix time in seconds."""
+    jitter: Callable[[], float] = random.random  # noqa: S311 - not for secrets
+    """Returns 0..1, so that jobs that failed together don't retry together."""
+
+
 class GitHub:
     """Client for one repository, for the duration of one job."""
 
@@ -52,9 +65,7 @@ class GitHub:
         repository: str,
         token: str,
         session: Callable[[], Session] = new_session,
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.time,
-        jitter: Callable[[], float] = random.random,  # noqa: S311 - not for secrets
+        waiting: Waiting = Waiting(),
         budget: float = 300.0,
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -65,9 +76,7 @@ class GitHub:
             repository: `owner/name`.
             token: "" reads public data only, up to 60 requests per hour.
             session: Creates the connection pool; called at the first request.
-            sleep: Sleeps for a number of seconds.
-            clock: Returns Unix time in seconds.
-            jitter: Returns 0..1, so that jobs that failed together don't retry together.
+            waiting: Measures and passes time.
             budget: Seconds for all requests and waits together.
             log: Receives a line for each wait longer than five seconds.
 
@@ -85,9 +94,7 @@ class GitHub:
         self._masker = Masker([token])
         self._make_session = session
         self._session: Session | None = None
-        self._sleep = sleep
-        self._clock = clock
-        self._jitter = jitter
+        self._sleep, self._clock, self._jitter = waiting.sleep, waiting.clock, waiting.jitter
         self._left = budget
         self._last_write: float | None = None
         self._log = log

@@ -112,10 +112,10 @@ class ModelChannel:
                 self._health.answered(time.monotonic())
                 return reply
             except ProviderError as error:
-                if error.permanent:
+                if error.then == "give-up":
                     self._health.disable(error.kind, error.message, error.hint)
                     self._health.check()  # All calls, including those in flight, fail with the same message.
-                if not error.retryable:
+                if error.then not in {"retry", "slow-down"}:
                     raise self._failure(error) from error
                 self._health.failed(time.monotonic(), error.message)
                 wait = self._backoff(attempt, error)
@@ -167,7 +167,7 @@ class ModelChannel:
             tokens, cost = self._usage_of(reply, reservation)
             return reply
         except ProviderError as error:
-            if error.throttled:
+            if error.then == "slow-down":
                 self._limiter.throttled()
                 if (error.retry_after or 0.0) >= _LONG_WAIT:
                     self._quiet_until = max(self._quiet_until, time.monotonic() + (error.retry_after or 0.0))

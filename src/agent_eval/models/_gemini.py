@@ -69,15 +69,14 @@ class GeminiClient:
         except TimeoutError as error:
             raise timeout_error(request.timeout) from error
         except httpx2.ConnectError as error:
-            raise ProviderError(f"no connection: {error_text(error)}", retryable=True, sent=False) from error
+            raise ProviderError(f"no connection: {error_text(error)}", then="retry", sent=False) from error
         except httpx2.TransportError as error:
-            raise ProviderError(f"the connection broke: {error_text(error)}", retryable=True) from error
+            raise ProviderError(f"the connection broke: {error_text(error)}", then="retry") from error
         except GoogleAuthError as error:
             raise ProviderError(
                 f"Google's credentials were rejected: {error_text(error)}",
                 kind="no-credentials",
-                retryable=bool(getattr(error, "retryable", False)),
-                permanent=not getattr(error, "retryable", False),
+                then="retry" if getattr(error, "retryable", False) else "give-up",
                 hint="Check the service account or the workload identity that the job uses.",
                 sent=False,
             ) from error

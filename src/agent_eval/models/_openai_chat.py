@@ -63,7 +63,7 @@ class OpenAIClient:
             cause = error.__cause__ or error
             unsent = type(cause).__name__ == "ConnectError"
             message = "no connection" if unsent else "the connection broke"
-            raise ProviderError(f"{message}: {error_text(cause)}", retryable=True, sent=not unsent) from error
+            raise ProviderError(f"{message}: {error_text(cause)}", then="retry", sent=not unsent) from error
         return _parse(response)
 
     def _arguments(self, request: ProviderRequest) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class ProviderReply:
         return replace(self, end="refused", note=note)
 
 
+Then = Literal["fail", "retry", "slow-down", "give-up"]
+"""What follows from a failed attempt: the request fails; another attempt may succeed; it may, but the provider answered
+"too many requests"; all other requests to this model fail too (a wrong key, an unknown model)."""
+
+
 class ProviderError(Exception):
     """An attempt failed."""
 
@@ -63,10 +68,8 @@ class ProviderError(Exception):
         message: str,
         *,
         kind: FailureKind = "unavailable",
-        retryable: bool = False,
-        throttled: bool = False,
+        then: Then = "fail",
         retry_after: float | None = None,
-        permanent: bool = False,
         hint: str | None = None,
         sent: bool = True,
     ) -> None:
@@ -75,20 +78,16 @@ class ProviderError(Exception):
         Args:
             message: One sentence.
             kind: The kind of the failure if no attempt succeeds.
-            retryable: Another attempt may succeed.
-            throttled: The provider answered "too many requests".
+            then: What to do next.
             retry_after: Seconds that the provider asks us to wait.
-            permanent: All other requests to this model fail too: a wrong key, an unknown model.
             hint: What to do about it.
             sent: Whether the provider may have processed, and billed, the prompt.
         """
         super().__init__(message)
         self.message = message
         self.kind = kind
-        self.retryable = retryable
-        self.throttled = throttled
+        self.then = then
         self.retry_after = retry_after
-        self.permanent = permanent
         self.hint = hint
         self.sent = sent
 
@@ -153,8 +152,7 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
         header_wait = retry_after(headers)
         return ProviderError(
             f"the provider answered {status_text}",
-            retryable=True,
-            throttled=status in {429, 529},
+            then="slow-down" if status in {429, 529} else "retry",
             retry_after=wait if header_wait is None else header_wait,
             sent=False,
         )
@@ -162,7 +160,7 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
         return ProviderError(
             f"the provider refused the credentials ({status_text})",
             kind="invalid-request",
-            permanent=True,
+            then="give-up",
             hint="Check that the key is that provider's, valid, and allowed to use this model.",
             sent=False,
         )
@@ -170,7 +168,7 @@ def status_error(status: int, message: str, headers: Mapping[str, str], *, wait:
         return ProviderError(
             f"the provider does not know this model or URL ({status_text})",
             kind="invalid-request",
-            permanent=True,
+            then="give-up",
             hint="Check the model's name (`judge-model`, `judge_model` of the criterion, or the simulated user's) and "
             "the base URL.",
             sent=False,
@@ -196,12 +194,12 @@ def error_text(error: BaseException) -> str:
 
 def unreadable_reply(error: BaseException) -> ProviderError:
     """Returns the retryable error for an answer that a client library could not parse."""
-    return ProviderError(f"the answer could not be parsed: {type(error).__name__}: {error_text(error)}", retryable=True)
+    return ProviderError(f"the answer could not be parsed: {type(error).__name__}: {error_text(error)}", then="retry")
 
 
 def timeout_error(seconds: float) -> ProviderError:
     """Returns the retryable error for an attempt without an answer in time."""
-    return ProviderError(f"no answer within {round(seconds, 1):g} s", kind="deadline", retryable=True)
+    return ProviderError(f"no answer within {round(seconds, 1):g} s", kind="deadline", then="retry")
 
 
 def version_name(value: Any) -> str | None:

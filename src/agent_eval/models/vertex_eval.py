@@ -139,9 +139,9 @@ class VertexEvalClient:
             headers = {} if anonymous else await self._headers()
             response = await self._client.request(method, url, headers=headers, **options)
         except httpx2.ConnectError as error:
-            raise ProviderError(f"no connection: {error_text(error)}", retryable=True, sent=False) from error
+            raise ProviderError(f"no connection: {error_text(error)}", then="retry", sent=False) from error
         except httpx2.TransportError as error:
-            raise ProviderError(f"the connection broke: {error_text(error)}", retryable=True) from error
+            raise ProviderError(f"the connection broke: {error_text(error)}", then="retry") from error
         if response.status_code != 200:
             raise _refusal(response)
         return response
@@ -155,12 +155,10 @@ class VertexEvalClient:
                 try:
                     await asyncio.to_thread(self._credentials.refresh, Request())
                 except GoogleAuthError as error:
-                    retryable = bool(getattr(error, "retryable", False))
                     raise ProviderError(
                         f"Google's credentials were rejected: {error_text(error)}",
                         kind="no-credentials",
-                        retryable=retryable,
-                        permanent=not retryable,
+                        then="retry" if getattr(error, "retryable", False) else "give-up",
                         hint="Check the service account or the workload identity that the job uses.",
                         sent=False,
                     ) from error
@@ -193,7 +191,7 @@ def _body(prompt: str) -> dict[str, Any]:
         raise ProviderError(
             "Vertex AI's evaluation service only evaluates its own metrics",
             kind="invalid-request",
-            permanent=True,
+            then="give-up",
             sent=False,
         )
     return body
@@ -231,7 +229,7 @@ def _definition(text: str) -> dict[str, Any]:
 
 def _no_definition(why: str) -> ProviderError:
     return ProviderError(
-        f"Google's definition of the metric can't be used: {why}", kind="invalid-request", permanent=True, sent=False
+        f"Google's definition of the metric can't be used: {why}", kind="invalid-request", then="give-up", sent=False
     )
 
 
@@ -240,7 +238,7 @@ def _result(answer: Any) -> dict[str, Any]:
     results = answer.get("metricResults") if isinstance(answer, dict) else None
     result = results[0] if isinstance(results, list) and results else None
     if not isinstance(result, dict):
-        raise ProviderError("the answer could not be parsed: it has no `metricResults`", retryable=True)
+        raise ProviderError("the answer could not be parsed: it has no `metricResults`", then="retry")
     error = result.get("error")
     if isinstance(error, dict) and error.get("code"):
         raise _result_error(error)
@@ -278,9 +276,9 @@ def _result_error(error: Mapping[str, Any]) -> ProviderError:
     code = error["code"]
     message = f"the service returned an error ({code}: {first_line(str(error.get('message', '')))})"
     if code in _RETRIED_CODES:
-        return ProviderError(message, retryable=True, throttled=_RETRIED_CODES[code])
+        return ProviderError(message, then="slow-down" if _RETRIED_CODES[code] else "retry")
     if code in _NOT_ALLOWED:
-        return ProviderError(message, kind="invalid-request", permanent=True)
+        return ProviderError(message, kind="invalid-request", then="give-up")
     return ProviderError(message, kind="refused")
 
 
