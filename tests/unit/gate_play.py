@@ -13,7 +13,7 @@ from agent_eval.gate.policy import Gate
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, gather
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.sequential import next_step
-from agent_eval.gate.stats.decision import Budget, Decision
+from agent_eval.gate.stats.decision import NO_NAME, Budget, Decision, Rules
 from agent_eval.gate.verdict import Verdict
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
@@ -42,6 +42,7 @@ class Story:
     gate: Gate = "regressions"
     pull_request: bool = True
     extra_runs: int = 40
+    base_name: str = NO_NAME
 
 
 @dataclass(kw_only=True)
@@ -93,8 +94,11 @@ def play(story: Story) -> Played:
     made: tuple[list[CaseReport], list[CaseReport]] = ([], [])
     spent = 0
     compared = None
+    rules = Rules(base_name=story.base_name)
     for _ in range(MOST_STEPS if history is not None else 0):
-        gathered = gather(cases, history, policy, num_runs=1, more=MoreEvidence(head=made[0], base=made[1]))
+        gathered = gather(
+            cases, history, policy, num_runs=1, more=MoreEvidence(head=made[0], base=made[1]), rules=rules
+        )
         budget = Budget(extra_runs=story.extra_runs - spent, can_run_base=story.base_more is not None)
         step = next_step(gathered.evidence, gathered.rules, budget, gathered.retrials)
         if isinstance(step, Decision):

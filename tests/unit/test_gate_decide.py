@@ -50,17 +50,17 @@ def drop_of_all(more: str) -> Story:
 
 
 HISTORIES = {
-    "Broken: passed ten times on the base, never passes now": one(TEN, "0", "0"),
-    "Worse: passed ten times on the base, passes three times of ten now": one(TEN, "0", "0001001001"),
+    "Broken: passed ten times on the base branch, never passes now": one(TEN, "0", "0"),
+    "Worse: passed ten times on the base branch, passes three times of ten now": one(TEN, "0", "0001001001"),
     "Bad luck: failed at first, passes whenever it runs again": one(TEN, "0", "1"),
     "Flaky as before: fails three times of ten on both sides": one("1101011011", "0", "1101011011"),
-    "Red on the base, and still": one("0" * 10, "0", "0"),
-    "Fixed: never passed on the base, passes now": one("0" * 20, "1", "1"),
+    "Red on the base branch, and still": one("0" * 10, "0", "0"),
+    "Fixed: never passed on the base branch, passes now": one("0" * 20, "1", "1"),
     "Unchanged: passes as ever": one(TEN, "1", "1"),
-    "Broken, with one run of the base and no way to run it": one("1", "0", "0"),
-    "Broken, with one run of the base, which can be run again": one("1", "0", "0", base_more="1"),
+    "Broken, with one run of the base branch and no way to run it": one("1", "0", "0"),
+    "Broken, with one run of the base branch, which can be run again": one("1", "0", "0", base_more="1"),
     "Broken or not, with a budget that allows to look": one(TEN, "0", "0", extra_runs=0),
-    "Half of the runs, with one run of the base and no way to run it": one("1", "0", "01"),
+    "Half of the runs, with one run of the base branch and no way to run it": one("1", "0", "01"),
     "All thirty cases a little worse": drop_of_all("1"),
 }
 

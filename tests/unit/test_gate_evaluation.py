@@ -48,7 +48,10 @@ def test_what_was_red_on_the_base_does_not() -> None:
     played = play(story("0" * 10, "0", "0"))
 
     assert codes(played) == ("passed", [], ["red-on-base"])
-    assert played.told["red-on-base"] == f"1 case failed as on the base ({X}: 0 of 1 now, 0 of 10 on base)"
+    assert (
+        played.told["red-on-base"]
+        == f"1 case failed as on the base branch ({X}: 0 of 1 now, 0 of 10 on the base branch)"
+    )
     assert played.verdict.blocking == ()
 
 
@@ -94,14 +97,14 @@ def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> 
     assert codes(played) == ("failed", ["failed"], ["no-baseline"])
     assert played.told["no-baseline"] == "The thresholds decide, since there is no baseline"
     assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).told["no-baseline"] == (
-        "The thresholds decide, since nothing can be compared with the base"
+        "The thresholds decide, since nothing can be compared with the base branch"
     )
 
 
 def test_a_new_case_that_fails_blocks() -> None:
     played = play(story(None, "0", "0"))
     assert codes(played)[:2] == ("failed", ["not-comparable"])
-    assert played.verdict.reasons[0].message == f"1 case failed that can't be compared with the base: {X}"
+    assert played.verdict.reasons[0].message == f"1 case failed that can't be compared with the base branch: {X}"
 
 
 def test_a_changed_case_that_fails_blocks() -> None:
@@ -258,7 +261,7 @@ def test_advice_says_what_would_have_been() -> None:
     played = play(story(TEN, "0", "0", gate="advisory"))
     assert codes(played)[:2] == ("passed", ["advisory"])
     assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
-    assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base")
+    assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base branch")
     assert played.verdict.blocking == (X,), "reports name the same regressions as for a gate that blocks"
     assert play(story(TEN, "p", gate="advisory")).told["provider-unavailable"].startswith("Would be inconclusive: ")
     assert play(Story(head={"x": "0"}, gate="advisory")).told["failed"] == "Would fail: 1 of 1 case"
@@ -298,7 +301,7 @@ def test_an_agent_that_can_not_start_is_not_started_again() -> None:
     assert played.spent == 0
     assert codes(played)[:2] == ("failed", ["failed", "nothing-scored"])
     assert played.verdict.reasons[1].message == "Nothing was evaluated: none of 9 cases was scored (9 agent-import)"
-    assert played.told["no-baseline"] == "The thresholds decide, since nothing can be compared with the base"
+    assert played.told["no-baseline"] == "The thresholds decide, since nothing can be compared with the base branch"
 
 
 def test_a_crash_that_does_not_come_again_was_one__and_the_case_is_evaluated() -> None:
@@ -398,3 +401,11 @@ def test_a_score_that_is_compared_gates_even_where_every_threshold_is_zero() -> 
     policy = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
     head = case("x", scores=[1.0], threshold=0.0)
     assert codes(play(Story(base={"x": TEN}, heads=[head], policy=policy)))[:2] == ("passed", [])
+
+
+def test_base_name__sentences_use_it_and_leave_ids_alone() -> None:
+    evil = "on the base branch, on base"
+    played = play(Story(base={**STEADY, evil: TEN}, head={**FINE, evil: "0"}, more={evil: "0"}, base_name="release-1"))
+    assert played.verdict.reasons[0].message == (
+        f"1 case is worse than on release-1: {FILE}:{evil} (0 of 9 now, 10 of 10 on release-1)"
+    )

@@ -11,7 +11,7 @@ from history_samples import FILE, SCORE, TOKENS, case, report
 from agent_eval.gate.history.records import extend
 from agent_eval.gate.regression.gathering import Gathered, MoreEvidence, comparable_cases, gather
 from agent_eval.gate.regression.rescoring import apply_policy
-from agent_eval.gate.stats.decision import MetricRule
+from agent_eval.gate.stats.decision import MetricRule, Rules
 from agent_eval.gate.stats.samples import PASS, Series
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.report import CaseReport
@@ -185,7 +185,7 @@ def test_rules_of_the_policy() -> None:
     text += entry("alpha = 0.2\nblocking = false")
     base = base_of([case(name, "1") for name in "abc"])
 
-    rules = gathered([case(name, "1") for name in "abc"], base, text, confirm_on_base="never").rules
+    rules = gathered([case(name, "1") for name in "abc"], base, text, rules=Rules(confirm_on_base="never")).rules
 
     assert (rules.alpha, rules.confirm_on_base, rules.metrics) == (0.01, "never", {PASS: MetricRule()})
     rule = MetricRule(alpha=0.2, blocking=False)

@@ -117,7 +117,7 @@ def test_one_case_of_many_that_costs_more() -> None:
 
     [decided_case] = [result for result in decision.cases if result.metric == TOKENS]
     assert (decided_case.case_id, decided_case.word, decided_case.blocking) == (f"{FILE}:c0", "worse", True)
-    assert decided_case.evidence == "2,500 now (6 runs), 1,000 on base (10 runs)"
+    assert decided_case.evidence == "2,500 now (6 runs), 1,000 on the base branch (10 runs)"
     assert (decided_case.head_mean, decided_case.base_mean) == (2500.0, 1000.0)
 
 
@@ -126,7 +126,7 @@ def test_one_case_of_many_whose_score_falls() -> None:
 
     [decided_case] = [result for result in decision.cases if result.metric == FIVE and result.blocking]
     assert (decided_case.case_id, decided_case.word) == (f"{FILE}:c0", "worse")
-    assert decided_case.evidence == "1.50 now (15 runs), 4.40 on base (10 runs)"
+    assert decided_case.evidence == "1.50 now (15 runs), 4.40 on the base branch (10 runs)"
 
 
 def test_a_suite_is_told_in_the_scores_own_unit() -> None:

@@ -95,7 +95,9 @@ def test_a_broken_case_is_confirmed_and_named() -> None:
     assert decision.outcome == "failed"
     assert [(reason.code, reason.case_ids) for reason in decision.reasons] == [("case-worse", ["bad"])]
     bad = of(decision, "bad")
-    assert (bad.word, bad.blocking, bad.evidence) == snapshot(("broken", True, "0 of 9 now, 10 of 10 on base"))
+    assert (bad.word, bad.blocking, bad.evidence) == snapshot(
+        ("broken", True, "0 of 9 now, 10 of 10 on the base branch")
+    )
     assert bad.p_value is not None and bad.p_adjusted is not None and bad.p_value <= bad.p_adjusted <= 0.05
     assert decision.extra_runs == 9 == sum(step.head["bad"] for step in asked)
 
@@ -300,8 +302,8 @@ def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
     assert not asked and decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
     assert decision.reasons[0].message == snapshot(
-        "1 suspected regression is undecided: bad (0 of 1 now, 10 of 10 on base). More runs may decide it, but no more "
-        "could be made: raise `max-extra-runs` or `run-timeout`, or start the job again"
+        "1 suspected regression is undecided: bad (0 of 1 now, 10 of 10 on the base branch). More runs may decide it, "
+        "but no more could be made: raise `max-extra-runs` or `run-timeout`, or start the job again"
     )
 
 
@@ -381,7 +383,7 @@ def test_scores_of_one_case_that_fall_are_named() -> None:
     decision, asked = run(evidence, lambda side, name: values.gauss(0.4 if name == "bad" else 0.8, 0.03), rules)
     bad = of(decision, "bad")
     assert decision.outcome == "failed" and bad.word == "worse" and bad.blocking
-    assert bad.evidence == snapshot("0.38 now (6 runs), 0.81 on base (10 runs)")
+    assert bad.evidence == snapshot("0.38 now (6 runs), 0.81 on the base branch (10 runs)")
     assert sum(step.head.get("bad", 0) for step in asked) <= 15
 
 

@@ -22,7 +22,7 @@ from agent_eval.gate.caveats import NOTHING_SCORED, caveat_of
 from agent_eval.gate.history import unevaluated
 from agent_eval.gate.policy import Gate, Policy, PolicyReader
 from agent_eval.gate.regression import Gathered, Outcome, quarantine_notices
-from agent_eval.gate.stats import PASS, CaseDecision, Decision
+from agent_eval.gate.stats import PASS, CaseDecision, Decision, Rules
 from agent_eval.gate.verdict import Verdict, code_of, decide
 from agent_eval.results import (
     BROKE,
@@ -59,6 +59,11 @@ class Compared:
     agents: Mapping[str, str] = field(default_factory=dict)
     """The head's agents by eval file."""
 
+    @property
+    def base_name(self) -> str:
+        """The base branch's name in sentences."""
+        return self.gathered.rules.base_name
+
 
 def choose_mode(
     gate: Gate, cases: Sequence[CaseReport], *, pull_request: bool, compared: Compared | None
@@ -68,7 +73,7 @@ def choose_mode(
     if gate == "auto":
         return ("regressions" if pull_request and usable else "thresholds"), None
     if gate in {"regressions", "both"} and not usable:
-        why = "nothing can be compared with the base" if compared is not None else "there is no baseline"
+        why = f"nothing can be compared with {compared.base_name}" if compared is not None else "there is no baseline"
         return "thresholds", Reason(code="no-baseline", message=f"The thresholds decide, since {why}")
     return gate, None
 
@@ -110,11 +115,11 @@ def evaluate(
         parts.append(Verdict(value="failed", reasons=tuple(rules)))
     verdict = _worst(parts, mode)
     notes = [*([note] if note else []), *verdict.notes, *_informing(cases, blocks)]
-    broken = [] if compared is None else [case for case in cases if _broke_in_quarantine(case, compared)]
-    if reason := _reason(
-        QUARANTINED_BROKEN, broken, "quarantined that usually passes on the base and now always fails"
-    ):
-        notes.insert(0, reason)
+    if compared is not None:
+        broken = [case for case in cases if _broke_in_quarantine(case, compared)]
+        what = f"quarantined that usually passes on {compared.base_name} and now always fails"
+        if reason := _reason(QUARANTINED_BROKEN, broken, what):
+            notes.insert(0, reason)
     notes += [Reason(code="quarantined", message=message) for message in quarantine_notices(cases)]
     verdict = replace(verdict, mode=mode, notes=tuple(notes))
     suites = compared.decision.suites if compared is not None and by in {"regressions", "both"} else ()
@@ -140,7 +145,7 @@ def _by_thresholds(cases: Sequence[CaseReport], blocks: set[str]) -> Verdict:
 
 
 def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Compared) -> Verdict:
-    decision = compared.decision
+    decision, base = compared.decision, compared.base_name
     words = {case.case_id: case for case in decision.cases if case.metric == PASS}
     lost = unevaluated(cases, compared.confirmations, compared.agents)
     sorted_out = _SortedOut()
@@ -158,12 +163,12 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
             _reason(kind, lost_cases, f"not evaluated ({kind})")
             for kind, lost_cases in sorted_out.not_evaluated.items()
         ),
-        _reason("agent-error", sorted_out.agent_errors, "broken by an error of the agent that the base does not have"),
-        _reason("not-comparable", sorted_out.not_comparable, "failed that can't be compared with the base"),
-        _reason("metric-not-comparable", sorted_out.new_metrics, "failed by a metric that the base has no score of"),
+        _reason("agent-error", sorted_out.agent_errors, f"broken by an error of the agent that {base} does not have"),
+        _reason("not-comparable", sorted_out.not_comparable, f"failed that can't be compared with {base}"),
+        _reason("metric-not-comparable", sorted_out.new_metrics, f"failed by a metric that {base} has no score of"),
     ]
     reasons = [reason for reason in own if reason is not None]
-    undecided = _reason("budget", sorted_out.open, "failed, can't be compared with the base and could not be run again")
+    undecided = _reason("budget", sorted_out.open, f"failed, can't be compared with {base} and could not be run again")
     by_comparison = {case.case_id for case in decision.cases if case.blocking}
     blocking = by_comparison | {case.case_id for case in sorted_out.blocking}
     failed = bool(reasons) or decision.outcome == "failed"
@@ -180,7 +185,7 @@ def _by_regressions(cases: Sequence[CaseReport], blocks: set[str], compared: Com
     reported = {case_id for reason in decision.reasons if reason.blocking for case_id in reason.case_ids}
     sorted_out.as_before = [(case, word) for case, word in sorted_out.as_before if case.case_id not in reported]
     notes = [
-        *_not_held_against(sorted_out, compared.gathered.rules.alpha),
+        *_not_held_against(sorted_out, compared.gathered.rules),
         *(_to_reason(reason) for reason in decision.reasons if not reason.blocking),
     ]
     return Verdict(
@@ -339,30 +344,30 @@ def _reason(code: str, cases: Sequence[CaseReport], what: str) -> Reason | None:
     return Reason(code=code, message=f"{plural(len(cases), 'case')} {what}: {_names(cases)}") if cases else None
 
 
-def _not_held_against(sorted_out: _SortedOut, alpha: float) -> list[Reason]:
-    notes = []
+def _not_held_against(sorted_out: _SortedOut, rules: Rules) -> list[Reason]:
+    notes, base = [], rules.base_name
     for case, runs in sorted_out.error_once:
         message = f"{short_name(case.case_id)}: the agent broke once and not again in {plural(runs, 'more run')}"
         notes.append(Reason(code="agent-error-once", message=message))
     if gone := _reason(
         "failed-at-first",
         sorted_out.gone,
-        "that can't be compared with the base failed at first, and rarely when run again",
+        f"that can't be compared with {base} failed at first, and rarely when run again",
     ):
         notes.append(gone)
     if alike := _reason(
-        "red-on-base", sorted_out.broken_alike, "failed by a metric that breaks in the same way on the base"
+        "red-on-base", sorted_out.broken_alike, f"failed by a metric that breaks in the same way on {base}"
     ):
         notes.append(alike)
-    if otherwise := _reason("red-otherwise", sorted_out.otherwise, "failed in which the agent broke on the base"):
+    if otherwise := _reason("red-otherwise", sorted_out.otherwise, f"failed in which the agent broke on {base}"):
         notes.append(otherwise)
     groups: dict[str, list[tuple[CaseReport, CaseDecision]]] = {}
     for case, word in sorted_out.as_before:
-        groups.setdefault(_why_not(word, alpha), []).append((case, word))
+        groups.setdefault(_why_not(word, rules.alpha), []).append((case, word))
     for code, members in sorted(groups.items(), key=lambda group: list(_NOT_HELD_AGAINST).index(group[0])):
         shown = "; ".join(f"{short_name(case.case_id)}: {word.evidence}" for case, word in members[:_MOST_NAMES])
         more = f"; and {len(members) - _MOST_NAMES:,} more" if len(members) > _MOST_NAMES else ""
-        what = _NOT_HELD_AGAINST[code]
+        what = _NOT_HELD_AGAINST[code].format(base=base)
         notes.append(Reason(code=code, message=f"{plural(len(members), 'case')} {what} ({shown}{more})"))
     return notes
 
@@ -379,11 +384,11 @@ def _why_not(word: CaseDecision, alpha: float) -> str:
 
 
 _NOT_HELD_AGAINST = {
-    "likely-regression": "failed far more often than on the base, in too few runs to block by itself",
-    "suspicious": "failed more often than on the base, in too few runs to tell from chance",
+    "likely-regression": "failed far more often than on {base}, in too few runs to block by itself",
+    "suspicious": "failed more often than on {base}, in too few runs to tell from chance",
     "failed-at-first": "failed at first and not again",
-    "flaky-as-before": "failed, as it does now and then on the base",
-    "red-on-base": "failed as on the base",
+    "flaky-as-before": "failed, as it does now and then on {base}",
+    "red-on-base": "failed as on {base}",
 }
 
 

@@ -349,7 +349,9 @@ def _shown(value: Any) -> str:
     return "(set)"
 
 
-def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[CaseReport]) -> list[Reason]:
+def not_scorable(
+    changes: RuleChanges, policy: PolicyReader, cases: Iterable[CaseReport], base_name: str
+) -> list[Reason]:
     """Reasons to fail until a maintainer accepts: the base branch's rule decides about a case and can't be applied."""
     policy_entries = {case.case_id: policy.of_case(case.file, case.eval_id) for case in cases}
     reasons = []
@@ -364,7 +366,7 @@ def not_scorable(changes: RuleChanges, policy: PolicyReader, cases: Iterable[Cas
         if change.kind == "code" and blocked:
             message = (
                 f"The code of the custom metric {change.metric} changed, so that {plural(len(blocked), 'case')} "
-                "can't be held to the base branch's rule"
+                f"can't be held to the rule of {base_name}"
             )
             reasons.append(Reason(code="rule-changed", message=message))
     return reasons
@@ -389,23 +391,23 @@ def loosened_by_renaming(policy: Policy, files: Iterable[LoadedFile]) -> dict[st
     }
 
 
-def cases_removed(changes: RuleChanges) -> list[Reason]:
+def cases_removed(changes: RuleChanges, base_name: str) -> list[Reason]:
     """The reason for a run to fail that removes cases, where that blocks."""
     count = changes.removed_cases
     if not count:
         return []
     files = [removed.file for removed in changes.removed]
-    message = f"{plural(count, 'case')} of the base branch removed ({listed(files, _MOST_NAMES, 'file')})"
+    message = f"{plural(count, 'case')} of {base_name} removed ({listed(files, _MOST_NAMES, 'file')})"
     return [Reason(code=CASES_REMOVED, message=message)]
 
 
-def cases_replaced(changes: RuleChanges) -> list[Reason]:
+def cases_replaced(changes: RuleChanges, base_name: str) -> list[Reason]:
     """The reason to fail a run in which most cases of the base branch have another content."""
     if not changes.replaced:
         return []
     count, files = sum(one.removed for one in changes.replaced), [one.file for one in changes.replaced]
     message = (
-        f"{count:,} of the base branch's {plural(changes.base_cases, 'case')} have other prompts or expectations here "
+        f"{count:,} of {base_name}'s {plural(changes.base_cases, 'case')} have other prompts or expectations here "
         f"({listed(files, _MOST_NAMES, 'file')})"
     )
     return [Reason(code=CASES_REPLACED, message=message)]

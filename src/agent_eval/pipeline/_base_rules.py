@@ -51,12 +51,14 @@ class HeldRules:
         """Reasons to fail whatever the cases did."""
         from agent_eval.gate.policy import PolicyReader
         from agent_eval.gate.rule_changes import cases_removed, cases_replaced, not_scorable
+        from agent_eval.gate.stats import NO_NAME
 
         if self.changes is None:
             return []
-        unscorable = [] if self.accepted else cases_replaced(self.changes)
-        unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases)
-        return [*unscorable, *(cases_removed(self.changes) if self.removal == "blocked" else [])]
+        base = self.base_ref or NO_NAME
+        unscorable = [] if self.accepted else cases_replaced(self.changes, base)
+        unscorable += [] if self.accepted else not_scorable(self.changes, PolicyReader(settings.policy), cases, base)
+        return [*unscorable, *(cases_removed(self.changes, base) if self.removal == "blocked" else [])]
 
     def report(self, cases: list[CaseReport]) -> RuleChangesReport | None:
         """The report of the changed rules; None where there is no base branch."""

@@ -115,7 +115,8 @@ class Confirmation:
     async def decide(self) -> tuple[Decision, Gathered]:
         """Makes the runs that the statistics ask for until they have an answer."""
         from agent_eval.gate.regression import MoreEvidence, gather, next_step
-        from agent_eval.gate.stats import Budget, Decision
+        from agent_eval.gate.stats import Budget, Decision, Rules
+        from agent_eval.report.views import grouping
 
         # The whole base has just run: it always confirms.
         confirm_on_base = "always" if self.same_day else self.checkout.settings.confirm_on_base
@@ -126,8 +127,8 @@ class Confirmation:
                 self.checkout.settings.policy,
                 num_runs=self.report.num_runs,
                 min_pass_rate=self.checkout.settings.min_pass_rate,
-                confirm_on_base=confirm_on_base,
                 same_day=self.same_day,
+                rules=Rules(confirm_on_base=confirm_on_base, base_name=grouping.branch_name(self.report)),
                 more=MoreEvidence(head=self.head, base=self.base, before=self.before),
             )
             left = 0 if self._stuck else max(self._allowed(gathered, confirm_on_base) - self._spent, 0)

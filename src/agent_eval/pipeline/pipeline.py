@@ -353,10 +353,8 @@ def decide_on(
         rules: Reasons to fail whatever the cases did.
         repeatable: False for recorded answers.
     """
-    from agent_eval.gate.base_name import named_decision, named_verdict
     from agent_eval.gate.evaluation import evaluate
     from agent_eval.gate.keys import no_secrets
-    from agent_eval.report.views import grouping
 
     settings, ci = checkout.settings, checkout.context.ci
     verdict = evaluate(
@@ -373,9 +371,6 @@ def decide_on(
         is_fork = about.pull_request is not None and about.pull_request.is_fork
         if (cause := no_secrets(report.cases, is_fork=is_fork)) is not None:
             verdict = dataclasses.replace(verdict, reasons=(cause, *verdict.reasons))
-    if (branch := grouping.branch_name(report)) != grouping.NO_NAME:
-        verdict = named_verdict(verdict, branch)
-        report.decision = None if report.decision is None else named_decision(report.decision, branch)
     report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
     report.blocking = list(verdict.blocking)
     return verdict

@@ -42,7 +42,7 @@ class CaseDecisionReport(WireModel):
     blocking: bool = False
     """Whether this alone fails the gate."""
     evidence: str
-    """E.g. "0 of 5 now, 10 of 10 on base"."""
+    """E.g. "0 of 5 now, 10 of 10 on main"."""
     head_mean: float | None = None
     base_mean: float | None = None
     p_value: float | None = None

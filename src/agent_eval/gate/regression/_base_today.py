@@ -20,11 +20,12 @@ DIFFERS = 0.02
 """Significance level of the check. A false alarm costs runs and some power, never a wrong verdict."""
 CHECKED_CASES = 8
 """Most cases of a check that no suspected regression calls for."""
-REASON = DecisionReasonReport(
-    code="base-differs-today",
-    message="The base branch fails more often today than its stored runs did, so only runs of today were compared",
-    blocking=False,
-)
+
+
+def reason(base_name: str) -> DecisionReasonReport:
+    """Says that the base branch fails more often today than its stored runs did."""
+    message = f"Today {base_name} fails more often than in its stored runs, so only runs of today were compared"
+    return DecisionReasonReport(code="base-differs-today", message=message, blocking=False)
 
 
 def runs_to_check(results: Sequence[FamilyResult]) -> dict[str, int]:

@@ -177,7 +177,7 @@ def _undecided(family: Family, suspect: Suspect | None, unpaid: Unpaid) -> str |
         return None
     if suspect.active and family.case_ids[suspect.index] in unpaid.case_ids:
         return unpaid.remedy
-    return _would_decide(_missing_base_runs(family, suspect)) if suspect.undecided else None
+    return _would_decide(family, _missing_base_runs(family, suspect)) if suspect.undecided else None
 
 
 def _missing_base_runs(family: Family, suspect: Suspect) -> int:
@@ -188,9 +188,9 @@ def _missing_base_runs(family: Family, suspect: Suspect) -> int:
     return next(runs for runs in more if exact_p(failures, trial.planned, 0, runs) <= family.level) - trial.base_planned
 
 
-def _would_decide(base_runs: int) -> str:
+def _would_decide(family: Family, base_runs: int) -> str:
     passes = "it passes" if base_runs == 1 else "all of them pass"
-    return f"{plural(base_runs, 'more run')} of the base branch would decide if {passes}"
+    return f"{plural(base_runs, 'more run')} of {family.rules.base_name} would decide if {passes}"
 
 
 def _better(result: FamilyResult, suspects: dict[int, Suspect]) -> dict[int, float]:
@@ -217,13 +217,14 @@ _SHOWN: tuple[CaseWord, ...] = ("broken", "worse", "better", "fixed")
 
 def _evidence(family: Family, head: Sequence[float], base: Sequence[float], *, again: bool) -> str:
     """The numbers of both sides; `again` means that the head's numbers are from confirmation runs."""
+    there = family.rules.base_name
     if family.binary:
         now = f"{len(head) - failed(head)} of {len(head)} {'when run again' if again else 'now'}"
-        return f"{now}, {len(base) - failed(base)} of {len(base)} on base" if base else f"{now}, no run on base"
+        return f"{now}, {f'{len(base) - failed(base)} of {len(base)}' if base else 'no run'} on {there}"
     now = f"{_score(_told_mean(family, head) or 0.0)} now ({plural(len(head), 'run')})"
     if not base:
-        return f"{now}, no run on base"
-    return f"{now}, {_score(_told_mean(family, base) or 0.0)} on base ({plural(len(base), 'run')})"
+        return f"{now}, no run on {there}"
+    return f"{now}, {_score(_told_mean(family, base) or 0.0)} on {there} ({plural(len(base), 'run')})"
 
 
 def _told_mean(family: Family, values: Sequence[float]) -> float | None:
@@ -249,14 +250,15 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
             DecisionReasonReport(code=code, message=message, metric=family.metric, case_ids=ids, blocking=blocks)
         )
 
+    there = family.rules.base_name
     of = "" if family.metric == PASS else f" in {family.metric}"
     named = [cases[index] for index in result.named] if result.rejected else []
     if named:
         verb = "is" if len(named) == 1 else "are"
-        add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on the base{of}: {_names(named)}", named)
+        add("case-worse", f"{plural(len(named), 'case')} {verb} worse than on {there}{of}: {_names(named)}", named)
     thin = [case for case in cases if case.by == "threshold"]
     if thin:
-        message = f"{plural(len(thin), 'case')} with too few runs on the base failed every run: {_names(thin)}"
+        message = f"{plural(len(thin), 'case')} with too few runs on {there} failed every run: {_names(thin)}"
         add("broken-case", message, thin)
     if result.rejected and not named:
         confirmed = [suspect for suspect in family.suspects if suspect.trial.made]
@@ -283,10 +285,10 @@ def _reasons(result: FamilyResult, cases: Sequence[CaseDecision], unpaid: Unpaid
     if history:
         these = {case.case_id for case in history}
         undecided_suspects = [suspect for suspect in family.suspects if family.case_ids[suspect.index] in these]
-        most = _would_decide(max(_missing_base_runs(family, suspect) for suspect in undecided_suspects))
+        most = _would_decide(family, max(_missing_base_runs(family, suspect) for suspect in undecided_suspects))
         fails = "fails" if len(history) == 1 else "fail"
         message = (
-            f"{plural(len(history), 'case')} {fails} most runs, and the base has too few to tell whether that is new: "
+            f"{plural(len(history), 'case')} {fails} most runs, and {there} has too few to tell whether that is new: "
             f"{_names(history)}. {most}"
         )
         add("thin-base", message, history)

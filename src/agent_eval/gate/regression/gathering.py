@@ -30,7 +30,7 @@ from agent_eval.gate.policy import CaseEntries, MetricPolicy, Policy, PolicyRead
 from agent_eval.gate.regression.attempts import Before
 from agent_eval.gate.regression.rescoring import apply_policy
 from agent_eval.gate.regression.retrial import Retrial, is_constant_error
-from agent_eval.gate.stats import PASS, CaseEvidence, ConfirmOnBase, MetricRule, Rules, Series
+from agent_eval.gate.stats import PASS, CaseEvidence, MetricRule, Rules, Series
 from agent_eval.results import BROKE, FAILED, PASSED, SCORING_VERSION, CaseHistory, CaseReport, HistoryReport, RunResult
 
 _ENDLESS = 1 << 30
@@ -110,9 +110,9 @@ def gather(
     *,
     num_runs: int,
     min_pass_rate: float = 1.0,
-    confirm_on_base: ConfirmOnBase = "auto",
     same_day: bool = False,
     more: MoreEvidence = MoreEvidence(),
+    rules: Rules | None = None,
 ) -> Gathered:
     """Collects the samples and rules of all cases.
 
@@ -122,9 +122,9 @@ def gather(
         policy: The repository's policy.
         num_runs: Screening runs of each case; runs with higher numbers in `cases` are confirmation runs.
         min_pass_rate: The share of runs that a case must pass, 0 to 1.
-        confirm_on_base: See `Rules`.
         same_day: Whether `base` was run beside the head (`baseline: rerun`).
         more: Extra runs of both sides, and the previous attempt.
+        rules: When to confirm on the base branch, and its name; the policy decides about the rest.
 
     Returns:
         The samples in the order of the cases. Quarantined cases, cases without history on the base branch and cases
@@ -190,7 +190,7 @@ def gather(
         # Only pass or fail has a default: other metrics are tested where a policy entry names them.
         if exception := {name: rule for name, rule in own.items() if defaults.get(name) != rule}:
             exceptions[case.case_id] = exception
-    rules = Rules(alpha=policy.alpha, confirm_on_base=confirm_on_base, metrics=defaults, cases=exceptions)
+    rules = dataclasses.replace(rules or Rules(), alpha=policy.alpha, metrics=defaults, cases=exceptions)
     return Gathered(evidence=tuple(evidence), rules=rules, comparable=comparable, retrials=tuple(retrials))
 
 

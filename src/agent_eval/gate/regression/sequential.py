@@ -95,7 +95,9 @@ def _compare(
     if missing or not base_today.differs(results):
         return step
     step = _step(evidence, family_results(_families(evidence, rules, budget, today_only=True), rules), budget, constant)
-    return step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, base_today.REASON))
+    return (
+        step if isinstance(step, Runs) else replace(step, reasons=(*step.reasons, base_today.reason(rules.base_name)))
+    )
 
 
 def _base_runs_of_constant(

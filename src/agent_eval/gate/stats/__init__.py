@@ -1,6 +1,7 @@
 """Statistics, independent of the pipeline: exact tests, families of cases, interim analyses. Pure."""
 
 from agent_eval.gate.stats.decision import (
+    NO_NAME,
     Budget,
     CaseDecision,
     ConfirmOnBase,
@@ -22,6 +23,7 @@ from agent_eval.gate.stats.samples import PASS, CaseEvidence, Series
 from agent_eval.gate.stats.suspect import THRESHOLD_RUNS, Suspect
 
 __all__ = [
+    "NO_NAME",
     "PASS",
     "ROUND",
     "THRESHOLD_RUNS",

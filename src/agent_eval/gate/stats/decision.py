@@ -13,6 +13,9 @@ from typing import Literal
 from agent_eval.results import DecisionReasonReport, SuiteTestReport
 from agent_eval.results.status import CaseWord
 
+NO_NAME = "the base branch"
+"""What a sentence calls the base branch if its name is unknown."""
+
 ConfirmOnBase = Literal["auto", "always", "never"]
 """When the base branch runs beside the head's confirmation runs: `auto` if it has too few stored runs to decide,
 `always` for every suspected regression (then only runs of the same day are compared), `never`."""
@@ -52,6 +55,8 @@ class Rules:
     """Exceptions, by case id and metric."""
     confirm_runs: int = 15
     """Maximum confirmation runs of the head for a suspected regression. More runs detect smaller drops."""
+    base_name: str = NO_NAME
+    """The base branch's name in sentences, e.g. `main`."""
     seed: int = 0
     """Seed of the random permutations, used where there are too many to enumerate."""
 
@@ -129,7 +134,7 @@ class CaseDecision:
     blocking: bool
     """Whether this case fails the gate by itself."""
     evidence: str
-    """E.g. "0 of 5 now, 10 of 10 on base"."""
+    """E.g. "0 of 5 now, 10 of 10 on main"."""
     head_mean: float | None
     base_mean: float | None
     p_value: float | None
@@ -141,7 +146,7 @@ class CaseDecision:
     undecided: bool = False
     """The case fails most runs, and neither history nor budget are sufficient to decide whether that is new."""
     would_decide: str | None = None
-    """Which runs would decide, if the data is insufficient, e.g. "2 more runs of the base would decide"."""
+    """Which runs would decide, if the data is insufficient, e.g. "1 more run of main would decide if it passes"."""
 
 
 @dataclass(frozen=True, kw_only=True)

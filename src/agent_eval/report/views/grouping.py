@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent_eval.gate.stats import NO_NAME
 from agent_eval.report.views._significance import CaseSignificance, case_significance, suite_lines
 from agent_eval.report.views.digest import has_crashed
 from agent_eval.report.views.numbers import NO_SCORE, score_text
@@ -21,8 +22,6 @@ from agent_eval.results import (
 
 _BRANCH = re.compile(r"[^\s~^:?*\[\\\x00-\x1f\x7f]{1,80}")
 """What git allows in the name of a branch (git-check-ref-format), limited in length."""
-NO_NAME = "the base branch"
-"""The base branch, if its name is unknown."""
 _FLAKY = frozenset({"flaky", "passed again"})
 _TOGETHER = frozenset({"cases-worse-together", "suite-worse"})
 
