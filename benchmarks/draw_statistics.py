@@ -91,7 +91,7 @@ def rules_picture(text: str) -> str:
 
 
 def dealing_picture() -> str:
-    """How 7 failures fall when 15 runs of the head and 10 of the base are dealt anew."""
+    """The distribution of 7 failures if 15 runs of the head and 10 of the base branch are permuted."""
     failures, head, base = 7, 15, 10
     low, chances = dealt(failures, head, base)
     left, top, height, step = 60, 60, 200, 66
@@ -117,7 +117,7 @@ def dealing_picture() -> str:
     p_value = exact_p(failures, head, 0, base)
     parts.append(words(left, top + 30, f"All {failures} on the head: {100 * p_value:.1f}%,", fill=RED, bold=True))
     parts.append(words(left, top + 48, f"p = {p_value:.4f}", fill=RED, bold=True))
-    return svg(640, top + height + 54, "The exact test deals the runs anew", parts)
+    return svg(640, top + height + 54, "The exact test permutes the runs", parts)
 
 
 def frontier_picture(text: str) -> str:

@@ -25,7 +25,7 @@ _INDEX = ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX", 
 def base_environment(home: Path, **extra: str) -> dict[str, str]:
     """What every measured command sees: nothing of the user's but where to find programs, certificates and packages.
 
-    Left out on purpose: `PYTHONDONTWRITEBYTECODE`, which would make one side compile anew at each start.
+    Left out on purpose: `PYTHONDONTWRITEBYTECODE`, which would make one side compile again at each start.
     """
     environment = {name: os.environ[name] for name in (*_KEPT, *_INDEX) if name in os.environ}
     return {**environment, "HOME": str(home), "GOOGLE_API_KEY": "any", **extra}

@@ -204,7 +204,7 @@ def trials(seed: int, pulls: int, root: Path) -> Iterator[Trial]:
 
 
 def run_seed(seed: int, pulls: int) -> list[Trial]:
-    """All pull requests of a seed, told on stderr as they are judged."""
+    """All pull requests of a seed, reported on stderr as they are judged."""
     results = []
     with tempfile.TemporaryDirectory(prefix="agent-eval-bench-") as directory:
         begun = time.monotonic()

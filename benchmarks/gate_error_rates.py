@@ -547,7 +547,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="rows whose world or name contains this text")
     parser.add_argument("--resume", action="store_true", help="keep the rows that were measured already")
     parser.add_argument("--print", action="store_true", help="print what was counted and write nothing")
-    parser.add_argument("--docs", action="store_true", help="measure nothing, write the tables anew")
+    parser.add_argument("--docs", action="store_true", help="measure nothing, only update the tables")
     arguments = parser.parse_args()
     counts = measured()
     begun = time.monotonic()

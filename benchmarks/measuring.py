@@ -88,7 +88,7 @@ def _measured(argv: Sequence[str], timeout: float) -> dict[str, float | int | st
         process = subprocess.Popen(argv, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)
         guard = threading.Timer(timeout, os.killpg, (process.pid, signal.SIGKILL))
         guard.start()
-        # wait4 and not Popen.wait: it alone tells what this one child used.
+        # wait4 and not Popen.wait: only it reports what this one child used.
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         guard.cancel()

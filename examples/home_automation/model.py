@@ -4,7 +4,7 @@ It sees just what a real model sees, the conversation and the rendered instructi
 text. What it says comes from what the tools returned, so a broken tool shows in the calls or in the answer.
 
 Each kind of request is a generator: it yields the calls of one step, is sent the tools' responses, and returns the
-answer. As a model keeps nothing between two calls, the generator starts anew on every call and is fed the responses
+answer. As a model keeps nothing between two calls, the generator starts again on every call and is fed the responses
 that the conversation already holds.
 """
 

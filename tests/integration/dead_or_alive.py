@@ -19,7 +19,7 @@ from gate_runs import Done, Repository
 from judged_gate import KEY, Judge
 
 ECHO = '''
-"""Repeats what it is told, which is what its eval file expects."""
+"""Repeats the message of the user, which is what its eval file expects."""
 
 from google.adk.agents import BaseAgent
 from google.adk.events import Event

@@ -14,7 +14,7 @@ from gate_runs import Done, Repository
 
 WORKFLOW = ".github/workflows/evals.yml"
 BOT = '''
-"""Repeats what it is told, as often as answers.json says; 1 without an entry."""
+"""Repeats the message of the user, as often as answers.json says; 1 without an entry."""
 
 import json
 import random

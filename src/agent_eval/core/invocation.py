@@ -77,7 +77,7 @@ AnyIntermediateData = Annotated[
 
 
 class AgentDetails(WireModel):
-    """What one agent was told and could call when it asked its model."""
+    """The instructions and tools that one agent gave its model."""
 
     name: str
     instructions: str = ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Begun:
-    """A moment, to be told as a date and measured from by a clock that nobody sets."""
+    """The beginning of something: as a date, and on the monotonic clock, which measures the duration."""
 
     at: float = field(default_factory=lambda: round(time.time(), 3))
     """Seconds since the epoch."""

@@ -103,7 +103,7 @@ def _compare(
 def _base_runs_of_constant(
     evidence: Sequence[CaseEvidence], rules: Rules, budget: Budget, constant: frozenset[str]
 ) -> dict[str, int]:
-    """Base runs of today by which an outage is told from an error of the pull request; few cases stand for all."""
+    """Base runs of today that distinguish an outage from an error of the pull request; a few cases represent all."""
     if not budget.can_run_base or rules.confirm_on_base == "never":
         return {}
     cases = [case for case in evidence if case.case_id in constant]
