@@ -67,7 +67,7 @@ def _kind(case: CaseReport, report: RunReport) -> tuple[Literal["pass", "fail", 
         return "skip" if report.exit_code == 0 else "error", reason, ""
     if case.status == "failed":
         return "fail", reason, f"does not block: {reason}" if grouping.is_excused(case, report) else ""
-    if case.case_id in report.blocking:
+    if grouping.blocks(case, report):
         return "fail", "worse than on the base branch", ""
     return "pass", "", ""
 

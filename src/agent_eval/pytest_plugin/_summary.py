@@ -37,7 +37,7 @@ def _responsible(report: RunReport) -> set[str]:
         for case in report.cases
         if case.status in {"failed", "errored", "not_run"} and not grouping.is_excused(case, report)
     }
-    return unsettled | set(report.blocking)
+    return unsettled | {case.case_id for case in report.cases if grouping.blocks(case, report)}
 
 
 def write_summary(
