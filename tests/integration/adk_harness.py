@@ -6,17 +6,23 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.agents.adk._driver import RETRY_OPTIONS, AdkAgent
 from agent_eval.agents.host import HostSpec, ModelOutages
-from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.protocol import AgentFailure, Session, SessionRequest
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.masking import Masker
+
+
+class Conversable(Protocol):
+    """An agent of any driver."""
+
+    async def open(self, request: SessionRequest) -> Session: ...
 
 
 def make(
@@ -65,7 +71,7 @@ def request(**facts: Any) -> SessionRequest:
     )
 
 
-async def say(agent: AdkAgent, text: str, *more: str, timeout: float = 60, **facts: Any) -> Invocation:
+async def say(agent: Conversable, text: str, *more: str, timeout: float = 60, **facts: Any) -> Invocation:
     """The last invocation of a session of its own in which these texts were sent."""
     session = await agent.open(request(**facts))
     try:
@@ -76,7 +82,7 @@ async def say(agent: AdkAgent, text: str, *more: str, timeout: float = 60, **fac
         await session.close()
 
 
-async def failure(agent: AdkAgent, text: str, **facts: Any) -> AgentFailure:
+async def failure(agent: Conversable, text: str, **facts: Any) -> AgentFailure:
     """The failure that a text provokes."""
     try:
         invocation = await say(agent, text, **facts)

@@ -39,7 +39,7 @@ def section_head(setting: Setting) -> str:
 
 
 def test_page__has_every_setting_in_order() -> None:
-    assert re.findall(r"^### ([a-z-]+)$", PAGE, re.MULTILINE) == [setting.input for setting in SETTINGS]
+    assert re.findall(r"^### ([a-z0-9-]+)$", PAGE, re.MULTILINE) == [setting.input for setting in SETTINGS]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.input)

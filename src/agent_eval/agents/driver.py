@@ -128,6 +128,8 @@ class Driver:
     """The agent answers over the network. `agent-headers` may go to its address."""
     repeatable: bool
     """Asking again can give another answer, so more runs are evidence."""
+    takes_state: bool = True
+    """A session can begin with the state of its case."""
     create: Callable[[AgentSpec], Agent]
     """Creates the agent without starting it. Imports what it needs: the registry is imported by every command."""
     refuse: Callable[[str, Path, str], Problem | None] = lambda source, root, origin: None

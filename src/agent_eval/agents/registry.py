@@ -1,11 +1,12 @@
 """The drivers. A new driver is a package of its own and one line here."""
 
-from agent_eval.agents import adk, adk_rest, recorded, servers
+from agent_eval.agents import a2a, adk, adk_rest, recorded, servers
 from agent_eval.agents.driver import Driver
 
 DRIVERS: tuple[Driver, ...] = (
     recorded.DRIVER,
     adk_rest.DRIVER,
+    a2a.DRIVER,
     servers.DRIVER,
     adk.DRIVER,  # The last one: it has no prefix.
 )

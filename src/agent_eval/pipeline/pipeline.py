@@ -181,7 +181,12 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
 
     suite = load(settings)
     choices = choose_agents(
-        settings.root, suite.files, explicit=settings.agent, mapping=settings.agents, everything=everything
+        settings.root,
+        suite.files,
+        explicit=settings.agent,
+        mapping=settings.agents,
+        everything=everything,
+        ignore_state=settings.a2a_ignore_state,
     )
     if settings.agent is None:
         notices = agent_as_path(settings.root, settings.paths)

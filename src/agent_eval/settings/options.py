@@ -228,7 +228,8 @@ SETTINGS: tuple[Setting, ...] = (
         input="agent",
         group=AGENT,
         help="The agent for all eval files: a directory, a dotted module name, adk:URL for a server with ADK's REST "
-        "interface, or recorded:FILE to score a recording. Default: selected for each file.",
+        "interface, a2a:URL for an agent behind A2A, or recorded:FILE to score a recording. Default: selected for each "
+        "file.",
         parse=_text,
         metavar="AGENT",
     ),
@@ -299,6 +300,15 @@ SETTINGS: tuple[Setting, ...] = (
         input="keep-sessions",
         group=AGENT,
         help="Keep the sessions on the server of a remote agent, instead of deleting each after its run.",
+        default="false",
+        parse=_switch,
+        metavar="BOOL",
+    ),
+    Setting(
+        input="a2a-ignore-state",
+        group=AGENT,
+        help="For agents behind A2A (`a2a:URL`), which can't begin with the state of `session_input`: run such cases "
+        "without it instead of refusing them.",
         default="false",
         parse=_switch,
         metavar="BOOL",

@@ -44,6 +44,7 @@ class Settings:
     agent_cwd: str = _option("agent-cwd")
     agent_setup: str | None = _option("agent-setup")
     agent_env: str | None = _option("agent-env")
+    a2a_ignore_state: bool = _option("a2a-ignore-state")
     agent_headers: Mapping[str, str] = _option("agent-headers")
     remote_user_id: Literal["unique", "as-given"] = _option("remote-user-id")
     keep_sessions: bool = _option("keep-sessions")

@@ -190,7 +190,8 @@ class Finder:
                 severity=Severity.ERROR,
                 code="remote-agent-url",
                 message=f"{who} names the address {plain(name)}, but not its protocol",
-                hint=f"Write `adk:{plain(name)}` for ADK's REST interface (`adk api_server`).",
+                hint=f"Write `adk:{plain(name)}` for ADK's REST interface (`adk api_server`), or "
+                f"`a2a:{plain(name)}` for A2A.",
                 file=file,
             )
         driver = driver_of(name)

@@ -43,6 +43,7 @@ def choose_agents(
     explicit: str | None = None,
     mapping: Mapping[str, str] | None = None,
     everything: Callable[[], Sequence[str]] | None = None,
+    ignore_state: bool = False,
 ) -> AgentChoices:
     """Selects the agent of every file.
 
@@ -59,6 +60,7 @@ def choose_agents(
             has precedence.
         everything: Returns the names of all eval files of the repository, if `files` are only some of them. A pattern
             that matches no file of this run may match other files.
+        ignore_state: `a2a-ignore-state`: run cases without their state if their agent can't begin with one.
 
     Returns:
         The choices, and a problem for each group of files without an agent or with several.
@@ -66,7 +68,8 @@ def choose_agents(
     choices = _choose(root, files, explicit, mapping or {}, everything)
     shared = _shared_set_ids(choices, files)
     agent_problems = _check_agents(root, choices, files)
-    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems))
+    stateless = _without_state(choices, files, ignored=ignore_state)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems, *stateless))
 
 
 def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
@@ -207,6 +210,30 @@ def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]
         for agent, its_files in files_of.items()
         for problem in choice_of[agent].driver.check(choice_of[agent].source, root, its_files)
     ]
+
+
+def _without_state(choices: AgentChoices, files: Sequence[LoadedFile], *, ignored: bool) -> list[Problem]:
+    """A problem for each file with cases that begin with a state, if their agent can't: they test something else."""
+    problems = []
+    for file in files:
+        choice = choices.by_file.get(file.path)
+        if choice is None or choice.driver.takes_state:
+            continue
+        sessions = ((selected.case.eval_id, selected.case.session_input) for selected in file.cases)
+        cases = [eval_id for eval_id, session in sessions if session is not None and session.state]
+        if cases:
+            message = f"A2A can't pass the state of `session_input`, with which {_listed(cases)} "
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING if ignored else Severity.ERROR,
+                    code="a2a-no-state",
+                    message=message + ("would begin: it is ignored." if ignored else "begins."),
+                    hint="Remove the state, or evaluate the agent by `adk:URL` or in a process. "
+                    "`a2a-ignore-state = true` runs the cases without it.",
+                    file=file.path,
+                )
+            )
+    return problems
 
 
 def _problem(failure: NoChoice, paths: Sequence[str], finder: Finder) -> Problem:

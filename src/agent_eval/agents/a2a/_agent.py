@@ -1,0 +1,148 @@
+"""An agent behind A2A: its card, and what its sessions share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from agent_eval.agents.a2a._card import CARD_PATHS, AgentCard, BadCard, read_card
+from agent_eval.agents.a2a._server import A2aServer
+from agent_eval.agents.a2a._session import A2aSession
+from agent_eval.agents.driver import AgentSpec
+from agent_eval.agents.http import (
+    HttpClient,
+    HttpFailure,
+    Reply,
+    TooLarge,
+    failures,
+    origin_of,
+    parse_url,
+    pause_before_retry,
+)
+from agent_eval.agents.http.failures import RETRIED, ServerProcess
+from agent_eval.agents.protocol import Session, SessionRequest
+
+_CARD_SECONDS = 60.0
+"""Time for the agent card, with the retries of a server that has no capacity."""
+
+
+class A2aAgent:
+    """Implements `protocol.Agent`."""
+
+    def __init__(self, spec: AgentSpec, *, process: ServerProcess | None = None) -> None:
+        """Opens no connection yet.
+
+        Args:
+            spec: Its source is the server's URL: the one above the agent card.
+            process: The server's process, if the gate started it.
+        """
+        context = spec.context
+        self._url = parse_url(spec.source)
+        self._client = HttpClient(
+            self._url, headers=context.remote.headers, environ=context.remote.environ, masker=context.masker
+        )
+        self._context = context
+        self._process = process
+        self._server: A2aServer | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def server(self) -> A2aServer:
+        """The server; `start` must have succeeded."""
+        assert self._server is not None
+        return self._server
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The server's URL, the agent's name and version, and the dialect."""
+        facts = {"driver": "a2a", "url": self._url.base}
+        if self._server is not None:
+            card = self._server.card
+            facts |= {"agent": card.name, "version": card.version, "a2a": card.dialect.version}
+        return {name: value for name, value in facts.items() if value}
+
+    @property
+    def metrics(self) -> None:
+        """Custom metrics need the agent's code."""
+        return None
+
+    async def start(self) -> None:
+        """Reads the agent card.
+
+        Raises:
+            AgentFailure: The server does not answer.
+            AgentRefused: It refuses access, or has no usable card.
+        """
+        async with self._starting:
+            if self._server is None:
+                self._server = A2aServer(
+                    await self._read_card(),
+                    self._client,
+                    limiter=self._context.limiter,
+                    log=self._context.log,
+                    process=self._process,
+                )
+
+    async def _read_card(self) -> AgentCard:
+        url = self._url.base
+        for path in CARD_PATHS:
+            reply = await self._get(self._url.join(path))
+            if reply.status != 404:
+                break
+        else:
+            raise failures.refused(
+                f"The agent at {url} has no agent card at {CARD_PATHS[0]} (HTTP 404).",
+                "Name the URL above the card, e.g. `a2a:http://127.0.0.1:8000/a2a/APP` for `adk api_server --a2a`.",
+            )
+        problem = failures.not_admitted(
+            reply, url, has_headers=self._client.has_headers, secrets_withheld=self._context.remote.secrets_withheld
+        )
+        if problem is not None:
+            raise problem
+        if reply.status != 200:
+            raise failures.unexpected_status(reply, self._process)
+        try:
+            card = read_card(reply.json(), self._url)
+        except BadCard as error:
+            raise failures.refused(
+                f"The agent at {url} can't be used: {error}.", "See docs/a2a.md for what the gate speaks."
+            ) from None
+        if self._client.has_headers and origin_of(card.url) != self._url.origin:
+            raise failures.refused(
+                f"The agent card of {url} sends requests to {origin_of(card.url)}, to which `agent-headers` do not go.",
+                "Name that server in `agent`, or correct the URL in the agent card.",
+            )
+        return card
+
+    async def _get(self, url: str) -> Reply:
+        """GETs the card, again while the server has no capacity."""
+        clock = asyncio.get_running_loop().time
+        begun, attempt = clock(), 0
+        try:
+            async with asyncio.timeout(_CARD_SECONDS):
+                while True:
+                    attempt += 1
+                    reply = await self._client.request("GET", url, headers={"Accept": "application/json"})
+                    pause = pause_before_retry(reply, attempt)
+                    if reply.status not in RETRIED:
+                        return reply
+                    if clock() - begun + pause >= _CARD_SECONDS:
+                        raise failures.overloaded(reply, clock() - begun, attempt)
+                    await asyncio.sleep(pause)
+        except HttpFailure as error:
+            raise failures.not_reached(error, self._url.base, self._process) from error
+        except TimeoutError:
+            silent = HttpFailure(f"no agent card within {_CARD_SECONDS:g} s", reason="refused")
+            raise failures.not_reached(silent, self._url.base, self._process) from None
+        except TooLarge as error:
+            raise failures.refused(f"The agent card of {self._url.base} can't be used: {error}.") from None
+
+    async def open(self, request: SessionRequest) -> Session:
+        """Opens a session. The server makes the conversation with the first message."""
+        return A2aSession(self.server, request)
+
+    async def close(self) -> None:
+        """Ends all connections. Never raises."""
+        if self._server is not None:
+            await self._server.settle()
+        await self._client.close()

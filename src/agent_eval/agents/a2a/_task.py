@@ -1,0 +1,300 @@
+"""From a task to a turn: what the server says about one task, in order, as ADK events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_eval.agents.a2a._dialect import (
+    ADK_EXTENSION,
+    FINISHED,
+    INTERRUPTED,
+    Dialect,
+    Json,
+    is_agent,
+    payload,
+    state_of,
+)
+from agent_eval.agents.a2a._parts import Numbers, read_parts, text_of_parts
+
+_CALLS = ("function_call", "function_response")
+
+
+@dataclass(kw_only=True, eq=False)
+class _Entry:
+    """A message of the agent, or an artifact."""
+
+    event: dict[str, Any]
+    """As ADK's `event.model_dump(mode="json", exclude_none=True)`."""
+    event_id: str | None = None
+    artifact_id: str | None = None
+    is_answer: bool = False
+    """An artifact or a message instead of a task: what A2A calls the result. Other messages are about the work."""
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = self.event["content"]["parts"]
+        return parts
+
+    @property
+    def has_calls(self) -> bool:
+        return any(key in part for part in self.parts for key in _CALLS)
+
+
+class TaskReader:
+    """Reads the results of one request."""
+
+    def __init__(
+        self, dialect: Dialect, author: str, message_id: str, *, continues: Mapping[str, str] | None = None
+    ) -> None:
+        """Begins with no result.
+
+        Args:
+            dialect: The server's.
+            author: The author of messages that name none.
+            message_id: The user's message of this turn.
+            continues: The `artifacts` of the earlier turns of the task that the message continues, whose history begins
+                with those turns. None: the message begins a task.
+        """
+        self._numbers = Numbers(dialect)
+        self._author = author
+        self._message_id = message_id
+        self._continues = continues is not None
+        self._earlier = continues or {}
+        self.artifacts: dict[str, str] = {}
+        """The task's artifacts by id, as JSON."""
+        self._entries: list[_Entry] = []
+        self._is_adk = False
+        self.task_id: str | None = None
+        self.context_id: str | None = None
+        self.state = ""
+        """The task's; `completed` for a message instead of a task; empty before the first result."""
+        self.wants_tool_response = False
+        """ADK's newer executor: a waiting task takes only the response of the tool that it waits for."""
+        self._status_text = ""
+        self._error_code = ""
+        self._waits_in_stream = False
+
+    # -- reading
+
+    def take(self, result: Any) -> bool:
+        """Reads a result of JSON-RPC.
+
+        Returns:
+            Whether it is one of the protocol's objects.
+        """
+        read = payload(result)
+        if read is None:
+            return False
+        kind, value = read
+        self._note(value, kind)
+        if kind == "task":
+            self._task(value)
+        elif kind == "message":
+            self.state = self.state or "completed"
+            self._add(value, _metadata(value), is_answer=True)
+        elif kind == "status":
+            self._status(value, _metadata(value), final=value.get("final"))
+        elif isinstance(artifact := value.get("artifact"), Mapping):
+            self._artifact(artifact, {**_metadata(value), **_metadata(artifact)}, append=value.get("append") is True)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether the turn has ended: the task is finished, or waits for the user."""
+        return self.state in FINISHED or (self.state in INTERRUPTED and not self._waits_in_stream)
+
+    def restart(self) -> None:
+        """Forgets the messages and artifacts so far: the next result is the whole task."""
+        self._entries.clear()
+
+    def _note(self, value: Json, kind: str) -> None:
+        task_id = value.get("id") if kind == "task" else value.get("taskId")
+        self.task_id = task_id if isinstance(task_id, str) and task_id else self.task_id
+        context_id = value.get("contextId")
+        self.context_id = context_id if isinstance(context_id, str) and context_id else self.context_id
+        extension = _metadata(value).get(ADK_EXTENSION)
+        if isinstance(extension, Mapping) and extension.get("adk_agent_executor_v2") is True:
+            self.wants_tool_response = True
+
+    def _task(self, task: Json) -> None:
+        for message in self._new_messages(task.get("history")):
+            self._add(message, _metadata(message))
+        for artifact in _objects(task.get("artifacts")):
+            self._artifact(artifact, _metadata(artifact))
+        # The metadata of a task is that of its last update.
+        error_code = _metadata(task).get("adk_error_code")
+        self._status(task, {} if error_code is None else {"adk_error_code": error_code})
+
+    def _new_messages(self, history: Any) -> Iterator[Json]:
+        """The agent's messages of this turn: after ours; without ours, all of a new task."""
+        messages = list(_objects(history))
+        ours = [number for number, message in enumerate(messages) if message.get("messageId") == self._message_id]
+        if ours:
+            messages = messages[ours[-1] + 1 :]
+        elif self._continues:
+            messages = []
+        return filter(is_agent, messages)
+
+    def _status(self, update: Json, metadata: Json, final: Any = None) -> None:
+        self.state = state_of(update) or self.state
+        self._waits_in_stream = final is False
+        status = update.get("status")
+        message = status.get("message") if isinstance(status, Mapping) else None
+        if not isinstance(message, Mapping):
+            return
+        metadata = {**metadata, **_metadata(message)}
+        if is_agent(message):
+            entry = self._add(message, metadata)
+            self._status_text = text_of_parts(entry.parts) or self._status_text
+        self._error_code = str(metadata.get("adk_error_code") or self._error_code)
+
+    def _artifact(self, artifact: Json, metadata: Json, *, append: bool = False) -> None:
+        artifact_id = str(artifact.get("artifactId", ""))
+        same = next((entry for entry in self._entries if entry.artifact_id == artifact_id), None)
+        if append and same is not None:
+            _append(same.parts, read_parts(artifact.get("parts"), self._numbers)[0])
+            return
+        text = json.dumps(artifact.get("parts"), sort_keys=True)
+        if self._earlier.get(artifact_id) == text:
+            return
+        self.artifacts[artifact_id] = text
+        if same is not None:
+            self._entries.remove(same)
+        self._add(artifact, metadata, is_answer=True).artifact_id = artifact_id
+
+    def _add(self, source: Json, metadata: Json, *, is_answer: bool = False) -> _Entry:
+        """Adds a message or an artifact, unless the last entry says the same: ADK sends the answer as both."""
+        parts, long_running = read_parts(source.get("parts"), self._numbers)
+        event_id = metadata.get("adk_event_id")
+        self._is_adk = self._is_adk or any(key.startswith("adk_") for key in metadata)
+        for entry in reversed(self._entries):
+            repeated = entry is self._entries[-1] and None in (event_id, entry.event_id)
+            same_event = event_id is not None and entry.event_id == event_id
+            if parts and entry.parts == parts and (repeated or same_event or _has_ids(parts)):
+                entry.is_answer = entry.is_answer or is_answer
+                return entry
+        entry = _Entry(
+            event=self._event(parts, long_running, metadata),
+            event_id=event_id if isinstance(event_id, str) else None,
+            is_answer=is_answer,
+        )
+        self._entries.append(entry)
+        return entry
+
+    def _event(self, parts: list[dict[str, Any]], long_running: list[str], metadata: Json) -> dict[str, Any]:
+        # A2A has no roles of parts. In ADK, tool responses are the user's.
+        role = "user" if parts and all("function_response" in part for part in parts) else "model"
+        event: dict[str, Any] = {
+            "author": _text(metadata.get("adk_author")) or self._author,
+            "content": {"role": role, "parts": parts},
+        }
+        event |= {"invocation_id": metadata["adk_invocation_id"]} if "adk_invocation_id" in metadata else {}
+        for key in ("usage_metadata", "grounding_metadata"):
+            value = _object(metadata.get(f"adk_{key}"))
+            event |= {} if value is None else {key: self._numbers.restore(value)}
+        actions = _object(metadata.get("adk_actions")) or {}
+        event |= {"actions": {"skip_summarization": True}} if actions.get("skipSummarization") is True else {}
+        return event | ({"long_running_tool_ids": long_running} if long_running else {})
+
+    # -- results
+
+    @property
+    def lost_digits(self) -> bool:
+        """A number of the answer was too large for A2A 1.0."""
+        return self._numbers.lost_digits
+
+    @property
+    def shows_calls(self) -> bool:
+        """The server is ADK's, or showed a call."""
+        return self._is_adk or any(entry.has_calls for entry in self._entries)
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """The text and the code of a task that failed; both may be empty."""
+        return self._status_text, self._error_code
+
+    @property
+    def open_calls(self) -> dict[str, str]:
+        """The ids of the calls to long-running tools, by tool."""
+        calls: dict[str, str] = {}
+        for entry in self._entries:
+            ids = entry.event.get("long_running_tool_ids", ())
+            for part in entry.parts:
+                call = part.get("function_call") or {}
+                if call.get("id") in ids:
+                    calls[str(call.get("name"))] = str(call.get("id"))
+        return calls
+
+    def events(self) -> list[dict[str, Any]]:
+        """The turn's events, for `to_invocation`.
+
+        The final response is the last artifact with a text, else the last message with one.
+        """
+        entries = self._in_place()
+        if any(entry.is_answer and not entry.has_calls and text_of_parts(entry.parts) for entry in entries):
+            for entry in entries:
+                if not entry.is_answer:
+                    entry.event["partial"] = True  # Not a final response for ADK's rules.
+        return [entry.event for entry in entries if entry.parts or entry.event.get("grounding_metadata")]
+
+    def _in_place(self) -> list[_Entry]:
+        """The entries in the order of the agent's events.
+
+        ADK's newer executor takes calls to long-running tools out of their events, whose messages stay without parts,
+        and sends them at the end of the turn.
+        """
+        entries = list(self._entries)
+        last = entries[-1] if entries else None
+        if last is None or last.event_id is not None or "long_running_tool_ids" not in last.event:
+            return entries
+        empty = [number for number, entry in enumerate(entries) if not entry.parts and entry.event_id is not None]
+        calls = [part for part in last.parts if "function_call" in part]
+        responses = [part for part in last.parts if "function_call" not in part]
+        if len(empty) != (2 if responses else 1):
+            return entries  # Several such calls: their order among the other events is not known.
+        for number, parts in zip(empty, (calls, responses), strict=False):
+            event = entries[number].event
+            ids = last.event["long_running_tool_ids"] if parts is calls else []
+            entries[number].event = {**event, **self._event(parts, ids, {}), "author": event["author"]}
+        return entries[:-1]
+
+
+def _append(parts: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
+    """Appends the parts of a chunk. A text continues the text before it."""
+    for part in more:
+        last = parts[-1] if parts else {}
+        if "text" in part and "text" in last and part.get("thought") == last.get("thought"):
+            parts[-1] = {**last, "text": last["text"] + part["text"]}
+        else:
+            parts.append(part)
+
+
+def _has_ids(parts: list[dict[str, Any]]) -> bool:
+    """Whether parts hold a call or a response with an id, so that equal parts are the same message."""
+    return any(part.get(key, {}).get("id") for part in parts for key in _CALLS)
+
+
+def _metadata(value: Json) -> Json:
+    metadata = value.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _objects(value: Any) -> Iterator[Json]:
+    return (each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else iter(())
+
+
+def _object(value: Any) -> Json | None:
+    """A JSON object, which ADK's older executor may write as a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, Mapping) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,397 @@
+"""Turns and failures by what a server answers: every row of docs/a2a.md, in both dialects."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from a2a_fake import CONTEXT, WORDS, Error, FakeA2a, Words, breaks, fake_a2a, hangs, status_code
+from a2a_support import a2a_agent
+from adk_harness import failure, request, say
+
+from agent_eval.agents.a2a import _session
+from agent_eval.agents.a2a._agent import A2aAgent
+from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
+from agent_eval.core.content import text_of, user_message
+from agent_eval.core.invocation import tool_calls, tool_responses
+
+CALL = {"data": {"id": "1", "name": "roll", "args": {"sides": 6}}, "metadata": {"adk_type": "function_call"}}
+RESPONSE = {"data": {"id": "1", "name": "roll", "response": {"n": 4}}, "metadata": {"adk_type": "function_response"}}
+LONG_CALL = {**CALL, "metadata": {"adk_type": "function_call", "adk_is_long_running": True}}
+
+
+@pytest.fixture(params=WORDS)
+def words(request: pytest.FixtureRequest) -> Words:
+    return WORDS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_session, "_POLL_SECONDS", 0.02)
+
+
+async def started(fake: FakeA2a, **options: Any) -> A2aAgent:
+    agent = a2a_agent(fake.url, **options)
+    await agent.start()
+    return agent
+
+
+async def test_turn__from_a_stream(words: Words) -> None:
+    stream = [
+        words.task("submitted"),
+        words.status("working", words.message("Rolling.", CALL)),
+        words.status("working", words.message(RESPONSE)),
+        words.artifact("It is"),
+        words.artifact(" 4.", append=True),
+        words.status("completed"),
+    ]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        agent = await started(fake)
+        turn = await say(agent, "Roll!")
+
+    assert text_of(turn.final_response) == "It is 4."
+    assert [(call.name, call.args) for call in tool_calls(turn.intermediate_data)] == [("roll", {"sides": 6})]
+    assert [response.response for response in tool_responses(turn.intermediate_data)] == [{"n": 4}]
+    assert agent.server.shows_calls
+    [headers] = fake.headers
+    extension = "a2a-extensions" if words is WORDS["1.0"] else "x-a2a-extensions"
+    assert headers[extension] == "https://google.github.io/adk-docs/a2a/a2a-extension/"
+    assert headers.get("a2a-version") == ("1.0" if words is WORDS["1.0"] else None)
+
+
+async def test_turn__without_streaming(words: Words) -> None:
+    history = [
+        words.message("old", role="agent"),
+        words.message("Roll!", role="user"),
+        words.message(CALL),
+        words.message(RESPONSE),
+        words.message("It is 4."),
+    ]
+
+    async with fake_a2a(words) as fake:
+        fake.card = words.card(fake.url, capabilities={})
+
+        async def answer_with_our_id(answer: Any) -> None:
+            history[1]["messageId"] = fake.messages()[-1]["messageId"]
+            task = words.task("completed", history=history, artifacts=words.artifacts("It is 4."))
+            await answer.json({"jsonrpc": "2.0", "id": "1", "result": task})
+
+        fake.script["SendMessage"] = [answer_with_our_id]
+        agent = await started(fake)
+        turn = await say(agent, "Roll!")
+
+    assert text_of(turn.final_response) == "It is 4."
+    assert [call.name for call in tool_calls(turn.intermediate_data)] == ["roll"]
+    assert "old" not in turn.model_dump_json()
+
+
+async def test_turn__a_message_instead_of_a_task(words: Words) -> None:
+    async with fake_a2a(words, SendStreamingMessage=[words.answer("Hi!"), words.answer("Again.")]) as fake:
+        agent = await started(fake)
+        session = await agent.open(request())
+        first = await session.send(user_message("Hello"), timeout=10)
+        second = await session.send(user_message("Hello"), timeout=10)
+
+    assert [text_of(turn.final_response) for turn in (first, second)] == ["Hi!", "Again."]
+    assert [message.get("contextId") for message in fake.messages()] == [None, CONTEXT]
+    assert not session.shows_tool_calls
+
+
+async def test_turn__the_last_status_is_the_answer_if_there_is_no_artifact(words: Words) -> None:
+    stream = [
+        words.status("working", words.message("Looking it up.")),
+        words.status("completed", words.message("It is 4.")),
+    ]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It is 4."
+    assert "Looking it up." in turn.model_dump_json()
+
+
+async def test_turn__an_artifact_precedes_a_status(words: Words) -> None:
+    stream = [words.artifact("It is 4."), words.status("completed", words.message("Done."))]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It is 4."
+
+
+async def test_calls__of_adk_rust_are_recognised_by_shape(words: Words) -> None:
+    parts = [
+        {"data": {"function_call": {"name": "roll", "args": {"sides": 6}, "id": "1"}}},
+        {"data": {"function_response": {"name": "roll", "response": {"n": 4}}, "id": "1"}},
+    ]
+    stream = [words.status("working", words.message(*parts)), words.artifact("4"), words.status("completed")]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        agent = await started(fake)
+        turn = await say(agent, "Roll!")
+    assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"sides": 6}]
+    assert [response.id for response in tool_responses(turn.intermediate_data)] == ["1"]
+    assert agent.server.shows_calls
+
+
+async def test_calls__are_hidden_until_the_server_shows_one(words: Words) -> None:
+    text_only = [words.artifact("Hi!"), words.status("completed")]
+    with_call = [words.status("working", words.message(CALL)), words.artifact("4"), words.status("completed")]
+    async with fake_a2a(words, SendStreamingMessage=[text_only, with_call, text_only]) as fake:
+        agent = await started(fake)
+        seen = []
+        for _ in range(3):
+            session = await agent.open(request())
+            await session.send(user_message("Roll!"), timeout=10)
+            seen.append(session.shows_tool_calls)
+    assert seen == [False, True, True]
+
+
+async def test_calls__are_visible_if_the_card_has_adks_extension(words: Words) -> None:
+    async with fake_a2a(words, SendStreamingMessage=[words.answer("Hi!")]) as fake:
+        extensions = [{"uri": "https://google.github.io/adk-docs/a2a/a2a-extension/"}]
+        fake.card = words.card(fake.url, capabilities={"streaming": True, "extensions": extensions})
+        agent = await started(fake)
+        assert agent.server.shows_calls
+
+
+async def test_input_required__the_next_message_continues_the_task(words: Words) -> None:
+    question = words.message("Which die?", LONG_CALL)
+    old = words.artifact("old", artifact_id="x")
+    asks = [words.task("submitted"), old, words.status("input-required", question, final=True)]
+    earlier: dict[str, Any] = {"artifacts": words.artifacts("old", artifact_id="x"), "history": [question]}
+    answers = [words.task("working", **earlier), words.artifact("It is 4."), words.status("completed")]
+    fresh = [words.answer("Bye.")]
+    async with fake_a2a(words, SendStreamingMessage=[asks, answers, fresh]) as fake:
+        session = await (await started(fake)).open(request())
+        first, second, _ = [await session.send(user_message(text), timeout=10) for text in ("Roll!", "d6", "Bye")]
+
+    assert [message.get("taskId") for message in fake.messages()] == [None, "task-1", None]
+    assert [call.name for call in tool_calls(first.intermediate_data)] == ["roll"]
+    assert tool_calls(second.intermediate_data) == []
+    assert text_of(second.final_response) == "It is 4."
+    assert "old" not in second.model_dump_json()
+
+
+@pytest.mark.parametrize("state", ["input-required", "auth-required"])
+async def test_interrupted__the_turn_ends_with_what_was_said(words: Words, state: str) -> None:
+    async with fake_a2a(words, SendStreamingMessage=[[words.status(state, words.message("Which die?"))]]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "Which die?"
+
+
+async def test_working__the_task_is_polled_until_it_ends(words: Words) -> None:
+    done = words.task("completed", artifacts=words.artifacts("It is 4."))
+    done = done.get("task", done)  # The answer to GetTask has no wrapper.
+    polls = [words.task("working"), done]
+    async with fake_a2a(words, SendStreamingMessage=[[words.task("submitted")]], GetTask=polls) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It is 4."
+    assert [method for method, _ in fake.calls] == ["SendStreamingMessage", "GetTask", "GetTask"]
+    assert fake.calls[-1][1] == {"id": "task-1"}
+
+
+async def test_broken_stream__the_task_is_polled(words: Words) -> None:
+    done = words.task("completed", artifacts=words.artifacts("It is 4."))
+    stream = breaks(words.task("submitted"), words.status("working", words.message("Rolling.")))
+    async with fake_a2a(words, SendStreamingMessage=[stream], GetTask=[done]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It is 4."
+
+
+async def test_no_streaming_after_all__asks_again_without(words: Words) -> None:
+    answers = [words.answer("Hi!")]
+    async with fake_a2a(words, SendStreamingMessage=[Error(code=-32004)], SendMessage=answers) as fake:
+        agent = await started(fake)
+        await say(agent, "Hello")
+        await say(agent, "Hello")
+    assert [method for method, _ in fake.calls] == ["SendStreamingMessage", "SendMessage", "SendMessage"]
+
+
+async def test_deadline__cancels_the_task(words: Words) -> None:
+    script: dict[str, list[Any]] = {
+        "SendStreamingMessage": [hangs(words.task("submitted"))],
+        "CancelTask": [words.task("canceled")],
+    }
+    async with fake_a2a(words, **script) as fake:
+        late = await failure(await started(fake), "Roll!", timeout=0.3)
+    assert late.kind is FailureKind.DEADLINE
+    assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
+
+
+async def test_deadline__while_polling(words: Words) -> None:
+    script: dict[str, list[Any]] = {
+        "SendStreamingMessage": [[words.task("submitted")]],
+        "GetTask": [words.task("working")],
+    }
+    async with fake_a2a(words, **script) as fake:
+        late = await failure(await started(fake), "Roll!", timeout=0.3)
+    assert late.kind is FailureKind.DEADLINE
+    assert fake.calls[-1][0] == "CancelTask"
+
+
+async def test_cancelled_turn__cancels_the_task(words: Words) -> None:
+    script: dict[str, list[Any]] = {
+        "SendStreamingMessage": [hangs(words.task("submitted"))],
+        "CancelTask": [words.task("canceled")],
+    }
+    async with fake_a2a(words, **script) as fake:
+        agent = await started(fake)
+        session = await agent.open(request())
+        turn = asyncio.create_task(session.send(user_message("Roll!"), timeout=60))
+        while not fake.calls:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await agent.close()
+    assert fake.calls[-1] == ("CancelTask", {"id": "task-1"})
+
+
+AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
+
+
+def failed(words: Words, text: str, code: str | None = None, state: str = "failed") -> list[Any]:
+    metadata: dict[str, Any] = {} if code is None else {"metadata": {"adk_error_code": code}}
+    return [words.task("submitted"), words.status(state, words.message(text, **metadata))]
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "owner", "message"),
+    [
+        ("failed", FailureKind.EXCEPTION, AGENT, "ValueError: no die"),
+        ("failed-provider", FailureKind.PROVIDER, PROVIDER, "RESOURCE_EXHAUSTED: slow down"),
+        ("failed-provider-in-words", FailureKind.PROVIDER, PROVIDER, "429 too many requests"),
+        ("failed-without-a-word", FailureKind.EXCEPTION, AGENT, "no message"),
+        ("rejected", FailureKind.EXCEPTION, AGENT, "rejected the task: not my job"),
+        ("canceled", FailureKind.EXCEPTION, AGENT, "canceled the task: stopped"),
+        ("completed-without-an-answer", FailureKind.NO_ANSWER, AGENT, "without an answer"),
+        ("internal-error", FailureKind.EXCEPTION, AGENT, "it failed (JSON-RPC error -32603)"),
+        ("internal-error-of-the-provider", FailureKind.PROVIDER, PROVIDER, "UNAVAILABLE"),
+        ("invalid-params", FailureKind.PROTOCOL, AGENT, "refuses the request: it failed (JSON-RPC error -32602)"),
+        ("version-not-supported", FailureKind.PROTOCOL, AGENT, "JSON-RPC error -32009"),
+        ("task-not-found", FailureKind.CRASH, AGENT, "lost the task"),
+        ("http-500", FailureKind.EXCEPTION, AGENT, "HTTP 500: Internal Server Error"),
+        ("http-307", FailureKind.EXCEPTION, AGENT, "HTTP 307"),
+        ("http-503-for-good", FailureKind.SERVER, PROVIDER, "HTTP 503"),
+        ("reset-before-a-task", FailureKind.SERVER, PROVIDER, "broke off"),
+        ("ended-before-a-task", FailureKind.SERVER, PROVIDER, "broke off"),
+        ("not-json-rpc", FailureKind.PROTOCOL, AGENT, "JSON-RPC"),
+        ("not-json", FailureKind.PROTOCOL, AGENT, "not JSON"),
+        ("not-an-object-of-a2a", FailureKind.PROTOCOL, AGENT, "neither a task nor a message"),
+        ("malformed-part", FailureKind.PROTOCOL, AGENT, "can't be read"),
+        ("nested-too-deeply", FailureKind.PROTOCOL, AGENT, "can't be read"),
+    ],
+)
+async def test_failures(words: Words, case: str, kind: FailureKind, owner: Owner, message: str) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    answers: dict[str, Any] = {
+        "failed": failed(words, "no die", "ValueError"),
+        "failed-provider": failed(words, "slow down", "RESOURCE_EXHAUSTED"),
+        "failed-provider-in-words": failed(words, "429 too many requests"),
+        "failed-without-a-word": [words.status("failed")],
+        "rejected": failed(words, "not my job", state="rejected"),
+        "canceled": failed(words, "stopped", state="canceled"),
+        "completed-without-an-answer": [words.task("submitted"), words.status("completed")],
+        "internal-error": Error(code=-32603),
+        "internal-error-of-the-provider": [Error(code=-32603, message="503 UNAVAILABLE")],
+        "invalid-params": Error(code=-32602),
+        "version-not-supported": Error(code=-32009),
+        "task-not-found": Error(code=-32001),
+        "http-500": status_code(500, "Internal Server Error"),
+        "http-307": status_code(307, location="http://127.0.0.1:9/"),
+        "http-503-for-good": status_code(503, retry_after="3600"),
+        "reset-before-a-task": breaks(),
+        "ended-before-a-task": [],
+        "not-json-rpc": status_code(200, "<html>"),
+        "not-json": ["data: <html>\n\n"],
+        "not-an-object-of-a2a": [{"kind": "poem"}],
+        "malformed-part": [words.answer({"data": {"name": 7}, "metadata": {"adk_type": "function_call"}})],
+        "nested-too-deeply": [f'data: {{"result": {deep}}}\n\n'],
+    }
+    async with fake_a2a(words, SendStreamingMessage=[answers[case]]) as fake:
+        caught = await failure(await started(fake), "Roll!", timeout=20)
+    assert (caught.kind, caught.owner) == (kind, owner), caught.message
+    assert message in caught.message
+
+
+async def test_unavailable__is_retried(words: Words) -> None:
+    busy = status_code(429, retry_after="0")
+    async with fake_a2a(words, SendStreamingMessage=[busy, busy, words.answer("Hi!")]) as fake:
+        turn = await say(await started(fake), "Hello")
+    assert text_of(turn.final_response) == "Hi!"
+    assert len({message["messageId"] for message in fake.messages()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        (status_code(401), "refuses access (HTTP 401)"),
+        (status_code(404), "has no agent card"),
+        (status_code(200, "<html>"), "not a JSON object with a `name`"),
+        ({"name": "x", "url": "http://127.0.0.1", "preferredTransport": "GRPC"}, "it offers GRPC 0.3"),
+        ({"name": "x", "supportedInterfaces": []}, "it offers none"),
+        ({"name": "x", "url": "ftp://h/"}, "invalid URL"),
+    ],
+)
+async def test_start__an_unusable_card_is_a_mistake(card: Any, message: str) -> None:
+    async with fake_a2a(WORDS["1.0"]) as fake:
+        fake.card = card
+        with pytest.raises(AgentRefused) as refused:
+            await started(fake)
+    assert message in refused.value.problem.message
+    assert refused.value.problem.code == "remote-agent-refused"
+
+
+async def test_start__nothing_listens() -> None:
+    with pytest.raises(AgentFailure) as caught:
+        await a2a_agent("http://127.0.0.1:9").start()
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.ENVIRONMENT, AGENT)
+
+
+async def test_start__a_fork_without_secrets_is_not_the_agents_failure() -> None:
+    async with fake_a2a(WORDS["1.0"]) as fake:
+        fake.card = status_code(401)
+        with pytest.raises(AgentFailure) as caught:
+            await started(fake, secrets_withheld=True)
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER, PROVIDER)
+
+
+async def test_headers__stay_at_the_origin_of_the_agent() -> None:
+    words = WORDS["1.0"]
+    async with fake_a2a(words, SendStreamingMessage=[words.answer("hunter2!")]) as fake:
+        fake.card = words.card("https://elsewhere.example/rpc")
+        with pytest.raises(AgentRefused, match=re.escape("https://elsewhere.example")):
+            await started(fake, headers={"Authorization": "Bearer hunter2"})
+
+        fake.card = words.card("http://localhost:8000/")  # What ADK's server says if its code names no port.
+        agent = await started(fake, headers={"Authorization": "Bearer hunter2"}, secrets=("hunter2",))
+        turn = await say(agent, "Hello")
+
+    assert fake.headers[-1]["authorization"] == "Bearer hunter2"
+    assert "hunter2" not in text_of(turn.final_response)
+
+
+async def test_start__reads_the_older_path_of_the_card() -> None:
+    words = WORDS["0.3"]
+    async with fake_a2a(words) as fake:
+        handle = fake.handle
+
+        async def older(request_: Any, answer: Any) -> None:
+            if request_.target == "/.well-known/agent.json":
+                await answer.json(words.card("/a2a"))
+            else:
+                await handle(request_, answer)
+
+        from loopback import loopback
+
+        fake.card = status_code(404)
+        async with loopback(older) as server:
+            agent = a2a_agent(server.url)
+            await agent.start()
+            assert agent.server.card.url == f"{server.url}/a2a"
+            assert agent.provenance == {
+                "driver": "a2a",
+                "url": server.url,
+                "agent": "fake",
+                "version": "7",
+                "a2a": "0.3",
+            }
