@@ -34,7 +34,7 @@ def test_keywords():
         agent_module="{agent}", eval_dataset_file_path_or_dir="data/home.test.json", num_runs=1
     )
 
-def test_path_object(): AgentEvaluator.evaluate("{agent}", DATA / "home.test.json", 1)
+def test_path_object(): AgentEvaluator.evaluate("{agent}", DATA / "home.test.json", 1, output_file="out/scores.csv")
 
 @pytest.mark.parametrize("name", ["home.test.json"])
 def test_parametrized(name):
@@ -100,6 +100,9 @@ def test_agent_evaluator__one_changed_line_makes_unawaited_calls_fail(pytester: 
 
     wrong.assert_outcomes(failed=11)
     assert "missing: lamp()" in wrong.stdout.str()
+    header, row, *_ = (root / "out/scores.csv").read_text("utf-8").splitlines()
+    assert header.startswith("eval_set_id,eval_id,metric_name,threshold,score,eval_status,prompt,expected_response,")
+    assert row.startswith("home,lamp,tool_trajectory_avg_score,1.0,0.0,FAILED,Go.,Done.,Done.,")
 
     answered(root, right=True)
     right = pytester.runpytest_subprocess("test_awaited.py", "test_unawaited.py::test_plain_function", "-W", "error")

@@ -118,8 +118,8 @@ def test_agent_location__imports_nothing(on_path: Path) -> None:
 
 
 def test_evaluate__refuses_objects_for_another_process() -> None:
-    with pytest.raises(NotImplementedError, match="artifact_service, output_file: not supported"):
-        agent_eval.evaluate("pkg", "data", artifact_service=object(), output_file="a.csv")
+    with pytest.raises(NotImplementedError, match="agent_name, artifact_service: not supported"):
+        agent_eval.evaluate("pkg", "data", artifact_service=object(), agent_name="sub")
 
 
 def test_veadk_evaluator__finds_the_source_of_an_agent() -> None:

@@ -5,8 +5,10 @@ Source of names, defaults and meaning: google-adk 2.13.0, evaluation/agent_evalu
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from agent_eval.api._result import EvalResult
@@ -43,7 +45,8 @@ def evaluate(
         initial_session_file: JSON file with the initial session of legacy test files.
         print_detailed_results: Whether to print the report.
         artifact_service: Must be None: the agent runs in a process of its own, to which no object can be passed.
-        output_file: Must be None. The result files are described in docs/results.md.
+        output_file: A CSV file to which the rows of `agent-eval export csv` are appended. Its first eleven columns are
+            ADK's.
         app_name: Without effect, as in ADK without `eval_set_results_manager`.
         eval_set_results_manager: Must be None, as `artifact_service`.
 
@@ -60,24 +63,40 @@ def evaluate(
     refused = {
         "agent_name": agent_name,
         "artifact_service": artifact_service,
-        "output_file": output_file,
         "eval_set_results_manager": eval_set_results_manager,
     }
     if names := [name for name, value in refused.items() if value is not None]:
         raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See docs/python-api.md.")
     path = Path(eval_dataset_file_path_or_dir)
-    result = run(
-        path,
-        check=False,
-        agent=agent_location(agent_module, Path.cwd()),
-        num_runs=num_runs,
-        initial_session=None if initial_session_file is None else os.fspath(initial_session_file),
-        include=[_TEST_FILES] if path.is_dir() else None,
-    )
+    with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as output:
+        result = run(
+            path,
+            check=False,
+            agent=agent_location(agent_module, Path.cwd()),
+            num_runs=num_runs,
+            initial_session=None if initial_session_file is None else os.fspath(initial_session_file),
+            include=[_TEST_FILES] if path.is_dir() else None,
+            output_dir=output,
+        )
+        if output_file is not None:
+            _append_rows(Path(output), Path(output_file))
+    result = dataclasses.replace(result, output=None)
     if print_detailed_results:
         print(result.text)  # noqa: T201 - as in ADK
     result.check()
     return result
+
+
+def _append_rows(results: Path, file: Path) -> None:
+    """Appends the scores to a CSV file, as ADK does: the header is written once."""
+    from agent_eval.commands import CliIO, export
+    from agent_eval.report.exports import csv_lines
+
+    with export.stored_run(results, CliIO(environ={}, log=lambda _: None, print_result=lambda _: None)) as stored:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        header, *rows = csv_lines(stored)
+        with file.open("a", encoding="utf-8", newline="") as out:
+            out.writelines(rows if out.tell() else [header, *rows])
 
 
 class AgentEvaluator:

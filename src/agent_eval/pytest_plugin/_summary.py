@@ -72,5 +72,5 @@ def write_summary(
     reporter.line(f"verdict: {report.verdict}, exit code {report.exit_code}")
     if passed_again:
         reporter.line(
-            f"{plural(len(passed_again), 'case')} passed when run again alone; the verdict is of the first run"
+            f"{plural(len(passed_again), 'case')} passed when run again alone; the verdict is that of the first run"
         )
