@@ -221,7 +221,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
     compare = commands.add_parser("compare", allow_abbrev=False, help="compare two results.json")
     compare.add_argument("head", type=Path, metavar="HEAD", help="results.json or output directory of the newer run")
-    compare.add_argument("base", type=Path, metavar="BASE", help="results.json or output directory of the older run")
+    compare.add_argument(
+        "base",
+        type=Path,
+        metavar="BASE",
+        help="the same of the older run, or an .evalset_result.json of ADK",
+    )
     compare.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
     compare.add_argument(
         "--source-url", type=_web_address, metavar="URL", help="address at which HEAD's files can be browsed, for links"

@@ -106,3 +106,41 @@ def test_docs__every_command_runs_and_the_agent_passes_its_own_sessions(tmp_path
         cases = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
         scores = [metric["score"] for case in cases for metric in case["metrics"] if metric["threshold"] is not None]
         assert scores == [1.0] * 4
+        if name == str(agent):
+            opens_in_adk_web(tmp_path)
+
+
+def opens_in_adk_web(root: Path) -> None:
+    """The results of a run are listed and opened by ADK's server, and its older manager reads them."""
+    exported = agent_eval("export", "adk", cwd=root)
+    assert exported.returncode == 0, exported.stderr
+    reader = str(Path(__file__).with_name("adk_opens_results.py"))
+    for version, how in ((REFERENCE, "web"), ("1.39.1", "manager")):
+        command = [str(adk_python(version)), "-W", "ignore", reader, how, str(root / "agents"), "home"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        [result] = json.loads(done.stdout.splitlines()[-1])
+        assert result["evalSetId"] == "home"
+        lamps, fans = result["evalCaseResults"]
+        assert (lamps["finalEvalStatus"], fans["finalEvalStatus"]) == (1, 1)
+        assert [metric["score"] for metric in lamps["overallEvalMetricResults"]] == [1.0, 1.0]
+        assert len(lamps["evalMetricResultPerInvocation"]) == 2
+        assert lamps["sessionDetails"]["events"][0]["author"] == "user"
+    [path] = (root / "agents" / "home" / ".adk" / "eval_history").iterdir()
+    again = agent_eval("compare", "agent-eval-results", str(path), cwd=root)
+    assert again.returncode == 0
+    assert "2 cases compared: 2 passing as before" in again.stdout
+
+
+def test_rescore__scores_of_adks_result_are_its_own(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples" / "home_automation" / "evals", tmp_path / "evals")
+    result = ROOT / "tests" / "data" / "adk_web" / "home.evalset_result.json"
+    case = "evals/conversation.test.json:room_is_remembered"
+    run = agent_eval("run", case, "--agent", f"recorded:{result}", cwd=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    [ours] = json.loads((tmp_path / "agent-eval-results" / "results.json").read_text(encoding="utf-8"))["cases"]
+    [theirs] = json.loads(result.read_text(encoding="utf-8"))["eval_case_results"]
+    scores = {metric["name"]: metric["score"] for metric in ours["metrics"]}
+    measured = {metric["metric_name"]: metric["score"] for metric in theirs["overall_eval_metric_results"]}
+    assert len(measured) >= 2
+    assert {name: scores[name] for name in measured} == measured

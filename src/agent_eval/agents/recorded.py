@@ -3,6 +3,7 @@
 A recording is one of these:
 
 - an eval set whose conversations hold an agent's answers, matched by eval id and turn;
+- a result of ADK (`.evalset_result.json`), matched by eval id, run and turn;
 - the recordings.jsonl.gz of an earlier run, matched by case id, run and turn. If the eval file has been moved since,
   the eval set and the eval id identify the case.
 """
@@ -22,7 +23,7 @@ from agent_eval.core.content import Content, text_of
 from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
-from agent_eval.results import FILES, Recording, RunError
+from agent_eval.results import FILES, AdkCaseResult, AdkSetResult, Recording, RunError, adk_result_value, adk_set_result
 
 if TYPE_CHECKING:
     from agent_eval.core.invocation import Invocation
@@ -35,7 +36,7 @@ _WHITESPACE = " \t\n\r"
 
 _Key = tuple[str | None, str, int | None]
 """Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is
-written as an eval id without an eval set."""
+written as an eval id without an eval set. The results of ADK have an eval id and a run."""
 
 
 class RecordedAgent:
@@ -91,7 +92,7 @@ class RecordedAgent:
             AgentFailure: The recording does not have that run.
         """
         case = f"case `{request.eval_id}`"
-        keys: list[_Key] = [(None, request.eval_id, None)]
+        keys: list[_Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
         if not self._eval_set:
             case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
             keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
@@ -204,7 +205,7 @@ class UnusableRecording(Exception):
         self.hint = hint
 
 
-_HINT = "`recorded:FILE` takes an eval set, or the output directory of an earlier run."
+_HINT = "`recorded:FILE` takes an eval set, a result of ADK, or the output directory of an earlier run."
 
 
 def _file(source: Path) -> Path:
@@ -313,6 +314,10 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
     from agent_eval.evalset.parse import read_eval_file
 
     document, problems = parse_document(data, name)
+    result = None if document is None else adk_result_value(document.value)
+    if result is not None:
+        yield from _results(adk_set_result(result))
+        return
     file = None
     if document is not None:
         file, problems = read_eval_file(document, session=None)
@@ -323,6 +328,21 @@ def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
     assert file is not None
     for case in file.cases.values():
         yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
+
+
+def _results(result: AdkSetResult) -> Iterator[tuple[list[_Key], bytes]]:
+    """The conversations of ADK's results as cases. The results of one case are its runs, in order."""
+    from agent_eval.evalset.models import EvalCase
+
+    runs: dict[str, list[AdkCaseResult]] = {}
+    for case in result.eval_case_results:
+        runs.setdefault(case.eval_id, []).append(case)
+    for eval_id, cases in runs.items():
+        for run, case in enumerate(cases):
+            turns = [turn.actual_invocation for turn in case.eval_metric_result_per_invocation]
+            data = EvalCase(eval_id=eval_id, conversation=turns).model_dump_json(exclude_none=True).encode()
+            every: list[_Key] = [(None, eval_id, None)] if len(cases) == 1 else []
+            yield [(None, eval_id, run), *every], data
 
 
 def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:

@@ -1,6 +1,7 @@
 """Results of the base branch: where they are looked for, and whether they can be compared with."""
 
 from agent_eval.baseline._earlier_attempt import earlier_attempt
+from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.chain import Resolver, parse_order, resolve
@@ -14,6 +15,7 @@ from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, open_base
 
 __all__ = [
+    "ADK_SUFFIX",
     "ORIGIN",
     "ArchiveLimits",
     "ArtifactSource",
@@ -38,6 +40,7 @@ __all__ = [
     "open_base",
     "open_git",
     "parse_order",
+    "read_adk_results",
     "read_file",
     "read_report",
     "read_results",

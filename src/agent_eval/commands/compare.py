@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Literal
 
-from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.baseline import ADK_SUFFIX, UnreadableError, read_adk_results, read_file
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless
 from agent_eval.gate.diff import compare
 from agent_eval.report.views import Links
-from agent_eval.results import BaselineReport, RunReport
+from agent_eval.results import BaselineReport, Delta, RunReport
 
 Format = Literal["text", "markdown", "json"]
 
@@ -32,7 +32,7 @@ def compare_files(head: Path, base: Path) -> RunReport:
 
     Args:
         head: `results.json` of the newer run, or its output directory.
-        base: `results.json` of the older run, or its output directory.
+        base: `results.json` of the older run, or its output directory, or a `.evalset_result.json` of ADK.
 
     Returns:
         The head's report with this comparison instead of the one with its own base branch.
@@ -40,7 +40,9 @@ def compare_files(head: Path, base: Path) -> RunReport:
     Raises:
         UnreadableError: A file can't be read or contains no comparable results.
     """
-    head_report, base_report = read_file(head), read_file(base)
+    head_report = read_file(head)
+    measured_by_adk = base.name.endswith(ADK_SUFFIX)
+    base_report = read_adk_results(base, head_report) if measured_by_adk else read_file(base)
     origin = base_report.origin
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
@@ -49,9 +51,11 @@ def compare_files(head: Path, base: Path) -> RunReport:
         commit=commit,
         run_url=origin.run_url if origin is not None else None,
         recorded_at=base_report.started_at,
-        message=f"The base is {harmless(str(base))}.",
+        message=f"The base is {harmless(str(base))}{', measured by ADK' if measured_by_adk else ''}.",
     )
     comparison = compare(head_report, base_report)
+    if measured_by_adk and not any(run.duration for case in base_report.cases for run in case.runs):
+        comparison = comparison.model_copy(update={"duration": Delta(head=comparison.duration.head)})
     return head_report.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
 
 

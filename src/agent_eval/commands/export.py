@@ -88,4 +88,12 @@ def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-FORMATS: Mapping[str, Export] = {"csv": _rows(csv_lines), "jsonl": _rows(json_lines), "otlp": _otlp}
+def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval.commands._export_adk import write_history
+
+    with stored_run(arguments.results, io) as stored:
+        write_history(stored, arguments.agent, io)
+    return 0
+
+
+FORMATS: Mapping[str, Export] = {"adk": _adk, "csv": _rows(csv_lines), "jsonl": _rows(json_lines), "otlp": _otlp}

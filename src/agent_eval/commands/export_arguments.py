@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _rows(formats, "csv", "a table for spreadsheets and pandas: a row per case, run, turn and metric")
     _rows(formats, "jsonl", "the same rows as JSON Lines")
     _otlp(formats)
+    _adk(formats)
 
 
 def _rows(formats: Parsers, name: str, description: str) -> None:
@@ -53,6 +54,14 @@ def _otlp(formats: Parsers) -> None:
         choices=("logs", "events", "none"),
         default="logs",
         help="send scores as log records, as span events (for services without logs), or not at all. Default: logs",
+    )
+
+
+def _adk(formats: Parsers) -> None:
+    parser = add_format(formats, "adk", "results for the Eval tab of `adk web`: DIR/.adk/eval_history of each agent")
+    add_results(parser)
+    parser.add_argument(
+        "--agent", type=Path, metavar="DIR", help="directory of the agent. Default: the agents that ran"
     )
 
 

@@ -7,7 +7,8 @@ from agent_eval.results.adk_results import (
     AdkSetResult,
     AdkStatus,
     AdkTurnResult,
-    is_adk_result,
+    adk_result_value,
+    adk_set_result,
 )
 from agent_eval.results.comparison import (
     BaselineReport,
@@ -155,9 +156,10 @@ __all__ = [
     "TurnReport",
     "Usage",
     "VerdictValue",
+    "adk_result_value",
+    "adk_set_result",
     "file_in",
     "give_to_owner",
-    "is_adk_result",
     "link_in",
     "locked",
     "merge",

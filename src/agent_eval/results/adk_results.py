@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -10,6 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel, to_snake
 
 from agent_eval.core.invocation import Invocation
+
+_LARGEST = 1e18
+"""Bound for scores; larger numbers would make sums meaningless."""
 
 
 class AdkStatus(enum.IntEnum):
@@ -41,9 +45,9 @@ class AdkMetricResult(_AdkModel):
     """A metric of a case or a turn."""
 
     metric_name: str
-    threshold: float | None = None
+    threshold: float | None = Field(default=None, ge=-_LARGEST, le=_LARGEST)
     criterion: dict[str, Any] | None = None
-    score: float | None = Field(default=None, allow_inf_nan=False)
+    score: float | None = Field(default=None, ge=-_LARGEST, le=_LARGEST)
     eval_status: _AnyStatus = AdkStatus.NOT_EVALUATED
     details: dict[str, Any] | None = None
 
@@ -145,6 +149,26 @@ class AdkSetResult(_AdkModel):
     """Unix time in seconds."""
 
 
-def is_adk_result(value: object) -> bool:
-    """Whether a JSON value is a result of an eval set."""
-    return isinstance(value, Mapping) and ("eval_case_results" in value or "evalCaseResults" in value)
+def adk_result_value(value: object) -> Mapping[str, Any] | None:
+    """The JSON object of a result of an eval set, which ADK once wrote as a JSON string; None for anything else."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    is_result = isinstance(value, Mapping) and ("eval_case_results" in value or "evalCaseResults" in value)
+    return value if is_result and isinstance(value, Mapping) else None
+
+
+def adk_set_result(value: Mapping[str, Any]) -> AdkSetResult:
+    """A result of an eval set.
+
+    Raises:
+        ValueError: It is malformed; the message is one line with the place.
+    """
+    try:
+        return AdkSetResult.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise ValueError(f"{place}: {first['msg']}") from error

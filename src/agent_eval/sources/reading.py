@@ -15,7 +15,7 @@ from typing import Any
 from agent_eval.core.files import open_regular
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.evalset.json import Document, parse_document, read_document
-from agent_eval.results import is_adk_result
+from agent_eval.results import adk_result_value
 from agent_eval.sources._database import (
     MAGIC,
     SPAN_COLUMNS,
@@ -153,13 +153,10 @@ def _is_bad(value: object) -> bool:
 
 
 def _items(value: Any, place: Place) -> Iterator[tuple[Any, Place]]:
-    """The items of a list, or the value itself. ADK once wrote results as a JSON string inside of JSON."""
-    if isinstance(value, str) and place.document is not None and value.lstrip().startswith("{"):
-        document, _ = parse_document(value.encode("utf-8", "replace"), place.file)
-        if document is not None and is_adk_result(document.value):
-            yield document.value, replace(place, document=None)
-            return
-    if isinstance(value, list):
+    """The items of a list, or the value itself."""
+    if isinstance(value, str) and (inside := adk_result_value(value)) is not None:
+        yield inside, Place(file=place.file)
+    elif isinstance(value, list):
         for number, item in enumerate(value):
             yield item, replace(place, path=(*place.path, number))
     else:
@@ -234,7 +231,7 @@ def _from_results(values: _Values, kind: str, file: str, request: Request) -> So
 
 
 _KINDS = (
-    ("an eval set result of ADK", is_adk_result, _from_results),
+    ("an eval set result of ADK", lambda value: adk_result_value(value) is not None, _from_results),
     ("a trace in OTLP JSON", is_otlp, _from_otlp),
     ("a span", is_span, _from_span_list),
     ("a session of ADK", is_session, _from_sessions),

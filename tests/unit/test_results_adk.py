@@ -1,0 +1,158 @@
+"""ADK's results of an eval set: as a recording, as the base of a comparison, and written for `adk web`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from export_samples import LIGHTS, stored
+from source_samples import ANSWERED, ASKED, adk_result
+
+from agent_eval.agents.protocol import AgentFailure, SessionRequest
+from agent_eval.agents.recorded import RecordedAgent, check_recording
+from agent_eval.baseline import UnreadableError, read_adk_results
+from agent_eval.cli import main
+from agent_eval.core.content import text_of, user_message
+from agent_eval.core.invocation import tool_calls
+from agent_eval.report.exports import adk_exports, adk_json
+from agent_eval.results import AdkStatus, RunReport, adk_set_result
+
+REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
+
+
+def write(path: Path, value: Any) -> Path:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def request(run: int = 0, eval_id: str = "lamp_off") -> SessionRequest:
+    return SessionRequest(eval_set_id="other", eval_id=eval_id, run=run, app_name="a", user_id="u")
+
+
+@pytest.mark.parametrize("form", ["object", "camelCase", "string"])
+async def test_recorded__answers_from_a_result(form: str, tmp_path: Path) -> None:
+    value: Any = adk_result()
+    if form == "camelCase":
+        value = {
+            "evalSetResultId": "x",
+            "evalCaseResults": [adk_set_result(value).model_dump(by_alias=True)["evalCaseResults"][0]],
+        }
+    path = write(tmp_path / "x.evalset_result.json", json.dumps(value) if form == "string" else value)
+    assert check_recording("recorded:x", path, []) == []
+    agent = RecordedAgent(path)
+    await agent.start()
+    session = await agent.open(request(run=3))
+    turn = await session.send(user_message(ASKED), timeout=1)
+    assert text_of(turn.final_response) == ANSWERED
+    assert [call.args for call in tool_calls(turn.intermediate_data)] == [{"on": False}]
+    await agent.close()
+
+
+async def test_recorded__results_of_one_case_are_its_runs(tmp_path: Path) -> None:
+    value = adk_result()
+    second = json.loads(json.dumps(value["eval_case_results"][0]))
+    turn = second["eval_metric_result_per_invocation"][0]["actual_invocation"]
+    turn["final_response"]["parts"][0]["text"] = "Second."
+    value["eval_case_results"].append(second)
+    agent = RecordedAgent(write(tmp_path / "x.json", value))
+    await agent.start()
+    answers = [await (await agent.open(request(run))).send(user_message(ASKED), timeout=1) for run in (0, 1)]
+    assert [text_of(answer.final_response) for answer in answers] == [ANSWERED, "Second."]
+    with pytest.raises(AgentFailure, match="has no case"):
+        await agent.open(request(2))
+    await agent.close()
+
+
+def test_models__keys_of_another_version_are_ignored_and_mistakes_are_not() -> None:
+    value = adk_result()
+    turn = value["eval_case_results"][0]["eval_metric_result_per_invocation"][0]
+    turn["actual_invocation"]["new_field"] = {"a": 1}
+    turn["actual_invocation"]["intermediate_data"]["tool_uses"][0] |= {"another": 1}
+    turn["new_too"] = 1
+    result = adk_set_result(value)
+    assert result.eval_case_results[0].eval_metric_result_per_invocation[0].actual_invocation.invocation_id == "e-1"
+    turn["actual_invocation"]["user_content"] = 3
+    with pytest.raises(ValueError, match=r"eval_case_results\.0\.eval_metric_result_per_invocation\.0"):
+        adk_set_result(value)
+
+
+def test_models__deprecated_fields_only() -> None:
+    old = {
+        "eval_set_file": "lights",
+        "eval_id": "lamp_off",
+        "final_eval_status": 1,
+        "eval_metric_results": [
+            [{"metric_name": "response_match_score", "threshold": 0.8}, {"score": 0.9, "eval_status": 1}]
+        ],
+        "session_id": "s",
+    }
+    [case] = adk_set_result({"evalCaseResults": [old]}).eval_case_results
+    assert case.eval_set_id == "lights"
+    [metric] = case.overall_eval_metric_results
+    assert (metric.metric_name, metric.threshold, metric.score) == ("response_match_score", 0.8, 0.9)
+    assert metric.eval_status is AdkStatus.PASSED
+
+
+def head_with(eval_id: str, eval_set_id: str) -> RunReport:
+    report = stored().report
+    case = report.cases[0].model_copy(update={"eval_id": eval_id, "eval_set_id": eval_set_id})
+    return report.model_copy(update={"cases": [case.model_copy(update={"case_id": f"{case.file}:{eval_id}"})]})
+
+
+def test_compare__cases_are_matched_by_eval_id_and_measured_by_adk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = write(tmp_path / "x.evalset_result.json", adk_result())
+    for set_id in ("lights", "renamed"):
+        head = head_with("lamp_off", set_id)
+        [case] = read_adk_results(base, head).cases
+        assert (case.case_id, case.status, case.fingerprint) == (head.cases[0].case_id, "failed", "")
+        assert [(metric.name, metric.score, metric.threshold) for metric in case.metrics] == [
+            ("response_match_score", 0.42, 0.8)
+        ]
+    (tmp_path / "head.json").write_text(head_with("lamp_off", "lights").model_dump_json(), encoding="utf-8")
+    assert main(["compare", str(tmp_path / "head.json"), str(base)]) == 0
+    output = capsys.readouterr().out
+    assert "measured by" in output
+    assert "0 ms" not in output, "ADK did not measure this run's time"
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[1]", "{broken", '{"eval_case_results": [{"eval_id": 1}]}', '{"eval_case_results": []}', "1e999"]
+)
+def test_compare__anything_else_is_an_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.evalset_result.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableError):
+        read_adk_results(path, stored().report)
+
+
+def test_export__a_result_per_eval_file_and_run() -> None:
+    run = stored()
+    exports = list(adk_exports(run, {"evals/home.test.json": "home app"}))
+    assert len({export.name for export in exports}) == len(exports) >= 1
+    first = exports[0]
+    assert first.name.startswith("home_app_home_1790000000.")
+    value = adk_json(first.result)
+    assert value["eval_set_result_name"] + ".evalset_result.json" == first.name
+    lights, crash = value["eval_case_results"][:2]
+    assert (lights["eval_id"], lights["final_eval_status"], crash["final_eval_status"]) == ("lights", 2, 3)
+    [turn, _] = lights["eval_metric_result_per_invocation"]
+    assert turn["actual_invocation"]["intermediate_data"]["tool_uses"][0]["name"] == "set"
+    authors = [event["author"] for event in lights["session_details"]["events"]]
+    assert authors == ["user", "home", "home", "home app", "user", "home app"]
+    assert all(metric["eval_status"] in (1, 2, 3) for metric in lights["overall_eval_metric_results"])
+    assert adk_set_result(value) == adk_set_result(adk_json(adk_set_result(value)))
+    assert list(adk_exports(run, {})) == []
+    assert LIGHTS.startswith(first.file)
+
+
+def test_real_result__is_read(tmp_path: Path) -> None:
+    result = adk_set_result(json.loads(REAL.read_text(encoding="utf-8")))
+    [case] = result.eval_case_results
+    assert case.eval_id == "room_is_remembered"
+    assert [
+        len(tool_calls(turn.actual_invocation.intermediate_data)) for turn in case.eval_metric_result_per_invocation
+    ] == [1, 1, 1]
