@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agent_eval.agents.a2a._agent import A2aAgent
+from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.driver import AgentSpec, DriverContext, RemoteOptions
 from agent_eval.agents.sandbox.spawn import Sandbox
 from agent_eval.core.limiter import Limiter

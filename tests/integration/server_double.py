@@ -1,4 +1,4 @@
-"""A server with ADK's REST interface, without ADK: starts in a moment. `python server_double.py PORT [MODE]`.
+"""A server with ADK's REST interface and A2A, without ADK: starts in a moment. `python server_double.py PORT [MODE]`.
 
 It answers `pid PID`, or does what the message says: `env NAME`, `die`, `cwd`, `user`.
 """
@@ -10,6 +10,9 @@ import os
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+CARD = {"name": "double", "url": "http://localhost:8000/", "protocolVersion": "0.3.0"}
+"""As `to_a2a` writes it, which does not know the port."""
 
 
 def answer(said: str) -> str:
@@ -29,7 +32,7 @@ def answer(said: str) -> str:
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        known = {"/health": {"status": "ok"}, "/list-apps": ["double"]}
+        known = {"/health": {"status": "ok"}, "/list-apps": ["double"], "/.well-known/agent-card.json": CARD}
         self.reply(known.get(self.path, {"detail": "Not Found"}), 200 if self.path in known else 404)
 
     def do_DELETE(self) -> None:
@@ -37,6 +40,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "jsonrpc" in body:
+            said = body["params"]["message"]["parts"][0]["text"]
+            message = {"kind": "message", "role": "agent", "parts": [{"kind": "text", "text": answer(said)}]}
+            self.reply({"jsonrpc": "2.0", "id": body["id"], "result": message})
+            return
         if self.path != "/run_sse":
             self.reply({"id": f"s{time.monotonic_ns()}", "state": body["state"]})
             return

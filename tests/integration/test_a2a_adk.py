@@ -17,7 +17,7 @@ from a2a_support import a2a_agent
 from adk_envs import REFERENCE, packages_python
 from adk_harness import failure, request, running, say
 
-from agent_eval.agents.a2a._agent import A2aAgent
+from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.adk._driver import AdkAgent
 from agent_eval.agents.protocol import FailureKind, Owner
 from agent_eval.core.content import Content, FunctionResponse, Part, text_of, user_message

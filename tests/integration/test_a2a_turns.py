@@ -12,7 +12,7 @@ from a2a_support import a2a_agent
 from adk_harness import failure, request, say
 
 from agent_eval.agents.a2a import _session
-from agent_eval.agents.a2a._agent import A2aAgent
+from agent_eval.agents.a2a.agent import A2aAgent
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls, tool_responses

@@ -121,3 +121,14 @@ async def test_server__wrong_app_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(AgentRefused, match="Its apps: double"):
         async with running(server(app="weather"), tmp_path):
             pass
+
+
+async def test_server__of_a2a_is_asked_at_its_port_whatever_its_card_says(tmp_path: Path) -> None:
+    async with running(server(protocol="a2a", version="v7"), tmp_path, workers=2) as agent:
+        assert (await answer(agent, "hello")).startswith("pid ")
+        error = await failure(agent, "die")
+        assert (error.kind, error.owner, error.collateral) == (FailureKind.CRASH, Owner.AGENT, True)
+        assert "about to die" in (error.log_tail or "")
+        assert (await answer(agent, "hello", isolated=True)).startswith("pid ")
+        facts = {"driver": "a2a", "agent": "double", "a2a": "0.3", "server": "double", "version": "v7"}
+        assert agent.provenance == facts

@@ -4,6 +4,7 @@ import json
 import time
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -330,3 +331,18 @@ def test_render_choices__indents_every_line_of_a_hint(tmp_path: Path) -> None:
     lines = render_choices(choose_agents(tmp_path, [loaded("evals/a.test.json")])).splitlines()
     assert len(lines) > 3
     assert all(line.startswith("    ") for line in lines[1:])
+
+
+@pytest.mark.parametrize("agent", ["a2a:http://h", "server:dice"])
+def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, agent: str) -> None:
+    files = [loaded("a.test.json", "app"), loaded("b.test.json", "app")]
+    session = SessionInput(app_name="a", user_id="u", state={"room": "kitchen"})
+    files[1].cases[0].case.session_input = session
+
+    choose = partial(choose_agents, tmp_path, files, explicit=agent, stateless={"server:dice"})
+
+    [refused] = choose().problems
+    assert (refused.severity, refused.code, refused.file) == (Severity.ERROR, "a2a-no-state", "b.test.json")
+    [ignored] = choose(ignore_state=True).problems
+    assert (ignored.severity, ignored.code) == (Severity.WARNING, "a2a-no-state")
+    assert choose_agents(tmp_path, files, explicit="adk:http://h").problems == ()

@@ -53,11 +53,12 @@ command = ["./serve"]
         ('url = "http://agents.example:{port}"', "must be an address of this machine"),
         ('url = "http://u:p@127.0.0.1:{port}"', "contains a user name"),
         ('url = "http://127.0.0.1:{port}#app"', "without `#`"),
-        ('protocol = "grpc"', "`protocol` of [servers.x] must be adk"),
+        ('protocol = "grpc"', "`protocol` of [servers.x] must be adk or a2a"),
         ('ready = "health"', "begins with a slash"),
         ("ready_timeout = 0", "must be a number of seconds"),
         ("ready_timeout = true", "must be a number of seconds"),
         ("app = 1", "must be a text"),
+        ('app = "x"\nprotocol = "a2a"', "`app` of [servers.x] is only for `protocol = "),
     ],
 )
 def test_servers__invalid_key_with_its_line(tmp_path: Path, line: str, message: str) -> None:

@@ -47,7 +47,10 @@ class ServerSpec:
         return (self.ready,) if self.ready else READY_PATHS[self.protocol]
 
 
-READY_PATHS: Mapping[str, tuple[str, ...]] = {"adk": ("/health", "/list-apps")}
+READY_PATHS: Mapping[str, tuple[str, ...]] = {
+    "adk": ("/health", "/list-apps"),
+    "a2a": ("/.well-known/agent-card.json", "/.well-known/agent.json"),
+}
 """Protocols of servers, with the paths that are asked while a server starts."""
 
 

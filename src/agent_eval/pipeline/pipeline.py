@@ -186,6 +186,7 @@ def find(settings: Settings) -> tuple[Suite, AgentChoices]:
         explicit=settings.agent,
         mapping=settings.agents,
         everything=everything,
+        stateless={f"server:{name}" for name, server in settings.servers.items() if server.protocol == "a2a"},
         ignore_state=settings.a2a_ignore_state,
     )
     if settings.agent is None:

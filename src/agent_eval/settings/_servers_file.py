@@ -53,7 +53,12 @@ def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[
             elif expected := _FIELDS[key](value):
                 error(f"`{key}` of [servers.{name}] {expected}.", (*at, key))
         if "command" not in table:
-            error(f"[servers.{name}] has no `command`. For a server that runs already, write `adk:URL`.", at)
+            error(
+                f"[servers.{name}] has no `command`. For a server that runs already, write `adk:URL` or `a2a:URL`.", at
+            )
+        if table.get("protocol") == "a2a" and "app" in table:
+            hint = "A server of several agents has one below each path: write it into `url`, e.g. `/a2a/APP`."
+            error(f'`app` of [servers.{name}] is only for `protocol = "adk"`.', (*at, "app"), hint)
         if len(problems) == before:
             servers[name] = ServerSpec(name=name, **{**table, "command": tuple(table["command"])})
     return servers, problems

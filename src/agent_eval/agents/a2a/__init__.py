@@ -13,7 +13,7 @@ A2A = "a2a:"
 
 
 def _create(spec: AgentSpec) -> Agent:
-    from agent_eval.agents.a2a._agent import A2aAgent
+    from agent_eval.agents.a2a.agent import A2aAgent
 
     return A2aAgent(spec)
 

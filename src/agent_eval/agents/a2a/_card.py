@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.agents.a2a._dialect import ADK_EXTENSION, V03, V1, Dialect, Json
+from agent_eval.agents.driver import READY_PATHS
 from agent_eval.agents.http import RemoteUrl, parse_url
 from agent_eval.core.text import first_line
 
-CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+CARD_PATHS = READY_PATHS["a2a"]
 """The second one is that of servers before 0.3, and of adk-rust."""
 _JSON_RPC = "JSONRPC"
 _ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - not bound, only recognised

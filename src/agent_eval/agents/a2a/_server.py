@@ -11,6 +11,7 @@ from agent_eval.agents.a2a._card import AgentCard
 from agent_eval.agents.a2a._task import TaskReader
 from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, failures
 from agent_eval.agents.http.failures import ServerProcess
+from agent_eval.agents.protocol import AgentFailure
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import first_line
 
@@ -64,6 +65,12 @@ class A2aServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    async def lost(self, what: str) -> AgentFailure:
+        """The failure of a turn whose connection broke; `what` is a clause."""
+        if self.process is not None:
+            await self.process.settle()
+        return failures.lost(what, self.process)
+
     async def settle(self) -> None:
         """Waits for what runs in the background."""
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -81,7 +88,7 @@ class A2aServer:
             )
             return _rpc.result_of(reply, self.process)
         except HttpFailure as error:
-            raise failures.lost(error.message, self.process) from error
+            raise await self.lost(error.message) from error
         except TooLarge as error:
             raise _rpc.unreadable(str(error)) from error
         except _rpc.RpcError as error:

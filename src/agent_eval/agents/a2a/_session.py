@@ -103,7 +103,7 @@ class A2aSession:
                 raise _rpc.failure(other) from other
         except HttpFailure as error:
             if not reader.state or reader.task_id is None:
-                raise failures.lost(error.message, server.process) from error
+                raise await server.lost(error.message) from error
         if not reader.ended:
             await self._poll(reader)
 
@@ -150,7 +150,7 @@ class A2aSession:
     async def _poll(self, reader: TaskReader) -> None:
         """Asks for the task until the turn has ended. The caller limits the time."""
         if reader.task_id is None:
-            raise failures.lost("the answer ended before the task had", self._server.process)
+            raise await self._server.lost("the answer ended before the task had")
         dialect = self._server.card.dialect
         while True:
             await asyncio.sleep(_POLL_SECONDS)

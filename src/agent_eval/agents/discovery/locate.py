@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,7 @@ def choose_agents(
     explicit: str | None = None,
     mapping: Mapping[str, str] | None = None,
     everything: Callable[[], Sequence[str]] | None = None,
+    stateless: Collection[str] = (),
     ignore_state: bool = False,
 ) -> AgentChoices:
     """Selects the agent of every file.
@@ -60,6 +61,8 @@ def choose_agents(
             has precedence.
         everything: Returns the names of all eval files of the repository, if `files` are only some of them. A pattern
             that matches no file of this run may match other files.
+        stateless: Agents, by their names, whose sessions can't begin with a state, in addition to those of drivers that
+            say so.
         ignore_state: `a2a-ignore-state`: run cases without their state if their agent can't begin with one.
 
     Returns:
@@ -68,8 +71,8 @@ def choose_agents(
     choices = _choose(root, files, explicit, mapping or {}, everything)
     shared = _shared_set_ids(choices, files)
     agent_problems = _check_agents(root, choices, files)
-    stateless = _without_state(choices, files, ignored=ignore_state)
-    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems, *stateless))
+    lost_states = _without_state(choices, files, stateless, ignored=ignore_state)
+    return AgentChoices(by_file=choices.by_file, problems=(*choices.problems, *shared, *agent_problems, *lost_states))
 
 
 def agent_as_path(root: Path, targets: Sequence[str]) -> list[Problem]:
@@ -212,12 +215,14 @@ def _check_agents(root: Path, choices: AgentChoices, files: Sequence[LoadedFile]
     ]
 
 
-def _without_state(choices: AgentChoices, files: Sequence[LoadedFile], *, ignored: bool) -> list[Problem]:
+def _without_state(
+    choices: AgentChoices, files: Sequence[LoadedFile], stateless: Collection[str], *, ignored: bool
+) -> list[Problem]:
     """A problem for each file with cases that begin with a state, if their agent can't: they test something else."""
     problems = []
     for file in files:
         choice = choices.by_file.get(file.path)
-        if choice is None or choice.driver.takes_state:
+        if choice is None or (choice.driver.takes_state and choice.path not in stateless):
             continue
         sessions = ((selected.case.eval_id, selected.case.session_input) for selected in file.cases)
         cases = [eval_id for eval_id, session in sessions if session is not None and session.state]

@@ -106,6 +106,10 @@ class ServerAgent:
     def _agent_of(self, process: ServerProcess) -> Agent:
         app = f"#{self._server.app}" if self._server.app else ""
         spec = dataclasses.replace(self._spec, source=f"{process.url}{app}", directory=None)
+        if self._server.protocol == "a2a":
+            from agent_eval.agents.a2a.agent import A2aAgent
+
+            return A2aAgent(spec, process=process)
         from agent_eval.agents.adk_rest.agent import AdkRestAgent
 
         return AdkRestAgent(spec, server=process)
