@@ -24,6 +24,7 @@ from agent_eval.agents.registry import DRIVERS, driver_of
 def test_choice__is_described_by_the_driver_of_its_prefix(path: str, source: str, runs_here: bool) -> None:
     choice = AgentChoice(path=path, reason="--agent")
     assert (choice.source, choice.runs_here, choice.driver.repeatable) == (source, runs_here, runs_here)
+    assert choice.driver.reads_file == (not runs_here)
 
 
 def test_choices__run_here_if_one_of_them_does() -> None:
@@ -57,5 +58,6 @@ def test_agent__address_with_protocol(tmp_path: Path) -> None:
     name = "adk:http://127.0.0.1:8000/api#weather"
     assert Finder(root=tmp_path).named(name, "--agent", None) == (name, None)
     choice = AgentChoice(path=name, reason="")
-    assert choice.driver.remote and choice.driver.repeatable and not choice.runs_here
+    assert choice.driver.remote and choice.driver.repeatable
+    assert not choice.runs_here and not choice.driver.reads_file
     assert choice.source == "http://127.0.0.1:8000/api#weather"

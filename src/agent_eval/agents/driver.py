@@ -129,6 +129,8 @@ class Driver:
     """The agent's code runs in a Python interpreter of ours, in which its custom metrics can be called, too."""
     remote: bool = False
     """The agent answers over the network. `agent-headers` may go to its address."""
+    reads_file: bool = False
+    """The answers come from a file or directory of this machine, which the source names."""
     repeatable: bool
     """Asking again can give another answer, so more runs are evidence."""
     takes_state: bool = True

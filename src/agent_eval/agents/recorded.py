@@ -425,6 +425,7 @@ def _refuse(source: str, root: Path, origin: str) -> Problem | None:
 DRIVER = Driver(
     prefix=RECORDED,
     runs_here=False,
+    reads_file=True,
     repeatable=False,
     create=lambda spec: RecordedAgent(spec.context.root / spec.source),
     refuse=_refuse,

@@ -220,7 +220,7 @@ def _why_not_there(choice: AgentChoice, base: BaseWorktree, head_root: Path) -> 
         return None
     if not path.is_relative_to(base.top):
         return f"{shown} points outside the repository {where}."
-    if not choice.runs_here:
+    if choice.driver.reads_file:
         return None if path.exists() else f"There is no recording {shown} {where}."
     return None if path.is_dir() and is_agent(path) else f"There is no agent {shown} {where}."
 

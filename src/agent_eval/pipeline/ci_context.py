@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from agent_eval.agents.recorded import RECORDED
+from agent_eval.agents.registry import driver_of
 from agent_eval.baseline import (
     ORIGIN,
     BaselineRequest,
@@ -335,8 +335,8 @@ def _deciding(settings: Settings) -> Iterator[Path]:
     if settings.resume:
         yield settings.output_dir / JOURNAL
     for agent in (settings.agent, *settings.agents.values()):
-        if agent is not None and agent.startswith(RECORDED):
-            yield Path(agent.removeprefix(RECORDED))
+        if agent is not None and (driver := driver_of(agent)).reads_file:
+            yield Path(agent.removeprefix(driver.prefix))
 
 
 def _in_checkout(path: Path, root: Path, git: Git) -> PurePosixPath | None:

@@ -86,7 +86,7 @@ def remove_results(settings: Settings, choices: AgentChoices) -> None:
     """Deletes the result files of an earlier run, except recordings that this run reads."""
     output = settings.output
     recordings = {
-        (settings.root / choice.source).resolve() for choice in choices.by_file.values() if not choice.runs_here
+        (settings.root / choice.source).resolve() for choice in choices.by_file.values() if choice.driver.reads_file
     }
     for name in FILES.values():
         if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
