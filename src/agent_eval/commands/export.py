@@ -96,4 +96,16 @@ def _adk(arguments: argparse.Namespace, io: CliIO) -> int:
     return 0
 
 
-FORMATS: Mapping[str, Export] = {"adk": _adk, "csv": _rows(csv_lines), "jsonl": _rows(json_lines), "otlp": _otlp}
+def _cozeloop(arguments: argparse.Namespace, io: CliIO) -> int:
+    from agent_eval.commands._export_cozeloop import upload_eval_files
+
+    return upload_eval_files(arguments, io)
+
+
+FORMATS: Mapping[str, Export] = {
+    "csv": _rows(csv_lines),
+    "jsonl": _rows(json_lines),
+    "otlp": _otlp,
+    "adk": _adk,
+    "cozeloop": _cozeloop,
+}

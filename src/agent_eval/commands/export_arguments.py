@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _rows(formats, "jsonl", "the same rows as JSON Lines")
     _otlp(formats)
     _adk(formats)
+    _cozeloop(formats)
 
 
 def _rows(formats: Parsers, name: str, description: str) -> None:
@@ -63,6 +64,27 @@ def _adk(formats: Parsers) -> None:
     parser.add_argument(
         "--agent", type=Path, metavar="DIR", help="directory of the agent. Default: the agents that ran"
     )
+
+
+def _cozeloop(formats: Parsers) -> None:
+    parser = add_format(formats, "cozeloop", "eval files as items of a CozeLoop evaluation set")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="eval files, directories and globs, also FILE:EVAL_ID, as for `run`"
+    )
+    variable = "Default: OBSERVABILITY_OPENTELEMETRY_COZELOOP_"
+    parser.add_argument("--workspace-id", metavar="ID", help=f"workspace. {variable}SERVICE_NAME")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--evalset-id", metavar="ID", help=f"existing evaluation set. {variable}EVALSET_ID")
+    target.add_argument("--create", type=_set_name, metavar="NAME", help="create an evaluation set with this name")
+    parser.add_argument(
+        "--trajectory", action="store_true", help="add the expected tool calls in a column `trajectory`"
+    )
+
+
+def _set_name(text: str) -> str:
+    if not 1 <= len(text) <= 255:
+        raise argparse.ArgumentTypeError("must have 1 to 255 characters")
+    return text
 
 
 def add_format(formats: Parsers, name: str, description: str) -> argparse.ArgumentParser:

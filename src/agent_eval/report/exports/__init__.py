@@ -2,6 +2,7 @@
 
 from agent_eval.report.exports._runs import ExportedRun, StoredRun, Turn, TurnScore, runs_of, turn_scores
 from agent_eval.report.exports.adk_web import AdkExport, adk_exports, adk_json
+from agent_eval.report.exports.cozeloop import cozeloop_items, cozeloop_schema
 from agent_eval.report.exports.otlp import Batch, otlp_batches, otlp_lines
 from agent_eval.report.exports.rows import COLUMNS, csv_lines, json_lines, rows
 
@@ -15,6 +16,8 @@ __all__ = [
     "TurnScore",
     "adk_exports",
     "adk_json",
+    "cozeloop_items",
+    "cozeloop_schema",
     "csv_lines",
     "json_lines",
     "otlp_batches",
