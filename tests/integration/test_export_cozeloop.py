@@ -183,7 +183,7 @@ def test_export_cozeloop__files_without_turns_or_with_errors_end_with_2(
 
     Path("bad.evalset.json").write_text('{"eval_set_id": "bad", "eval_cases": [{}]}', "utf-8")
     assert main(["export", "cozeloop", "bad.evalset.json"]) == 2
-    assert "bad.evalset.json:1" in capsys.readouterr().err
+    assert "1:39: error [missing-field]" in capsys.readouterr().err
 
     monkeypatch.setenv("COZELOOP_API_BASE_URL", "http://loop.example")
     assert main(["export", "cozeloop", "home.evalset.json"]) == 2

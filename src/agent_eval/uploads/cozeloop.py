@@ -1,6 +1,7 @@
 """Uploads evaluation sets to CozeLoop by its open API.
 
-The contract is that of the open-source server (github.com/coze-dev/coze-loop, August 2026). The hosted service was not tried.
+The contract is that of the open-source server (github.com/coze-dev/coze-loop, August 2026). The hosted service was not
+tried.
 """
 
 from __future__ import annotations
