@@ -24,6 +24,21 @@ async def heard(*args: Any, **facts: Any) -> str:
     return text_of((await say(*args, **facts)).final_response)
 
 
+async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp_path: Path) -> None:
+    async with running("shapes", tmp_path / "logs", sub_agent="specialist") as agent:
+        assert agent.provenance["agent"] == "specialist"
+        turn = await say(agent, "hello")
+        assert text_of(turn.final_response) == "The specialist says hello."
+    async with running("home", tmp_path / "logs", sub_agent="butler") as agent:  # the App keeps its plugins
+        assert (await heard(agent, "hello", state={"guest": "Ann"})).endswith(" Please.")
+    unknown = make("shapes", tmp_path / "logs", sub_agent="speci")
+    with pytest.raises(AgentFailure, match="no agent named 'speci' in its tree: router, router/tools") as caught:
+        await unknown.start()
+    await unknown.close()
+    assert caught.value.kind is FailureKind.IMPORT and "router/front/specialist" in caught.value.message
+    assert "after `#`" in (caught.value.hint or "")
+
+
 @pytest.mark.parametrize("version", MATRIX)
 async def test_an_app_its_plugins_its_state_and_its_names(tmp_path: Path, version: str) -> None:
     environment = {"HOME_ALREADY_SET": "by the job"}

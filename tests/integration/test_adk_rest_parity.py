@@ -94,8 +94,11 @@ async def recorded(turn: Invocation, directory: Path) -> Invocation:
     path.write_text(run.model_dump_json() + "\n", encoding="utf-8")
     agent = RecordedAgent(path)
     await agent.start()
-    session = await agent.open(request())
-    return await session.send(turn.user_content, timeout=1)
+    try:
+        session = await agent.open(request())
+        return await session.send(turn.user_content, timeout=1)
+    finally:
+        await agent.close()
 
 
 @pytest.mark.parametrize("version", ["1.39.1", REFERENCE])

@@ -6,10 +6,18 @@ import tomllib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from agent_eval.agents.discovery.locate import AgentChoice, AgentChoices, agent_as_path, choose_agents, render_choices
+from agent_eval.agents.discovery.locate import (
+    AgentChoice,
+    AgentChoices,
+    _choose,
+    agent_as_path,
+    choose_agents,
+    render_choices,
+)
 from agent_eval.core.problem import Severity
 from agent_eval.evalset.models.schema import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.models.suite import EvalConfig, LoadedFile, SelectedCase
@@ -346,3 +354,18 @@ def test_choose_agents__state_that_an_agent_cannot_begin_with(tmp_path: Path, ag
     [ignored] = choose(ignore_state=True).problems
     assert (ignored.severity, ignored.code) == (Severity.WARNING, "a2a-no-state")
     assert choose_agents(tmp_path, files, explicit="adk:http://h").problems == ()
+
+
+def test_named__sub_agent_of_a_directory_or_module(tmp_path: Path) -> None:
+    for name in ("home", "a#b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.py").write_text("root_agent = 1", encoding="utf-8")
+    file = SimpleNamespace(path="x.test.json")
+    expected = {"home#cook": ("home", "cook"), "my.module#cook": ("my.module", "cook"), "a#b": ("a#b", "")}
+    expected["a#b#c"] = ("a#b", "c")
+    for name, (source, sub_agent) in expected.items():
+        choice = _choose(tmp_path, [file], name, {}, None).by_file["x.test.json"]  # type: ignore[list-item]
+        assert (choice.path, choice.source, choice.sub_agent) == (name, source, sub_agent)
+        assert choice.directory(tmp_path) == (None if "." in name else tmp_path / source)
+    [problem] = _choose(tmp_path, [file], "hom#cook", {}, None).problems  # type: ignore[list-item]
+    assert problem.code == "agent-not-found" and "home" in (problem.hint or "")

@@ -114,6 +114,8 @@ class AgentSpec:
     working_directory: Path
     """Where its processes start, absolute."""
     context: DriverContext
+    sub_agent: str = ""
+    """The agent in its tree that is evaluated as the root; empty for the root agent."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,7 @@ async def open_agents(
         choice.path: choice.driver.create(
             AgentSpec(
                 source=choice.source,
+                sub_agent=choice.sub_agent,
                 directory=choice.directory(root),
                 working_directory=choice.working_directory(root, settings.agent_cwd),
                 context=shared,

@@ -73,11 +73,14 @@ class ManagedAdkAgent:
         directory, source = self._spec.directory, self._spec.source
         agent_path = source if directory is None else str(directory.resolve())
         root = self._context.root
-        log_dir = self._context.log_dir / _log_folder(agent_path, root)
+        log_dir = self._context.log_dir / _log_folder(
+            f"{agent_path}#{self._spec.sub_agent}" if self._spec.sub_agent else agent_path, root
+        )
         log_dir.mkdir(parents=True, exist_ok=True)
         return HostSpec(
             python=interpreter.python,
             agent_path=agent_path,
+            sub_agent=self._spec.sub_agent,
             root=root,
             working_directory=self._spec.working_directory,
             sandbox=interpreter.activate(self._context.sandbox),

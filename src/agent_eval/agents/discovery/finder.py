@@ -54,6 +54,8 @@ class AgentChoice:
     prefix and its source: `recorded:FILE`, `adk:URL`, `server:NAME`."""
     reason: str
     """Why the agent was selected, for messages."""
+    sub_agent: str = ""
+    """The agent in its tree that is evaluated as the root: the NAME of `DIRECTORY#NAME`; empty for the root agent."""
 
     @property
     def driver(self) -> Driver:
@@ -62,8 +64,9 @@ class AgentChoice:
 
     @property
     def source(self) -> str:
-        """The path without the driver's prefix, e.g. the FILE of `recorded:FILE`."""
-        return self.path.removeprefix(self.driver.prefix)
+        """The path without the driver's prefix and the sub-agent, e.g. the FILE of `recorded:FILE`."""
+        source = self.path.removeprefix(self.driver.prefix)
+        return source.removesuffix(f"#{self.sub_agent}") if self.sub_agent else source
 
     @property
     def runs_here(self) -> bool:
@@ -77,8 +80,8 @@ class AgentChoice:
 
     def directory(self, root: Path) -> Path | None:
         """The agent's directory; None for a dotted module and for an agent that does not run here."""
-        path = root / self.path
-        return path if self.runs_here and path.is_dir() else None
+        path = root / self.source
+        return path if self.in_python and path.is_dir() else None
 
     def working_directory(self, root: Path, setting: str) -> Path:
         """The working directory of the agent's process.
@@ -107,6 +110,13 @@ class NoChoice:
     directory: str
     candidates: tuple[str, ...] = ()
     what: str = ""
+
+
+def sub_agent_in(name: str, root: Path) -> str:
+    """The sub-agent of `DIRECTORY#NAME` or `MODULE#NAME`; "" for other names, such as a directory `a#b`."""
+    agent, mark, sub_agent = name.rpartition("#")
+    in_python = not driver_of(name).prefix
+    return sub_agent if mark and agent and in_python and not (root / name).exists() else ""
 
 
 def project_of(directory: Path, root: Path) -> Path:
@@ -198,6 +208,9 @@ class Finder:
         if driver.prefix:
             problem = driver.refuse(name.removeprefix(driver.prefix), self.root, who)
             return (name, None) if problem is None else (None, dataclasses.replace(problem, file=file))
+        if sub_agent := sub_agent_in(name, self.root):
+            agent, problem = self.named(name.removesuffix(f"#{sub_agent}"), who, file)
+            return (None, problem) if agent is None else (f"{agent}#{sub_agent}", None)
         path = (self.root / name).resolve()
         if path.is_file():
             path = path.parent

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain
+from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, Finder, NoChoice, is_agent, plain, sub_agent_in
 from agent_eval.agents.discovery.finder import AgentChoice as AgentChoice
 from agent_eval.core.patterns import PathPatterns
 from agent_eval.core.problem import Problem, Severity
@@ -56,7 +56,8 @@ def choose_agents(
     Args:
         root: The repository's root.
         files: The loaded files.
-        explicit: `--agent`: a directory or a file in it, a dotted module, or `recorded:FILE`.
+        explicit: `--agent`: a directory or a file in it or a dotted module, each also with `#SUB_AGENT`; or
+            `recorded:FILE`, `adk:URL`, `server:NAME`.
         mapping: `[agents]` of agent-eval.toml: .gitignore patterns relative to the root, to agents. The last match
             has precedence.
         everything: Returns the names of all eval files of the repository, if `files` are only some of them. A pattern
@@ -116,7 +117,7 @@ def _choose(
         path, problem = finder.named(explicit, "--agent", None)
         if path is None:
             return AgentChoices(by_file={}, problems=(problem,) if problem else ())
-        choice = AgentChoice(path=path, reason="--agent")
+        choice = AgentChoice(path=path, reason="--agent", sub_agent=sub_agent_in(path, finder.root))
         return AgentChoices(by_file={file.path: choice for file in files})
     mapped, mapping_problems = _mapped(finder, mapping, files, everything)
     problems += mapping_problems
@@ -176,7 +177,10 @@ def _mapped(
             continue
         path, problem = finder.named(name, f'the mapping "{pattern}"', CONFIG_FILE)
         problems += [problem] if problem is not None else []
-        choice = None if path is None else AgentChoice(path=path, reason=f'"{pattern}" in {CONFIG_FILE}')
+        choice = None
+        if path is not None:
+            reason = f'"{pattern}" in {CONFIG_FILE}'
+            choice = AgentChoice(path=path, reason=reason, sub_agent=sub_agent_in(path, finder.root))
         by_file |= dict.fromkeys(matched, choice)
     return by_file, problems
 

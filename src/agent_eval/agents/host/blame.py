@@ -299,6 +299,8 @@ def _import_hint(kind: str, message: str) -> str:
             f"Add the package that provides {name} to the agent's requirements. If it is a module of the repository: "
             "the agent's parent directory and the repository's root are importable."
         )
+    if "there is no agent named" in message:
+        return "Write the name of one of these agents after `#` in `--agent` or [agents]."
     if kind == "LookupError" or "not an ADK agent" in message:
         return "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
     if kind == "PermissionError":

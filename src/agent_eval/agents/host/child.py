@@ -531,6 +531,29 @@ def load_agent(path: str, root: str, loop: asyncio.AbstractEventLoop) -> Any:
     )
 
 
+def _root_of(app: Any) -> Any:
+    """The agent of an App; an agent itself, whose own `root_agent` is the top of its tree."""
+    from google.adk.agents.base_agent import BaseAgent
+
+    return app if isinstance(app, BaseAgent) else getattr(app, "root_agent", app)
+
+
+def _with_root(app: Any, name: str) -> Any:
+    """The App or agent with one of its sub-agents as the root. An App keeps its plugins, as in ADK's AgentEvaluator."""
+    root = _root_of(app)
+    agent = root.find_agent(name) if hasattr(root, "find_agent") else None
+    if agent is None:
+        raise LookupError(f"there is no agent named {name!r} in its tree: {', '.join(_names(root))}")
+    return agent if root is app else app.model_copy(update={"root_agent": agent})
+
+
+def _names(agent: Any) -> list[str]:
+    """The names of an agent and all agents below it, with their parents: `root`, `root/child`."""
+    name = _shown(getattr(agent, "name", ""))
+    below = [other for child in getattr(agent, "sub_agents", None) or [] for other in _names(child)]
+    return [name, *(f"{name}/{other}" for other in below)][:100]
+
+
 # --- Observing the agent -----------------------------------------------------------------------------------------
 
 _turn: contextvars.ContextVar[Turn | None] = contextvars.ContextVar("agent_eval_turn", default=None)
@@ -1342,13 +1365,15 @@ class Host:
                 self._metrics = CustomMetrics(params["agent"], params["root"], params.get("modules") or {})
             else:
                 app = load_agent(params["agent"], params["root"], self._loop)
+                if params.get("sub_agent"):
+                    app = _with_root(app, params["sub_agent"])
         except _Environment as error:
             data = _error_data(error.__cause__) if error.__cause__ is not None else {}
             self._channel.refuse(number, "agent-environment", str(error), data)
         except BaseException as error:
             self._channel.refuse(number, "agent-import", _cut(_shown(error), _LONGEST_MESSAGE), _error_data(error))
         else:
-            agent = getattr(app, "root_agent", app)
+            agent = _root_of(app)
             self._app = app
             self._loaded = True
             self._channel.answer(

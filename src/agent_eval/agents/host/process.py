@@ -43,6 +43,8 @@ class HostSpec:
     python: Sequence[str]
     agent_path: str
     root: Path
+    sub_agent: str = ""
+    """The agent in its tree that becomes the root; empty for the root agent."""
     working_directory: Path | None = None
     """Their working directory; None for the root."""
     sandbox: Sandbox
@@ -185,12 +187,11 @@ class HostProcess:
     async def _load(self) -> None:
         hello = await self._hello
         self.python = hello.python
-        params: dict[str, Any] = {
-            "agent": self._spec.agent_path,
-            "root": str(self._spec.root),
-            "retry": dict(self._spec.retry),
-        }
-        if self._spec.role == "metrics":
+        spec = self._spec
+        params: dict[str, Any] = {"agent": spec.agent_path, "root": str(spec.root), "retry": dict(spec.retry)}
+        if spec.sub_agent:
+            params["sub_agent"] = spec.sub_agent
+        if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
         try:
