@@ -410,7 +410,13 @@ def hostile() -> RunReport:
     turn = TurnEvidence(turn=0, score=0.0, user=EVIL, expected=EVIL, actual=EVIL[::-1], why=[EVIL, "missing: " + EVIL])
     step = StepReport(agent=EVIL, call=EVIL, responses=[EVIL], text=EVIL)
     actual = TurnReport(
-        turn=0, user=EVIL, steps=[step], answer=EVIL, expected_calls=[EVIL], expected_answer=f"{EVIL} and more"
+        turn=0,
+        user=EVIL,
+        steps=[step],
+        answer=EVIL,
+        expected_said=[EVIL],
+        expected_calls=[EVIL],
+        expected_answer=f"{EVIL} and more",
     )
     return report(
         "failed",

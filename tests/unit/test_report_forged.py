@@ -185,10 +185,11 @@ def test_comment__no_text_gets_out_of_a_conversation(line: str) -> None:
         user=evil,
         steps=[StepReport(agent=evil, text=evil), StepReport(call=evil, responses=[evil, evil])],
         answer=evil,
+        expected_said=[evil],
         expected_calls=[evil],
         expected_answer=f"{evil}\nand more",
     )
     door = failing(conversation=ConversationReport(run=0, turns=[actual, actual]))
     for text in (comment_markdown(report("failed", [door]), links=LINKS), summary_markdown(report("failed", [door]))):
         page = nothing_of_theirs(text, OURS)
-        assert page.text.count("closes") == 2 * 9
+        assert page.text.count("closes") == 2 * 10

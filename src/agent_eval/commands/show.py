@@ -188,4 +188,5 @@ def _conversation(
         for turn in conversation.turns:
             if (excerpt := excerpts.get(turn.turn)) is not None:
                 turn.expected_calls, turn.expected_answer = excerpt.expected_calls, excerpt.expected_answer
+                turn.expected_said = excerpt.expected_said
     return conversation

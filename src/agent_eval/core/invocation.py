@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Discriminator, Field, Tag
 from pydantic.alias_generators import to_camel
 
-from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
 from agent_eval.core.wire import WireModel
 
 
@@ -128,3 +128,21 @@ def tool_responses(data: IntermediateData | InvocationEvents | None) -> list[Fun
     if isinstance(data, IntermediateData):
         return list(data.tool_responses)
     return [part.function_response for part in _event_parts(data) if part.function_response is not None]
+
+
+def intermediate_responses(turn: Invocation) -> list[tuple[str, str]]:
+    """Author and text of each response before the final one, in order: what sub-agents said on the way.
+
+    Thoughts don't count, nor does a repetition of the final response.
+    """
+    data = turn.intermediate_data
+    pairs: list[tuple[str, list[Part]]] = []
+    if isinstance(data, IntermediateData):
+        pairs = data.intermediate_responses
+    elif data is not None:
+        pairs = [(event.author, list(event.content.iter_parts())) for event in data.invocation_events if event.content]
+    final = text_of(turn.final_response)
+    texts = [
+        (author, "\n".join(part.text for part in parts if part.text and not part.thought)) for author, parts in pairs
+    ]
+    return [(author, text) for author, text in texts if text.strip() and text != final]

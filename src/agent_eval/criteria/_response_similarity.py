@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
 from agent_eval.criteria import _adk_rust
 from agent_eval.criteria._explain import LONGEST_TEXT
@@ -26,6 +27,8 @@ class ResponseSimilarity:
 
     threshold: float
     rules: SimilarityRules
+    include_intermediate: bool = False
+    """Put the intermediate responses before the final one, on both sides."""
     name: str = "response_similarity"
 
     async def score(self, conversation: Conversation) -> Result:
@@ -36,7 +39,7 @@ class ResponseSimilarity:
         scores: list[float | None] = []
         findings: list[TurnFinding] = []
         for turn, (actual, expected) in enumerate(pairs):
-            reference, answer = self.rules.text(expected.final_response), self.rules.text(actual.final_response)
+            reference, answer = self._text(expected), self._text(actual)
             if reference is None:
                 scores.append(None)
                 continue
@@ -51,6 +54,11 @@ class ResponseSimilarity:
             return _without_reference(0)
         mean = _adk_rust.case_score(present, self.threshold) if self.rules.adk_rust else running_mean(present)
         return Scored(score=mean, turn_scores=tuple(scores), findings=tuple(findings))
+
+    def _text(self, turn: Invocation) -> str | None:
+        final = self.rules.text(turn.final_response)
+        before = [text for _, text in intermediate_responses(turn)] if self.include_intermediate else []
+        return "\n".join([*before, final or ""]).rstrip("\n") if before else final
 
     def _turn(self, turn: int, reference: str, answer: str | None) -> float | NotEvaluated:
         if answer is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from agent_eval.criteria._intermediate_similarity import IntermediateSimilarity
 from agent_eval.criteria._response_match import ResponseMatch
 from agent_eval.criteria._response_similarity import ResponseSimilarity
 from agent_eval.criteria._similarity import similarity_rules
@@ -79,7 +80,15 @@ def _trajectory_partial(config: CriterionConfig) -> Criterion:
 
 
 def _response_similarity(config: CriterionConfig) -> Criterion:
-    return ResponseSimilarity(threshold=config.threshold, rules=similarity_rules(config.options))
+    return ResponseSimilarity(
+        threshold=config.threshold,
+        rules=similarity_rules(config.options),
+        include_intermediate=config.options.get("include_intermediate_responses_in_final", False),
+    )
+
+
+def _intermediate_similarity(config: CriterionConfig) -> Criterion:
+    return IntermediateSimilarity(threshold=config.threshold, rules=similarity_rules(config.options))
 
 
 def _single_tool_use(config: CriterionConfig) -> Criterion:
@@ -139,6 +148,7 @@ _DETERMINISTIC: Mapping[str, Callable[[CriterionConfig], Criterion]] = {
     RECALL: _trajectory_share,
     "tool_trajectory_partial": _trajectory_partial,
     "response_similarity": _response_similarity,
+    "intermediate_response_similarity": _intermediate_similarity,
     "trajectory_single_tool_use": _single_tool_use,
 }
 _JUDGED: Mapping[str, Callable[[CriterionConfig, Judge], Criterion]] = {

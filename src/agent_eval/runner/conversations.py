@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
-from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
+from agent_eval.core.invocation import (
+    IntermediateData,
+    Invocation,
+    InvocationEvents,
+    intermediate_responses,
+    tool_calls,
+)
 from agent_eval.core.text import shorten
 from agent_eval.criteria import literal, match_calls, name_of, render_call
 from agent_eval.evalset.models import EvalCase
@@ -29,11 +35,11 @@ class Bounds:
 
     turns: int
     steps: int
-    """Calls or intermediate texts of a turn, and as many expected calls."""
+    """Calls or intermediate texts of a turn, and as many expected calls and expected intermediate texts."""
     text: int
     """A user's message, an answer, an expected answer."""
     call: int
-    """A call; also a response."""
+    """A call; also a response, and an expected intermediate response."""
 
 
 _BOUNDS = (
@@ -41,9 +47,9 @@ _BOUNDS = (
     Bounds(turns=10, steps=15, text=1_000, call=500),
     Bounds(turns=6, steps=10, text=500, call=300),
     Bounds(turns=2, steps=5, text=250, call=120),
-    Bounds(turns=1, steps=3, text=120, call=80),
+    Bounds(turns=1, steps=3, text=100, call=70),
 )
-"""From the longest excerpt to the shortest. The last one has at most 3 * 120 + 9 * 80 characters and the names of
+"""From the longest excerpt to the shortest. The last one has at most 3 * 100 + 12 * 70 characters and the names of
 agents, unless a tool returns more than once."""
 
 
@@ -109,7 +115,13 @@ def _within(recording: Recording, case: EvalCase | None, first: Collection[int],
 
 
 def _size(turn: TurnReport) -> int:
-    texts = [turn.user, turn.answer or "", turn.expected_answer or "", *(turn.expected_calls or ())]
+    texts = [
+        turn.user,
+        turn.answer or "",
+        turn.expected_answer or "",
+        *(turn.expected_calls or ()),
+        *(turn.expected_said or ()),
+    ]
     for step in turn.steps:
         texts += [step.agent, step.call, step.text, *step.responses]
     return sum(map(len, texts))
@@ -156,6 +168,7 @@ def _turn(number: int, actual: Invocation | None, expected: Invocation | None, b
         steps_left_out=max(len(steps) - most, 0),
         answer=_cut(_words(actual.final_response), bounds) if actual is not None else None,
         expected_calls=_expected_calls(actual, expected, bounds),
+        expected_said=_expected_said(actual, expected, bounds),
         expected_answer=_expected_answer(actual, expected, bounds),
     )
 
@@ -195,6 +208,17 @@ def _expected_calls(actual: Invocation | None, expected: Invocation | None, boun
     except RecursionError:
         return None  # Nested too deeply to compare; the criteria report it.
     return [_call(call, bounds) for call in calls[: None if bounds is None else bounds.steps]]
+
+
+def _expected_said(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> list[str] | None:
+    responses = intermediate_responses(expected) if expected is not None else []
+    rest = iter(intermediate_responses(actual) if actual is not None else [])
+    # `in` consumes `rest` up to the response, so the next one is searched only after it.
+    if all(response in rest for response in responses):
+        return None
+    shown = responses[: None if bounds is None else bounds.steps]
+    texts = [f"{author}: {text}" if author else text for author, text in shown]
+    return texts if bounds is None else [shorten(text, bounds.call) for text in texts]
 
 
 def _expected_answer(actual: Invocation | None, expected: Invocation | None, bounds: Bounds | None) -> str | None:

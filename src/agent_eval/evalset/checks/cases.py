@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from agent_eval.core.content import Content, Part, text_of
+from agent_eval.core.content import Content, Part
 from agent_eval.core.invocation import IntermediateData, Invocation, Rubric
 from agent_eval.core.problem import MAX_PROBLEMS, Problem
 from agent_eval.core.selectors import nearby
 from agent_eval.evalset.checks.omitted_args import omitted_args
+from agent_eval.evalset.checks.references import turns_without_references
 from agent_eval.evalset.checks.rubric_scope import lacks_rubrics
 from agent_eval.evalset.json import JsonPath
 from agent_eval.evalset.models import METRICS, PERSONA_IDS, CriterionConfig, EvalCase, EvalConfig, MetricSpec
@@ -70,7 +71,7 @@ def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalCon
             yield from _scenario_without_references(file, case, path, specs, where)
             yield from check_scenario_with_config(file, case, path, config)
         elif case.conversation:
-            yield from _turns_without_references(file, case.conversation, path, builtin, where)
+            yield from turns_without_references(file, case.conversation, path, builtin, where)
             yield from islice(omitted_args(file, case.conversation, path, builtin), MAX_PROBLEMS)
             yield from _scenario_missing(file, case, path, specs, where)
         lacking = [criterion.name for criterion in config.criteria if lacks_rubrics(criterion, case)]
@@ -116,45 +117,6 @@ _FOR_SCENARIOS = (
     "per_turn_user_simulator_quality_v1",
     "multi_turn_task_success_v1",
 )
-
-
-def _turns_without_references(
-    file: EvalFile,
-    turns: Sequence[Invocation],
-    path: JsonPath,
-    builtin: Sequence[tuple[MetricSpec, CriterionConfig]],
-    where: str,
-) -> Iterator[Problem]:
-    needing = [spec for spec, _ in builtin if spec.needs_final_response]
-    if not needing:
-        return
-    without = [number for number, turn in enumerate(turns) if not text_of(turn.final_response)]
-    compare = f"{_names(needing)} ({where}) {'compares' if len(needing) == 1 else 'compare'}"
-    if len(without) == len(turns):
-        yield file.error(
-            "needs-reference",
-            f"No turn of the case has a `final_response` with text, but {compare} with it.",
-            path,
-            "Add the expected answers, or remove the criterion: without a reference no answer can pass.",
-        )
-        return
-    effects = " ".join(dict.fromkeys(_effect(criterion) for spec, criterion in builtin if spec.needs_final_response))
-    for number in without:
-        yield file.warning(
-            "turn-without-reference",
-            f"The turn has no `final_response` with text, but {compare} with it.",
-            (*path, "conversation", number),
-            f"{effects} Add the expected answer.",
-        )
-
-
-def _effect(criterion: CriterionConfig) -> str:
-    """The effect of a turn without a reference on a criterion."""
-    if criterion.metric != "response_similarity":
-        return "As in ADK, any answer scores 0 in this turn."
-    if criterion.options.get("compat"):
-        return "As in adk-rust, `response_similarity` leaves this turn out."
-    return "Any answer in this turn leaves `response_similarity` without a score."
 
 
 def _scenario_missing(

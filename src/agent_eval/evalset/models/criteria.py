@@ -126,6 +126,14 @@ METRICS: dict[str, MetricSpec] = {
             source="agent-eval",
         ),
         MetricSpec(
+            "intermediate_response_similarity",
+            Family.DETERMINISTIC,
+            ResponseSimilarityCriterion,
+            needs_reference=True,
+            source="agent-eval",
+            needs_tool_calls=True,
+        ),
+        MetricSpec(
             "response_evaluation_score", Family.JUDGE, ServiceBackedCriterion, low=1.0, high=5.0, needs_reference=True
         ),
         MetricSpec("safety_v1", Family.JUDGE, ServiceBackedCriterion),

@@ -57,6 +57,7 @@ _ALL = 1_000_000_000
 
 _ROW_STYLE: Mapping[RowKind, str] = {
     "user": "italic",
+    "expected said": "green",
     "expected call": "green",
     "expected answer": "green",
     "said": "dim",

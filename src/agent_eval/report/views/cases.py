@@ -22,6 +22,7 @@ _ARROWS: Mapping[str, str] = {"call": "→ ", "response": "← ", "expected call
 _HEADINGS: Mapping[str, str] = {
     "user": "User",
     "said": "On the way",
+    "expected said": "Expected on the way",
     "expected call": "Expected calls",
     "answer": "Answer",
     "expected answer": "Expected",

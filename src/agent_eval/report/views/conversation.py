@@ -16,7 +16,17 @@ from agent_eval.report.views.numbers import score_text
 from agent_eval.results import CaseReport, StepReport, TurnEvidence, TurnReport
 
 RowKind = Literal[
-    "user", "call", "response", "said", "expected call", "answer", "expected answer", "actual", "verdict", "detail"
+    "user",
+    "call",
+    "response",
+    "said",
+    "expected said",
+    "expected call",
+    "answer",
+    "expected answer",
+    "actual",
+    "verdict",
+    "detail",
 ]
 """What a row shows. `said`: text of the agent before its answer. `actual`: what a criterion saw, for results without a
 conversation. `verdict`: a criterion's score of the turn, or the error that ended it. `detail`: the reason, below it."""
@@ -29,6 +39,7 @@ LABELS: dict[RowKind, str] = {
     "call": "call",
     "response": "returned",
     "said": "says",
+    "expected said": "expected",
     "expected call": "expected",
     "answer": "answer",
     "expected answer": "expected",
@@ -173,7 +184,8 @@ def _remark(name: str, evidence: TurnEvidence, turn: TurnReport) -> Remark:
 def _is_shown(expected: str, turn: TurnReport) -> bool:
     """Whether the turn shows what a criterion expected: as its answer or as its calls."""
     calls = [step.call for step in turn.steps if step.call] if turn.expected_calls is None else turn.expected_calls
-    texts = [turn.expected_answer or turn.answer or "", "\n".join(calls), turn.user]
+    said = "\n".join(turn.expected_said or ())
+    texts = [turn.expected_answer or turn.answer or "", "\n".join(calls), said, turn.user]
     beginning = expected.strip()[:_ALIKE]
     return beginning in {"", "(no tool calls)", "(no text)"} or any(
         text.strip().startswith(beginning) for text in texts
@@ -236,6 +248,8 @@ def _rows(turn: TurnView, steps: int, details: int) -> Iterator[Row]:
     left = report.steps_left_out + max(len(report.steps) - steps, 0)
     if left:
         yield Row(kind="said", text=f"[… and {plural(left, 'more step')}]")
+    for text in (report.expected_said or ())[:steps]:
+        yield Row(kind="expected said", text=text)
     for call in (report.expected_calls or ())[:steps]:
         yield Row(kind="expected call", text=call)
     if report.expected_calls == []:
