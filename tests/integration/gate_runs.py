@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gate_server
 from adk_envs import FIXTURES, adk_python
 
 from agent_eval.results.recording import Recording
@@ -129,11 +130,8 @@ class Repository:
         self, *arguments: str, python: bool = True, environment: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[str]:
         """Starts `agent-eval ARGUMENTS`; a run gets a ready interpreter unless `python` is false."""
-        command = [*AGENT_EVAL, *arguments]
-        if python and arguments[0] == "run":
-            command += ["--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
         process = subprocess.Popen(
-            command,
+            [*AGENT_EVAL, *self._with_interpreter(arguments, python)],
             cwd=self.root,
             env=self.environment(environment),
             **{
@@ -147,6 +145,12 @@ class Repository:
         )
         self._started.append(process)
         return process
+
+    @staticmethod
+    def _with_interpreter(arguments: Sequence[str], python: bool) -> list[str]:
+        if not python or arguments[0] != "run":
+            return list(arguments)
+        return [*arguments, "--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
 
     def end(self) -> None:
         """Kills what a test that failed has left running."""
@@ -174,12 +178,41 @@ class Repository:
             seconds=time.monotonic() - begun,
         )
 
-    def gate(self, *arguments: str, timeout: float = 90, output: Path | None = None, **options: Any) -> Done:
-        """Runs `agent-eval ARGUMENTS` to its end."""
+    def gate(
+        self,
+        *arguments: str,
+        python: bool = True,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = 90,
+        output: Path | None = None,
+        new_interpreter: bool = False,
+        **options: Any,
+    ) -> Done:
+        """Runs `agent-eval ARGUMENTS` to its end, in a fork of a process that has imported it.
+
+        In a new interpreter if the caller wants one, if Python's start depends on the environment, or with options of
+        Popen.
+        """
         begun = time.monotonic()
         if output is not None:
             arguments = (*arguments, "--output-dir", str(output))
-        return self.finish(self.start(*arguments, **options), begun=begun, timeout=timeout, output=output)
+        read_at_start = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment or {})
+        if new_interpreter or read_at_start or options:
+            process = self.start(*arguments, python=python, environment=environment, **options)
+            return self.finish(process, begun=begun, timeout=timeout, output=output)
+        done = gate_server.run(
+            self._with_interpreter(arguments, python),
+            cwd=self.root,
+            environment=self.environment(environment),
+            timeout=timeout,
+        )
+        return Done(
+            code=done.returncode,
+            out=done.stdout,
+            err=done.stderr,
+            output=output or self.root / "agent-eval-results",
+            seconds=time.monotonic() - begun,
+        )
 
     def left_behind(self) -> list[str]:
         """Processes that the gate or the agent started and that still run; some get a moment to go."""

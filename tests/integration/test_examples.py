@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import gate_server
 import pytest
-from gate_runs import AGENT_EVAL
 
 PROJECT = Path(__file__).parents[2]
 
@@ -63,18 +63,9 @@ def gate(*arguments: str, output: Path, environment: Mapping[str, str] | None = 
     The gate makes the agent's environment itself and keeps it in the user's cache: as root the agent is somebody else,
     who could not get at one that a test has made.
     """
-    command = [*AGENT_EVAL, "run", *arguments]
-    command += ["--agent-requirements", "tests/data/agents/requirements.txt", "--output-dir", str(output)]
-    done = subprocess.run(
-        command,
-        cwd=PROJECT,
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = ["run", *arguments, "--agent-requirements", "tests/data/agents/requirements.txt"]
+    command += ["--output-dir", str(output)]
+    done = gate_server.run(command, cwd=PROJECT, environment={**os.environ, **(environment or {})}, timeout=120)
     assert (output / "results.json").exists(), done.stdout + done.stderr
     (output / "console.txt").write_text(done.stdout, encoding="utf-8")
     results: dict[str, Any] = json.loads((output / "results.json").read_text(encoding="utf-8"))
@@ -163,8 +154,8 @@ def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
     assert failure is not None
     assert all(text in (failure.text or "") for text in found)
 
-    command = [*AGENT_EVAL, "show", str(output), "bedroom_lamp_off"]
-    shown = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
+    command = ["show", str(output), "bedroom_lamp_off"]
+    shown = gate_server.run(command, cwd=PROJECT, environment=os.environ, timeout=60).stdout
     assert shown.index("Turn off the lamp") < shown.index(found[1]) < shown.index("The bedroom lamp is now off.")
 
 

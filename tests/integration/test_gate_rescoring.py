@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from pathlib import Path
 from typing import Any
 
+import gate_server
 import pytest
-from gate_runs import AGENT_EVAL
 
 
 def _run(root: Path, *arguments: str) -> dict[str, Any]:
     """Runs the gate and gives results.json of its default output directory."""
-    subprocess.run([*AGENT_EVAL, "run", *arguments], cwd=root, capture_output=True, timeout=60, check=False)
+    gate_server.run(["run", *arguments], cwd=root, environment=os.environ, timeout=60)
     results: dict[str, Any] = json.loads((root / "agent-eval-results" / "results.json").read_text("utf-8"))
     return results
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gate_server
 import pytest
 from fake_gemini import FakeGemini, GenerateRequest
-from gate_runs import AGENT_EVAL
 from hotel_concierge import roles
 
 from agent_eval.evalset.models.criteria import METRICS
@@ -62,16 +62,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 
 def _agent_eval(*arguments: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*AGENT_EVAL, *arguments],
-        cwd=PROJECT,
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return gate_server.run(arguments, cwd=PROJECT, environment={**os.environ, **variables}, timeout=120)
 
 
 def test_every_criterion_of_adk_is_scored_in_one_run(ran: Ran) -> None:
