@@ -260,9 +260,14 @@ def repository_in(root: Path, *agents: str) -> Iterator[Repository]:
         made.end()
 
 
+def patience() -> float:
+    """How many times longer than on an idle machine things may take: processes that want a core, per core."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
     """The first true value of a condition."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * patience()
     while time.monotonic() < end:
         if found := condition():
             return found

@@ -123,13 +123,16 @@ async def test_an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message
     assert again.value.message == error.message
 
 
-async def test_an_import_that_hangs(tmp_path: Path) -> None:
-    agent = make("hangs_at_import", tmp_path / "logs", start_timeout=4)
-    with pytest.raises(AgentFailure) as caught:
-        await agent.start()
-    await agent.close()
-    assert caught.value.kind is FailureKind.IMPORT
-    assert "within 4 s" in caught.value.message
+async def test_start__an_import_that_hangs(tmp_path: Path) -> None:
+    for seconds in (4, 12, 40):  # On a busy machine, importing ADK alone may take longer than the first.
+        agent = make("hangs_at_import", tmp_path / "logs", start_timeout=seconds)
+        with pytest.raises(AgentFailure) as caught:
+            await agent.start()
+        await agent.close()
+        assert caught.value.kind is FailureKind.IMPORT
+        assert f"within {seconds} s" in caught.value.message
+        if "agent.py" in (caught.value.traceback or ""):
+            break
     assert "wait_for_a_server()" in (caught.value.traceback or "")
 
 

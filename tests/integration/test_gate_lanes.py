@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,15 @@ def test_an_agent_that_is_throttled__leaves_the_judge_at_full_speed(repository: 
     criteria(repository, "final_response_match_v2", "safety_v1", samples=15)
     repository.evals("evals/some.test.json", {f"c{number}": f"Question {number}?" for number in range(2 * AT_ONCE)})
     faults = [Fault(kind=429, retry_after=0)] * 4
+    judge = Judge()
+
+    def verdict(request: GenerateRequest) -> Answer:
+        """Held until all places are taken: how soon that is depends on how busy the machine is."""
+        return replace(judge(request), latency=3.0 if judges.stats.peak_in_flight < 15 else 0.05)
+
     with (
         FakeGemini(lambda _: Answer.text("Paris."), faults=faults) as agents,
-        FakeGemini(Judge(), latency=0.1, keep=2_000) as judges,
+        FakeGemini(verdict, keep=2_000) as judges,
     ):
         done = run(repository, agents, judges)
 
@@ -54,17 +61,19 @@ def test_a_judge_that_is_throttled__leaves_the_agent_at_full_speed(repository: R
     meanwhile: list[int] = []
 
     def answer(_: GenerateRequest) -> Answer:
-        if judges.stats.statuses[429] == 10:
-            meanwhile.append(agents.stats.in_flight)
-        return Answer.text("Paris.")
+        """Held until enough are asked at once after the throttling, however busy the machine is."""
+        if judges.stats.statuses[429] < 10:
+            return replace(Answer.text("Paris."), latency=0.4)
+        meanwhile.append(agents.stats.in_flight)
+        return replace(Answer.text("Paris."), latency=3.0 if max(meanwhile) < AT_ONCE - 2 else 0.0)
 
     with (
         FakeGemini(Judge(), faults=[Fault(kind=429, retry_after=0)] * 10) as judges,
-        FakeGemini(answer, latency=0.4) as agents,
+        FakeGemini(answer) as agents,
     ):
         done = run(repository, agents, judges)
 
     assert (done.code, len(done.statuses)) == (0, CASES), done.out + done.err
     assert judges.stats.statuses == {429: 10, 200: CASES}
-    # Whoever asks is not counted yet; one that has its answer may not have told.
+    # The call that arrives is not counted yet, and a call whose answer is on its way no longer.
     assert meanwhile and max(meanwhile) >= AT_ONCE - 2

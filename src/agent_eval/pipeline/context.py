@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from agent_eval.runner import MissingModels, Progress
     from agent_eval.settings import Settings
 
+_MOST_RESERVED, _RESERVED = 5.0, 0.2
+"""Seconds at the end of a run, and their share of `run-timeout`, in which no model is asked: the report can then name the
+model's trouble as the cause of what was not answered, and not the end of the run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
@@ -305,7 +309,7 @@ async def open_models(
             without = MissingModels(models=frozenset(missing), code=code)
             problems = [problem if problem.code != NO_KEY else _milder(problem) for problem in problems]
             names = {name: None for name in names if name in checked.endpoints}
-    until = time.monotonic() + settings.run_timeout
+    until = time.monotonic() + settings.run_timeout - min(_MOST_RESERVED, settings.run_timeout * _RESERVED)
     pool = await stack.enter_async_context(open_pool(configured, context.environ, models=names, until=until))
     # Credentials that can't be opened are a mistake of the set-up too, and nothing has been paid for yet.
     if not has_error(problems):
