@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from agent_eval.settings import Settings
 
 _MOST_RESERVED, _RESERVED = 5.0, 0.2
-"""Seconds at the end of a run, and their share of `run-timeout`, in which no model is asked: the report can then name the
-model's trouble as the cause of what was not answered, and not the end of the run."""
+"""Seconds at the end of a run, and their share of `run-timeout`, in which no model is asked: the report can then name
+the model's trouble as the cause of what was not answered, and not the end of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
