@@ -140,7 +140,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     assert [reason.code for reason in blocked.report.reasons] == ["cases-removed"]
     comment = comment_of(lab, 8)
     assert comment.splitlines()[1] == "## ❌ Blocks the merge: 2 of main's 3 cases are gone"
-    assert "of the base branch removed" not in comment
+    assert "of main removed" not in comment
     assert ACCEPT_RULES in comment and "Blocks the merge: 2 of main's 3 cases are gone" in blocked.out
 
     accepted = lab.pull_request(
