@@ -202,10 +202,14 @@ def test_no_eval_file__is_not_green_if_evals_were_asked_for(pytester: pytest.Pyt
 
     asked = pytester.runpytest_inprocess("--adk-evals")
     in_file = pytester.runpytest_inprocess("-o", "adk_evals=true")
+    write_evals(root, "empty.test.json", {})
+    empty = pytester.runpytest_subprocess("--adk-evals", "-n", "2")
 
     assert asked.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    asked.stdout.fnmatch_lines(["No eval file was collected, so nothing was evaluated.*"])
+    asked.stdout.fnmatch_lines(["No eval case was collected, so nothing was evaluated.*"])
     assert in_file.ret == pytest.ExitCode.OK
+    assert empty.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    empty.assert_outcomes(passed=1)
 
 
 def test_agent_that_is_missing__is_an_error_of_every_item(pytester: pytest.Pytester, root: Path) -> None:

@@ -112,6 +112,8 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_agent_location__imports_nothing(on_path: Path) -> None:
     assert agent_location("pkg.weather", on_path) == "lib/pkg/weather"
     assert agent_location("pkg.weather.agent", on_path) == "lib/pkg/weather/agent.py"
+    (on_path / "lib/pkg/tools.py").touch()
+    assert agent_location("pkg.tools", on_path) == "pkg.tools"
     assert agent_location("pkg.rain", on_path) == "pkg.rain"
     assert agent_location("agents/weather", on_path) == "agents/weather"
     assert agent_location("recorded:answers.json", on_path) == "recorded:answers.json"

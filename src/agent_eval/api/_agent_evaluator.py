@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from agent_eval.api._result import EvalResult
 from agent_eval.api._run import run
@@ -29,6 +30,7 @@ def evaluate(
     output_file: str | os.PathLike[str] | None = None,
     app_name: str | None = None,
     eval_set_results_manager: object = None,
+    **settings: Any,
 ) -> EvalResult:
     """Evaluates an agent with the parameters of ADK's `AgentEvaluator.evaluate`.
 
@@ -49,6 +51,8 @@ def evaluate(
             ADK's.
         app_name: Without effect, as in ADK without `eval_set_results_manager`.
         eval_set_results_manager: Must be None, as `artifact_service`.
+        **settings: More settings of a run, as for `run`, e.g. `agent_env="+CRM_TOKEN"`: the agent gets the variables of
+            model providers only.
 
     Returns:
         The result, which can be awaited.
@@ -68,7 +72,7 @@ def evaluate(
     if names := [name for name, value in refused.items() if value is not None]:
         raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See docs/python-api.md.")
     path = Path(eval_dataset_file_path_or_dir)
-    with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as output:
+    with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as temporary:
         result = run(
             path,
             check=False,
@@ -76,11 +80,13 @@ def evaluate(
             num_runs=num_runs,
             initial_session=None if initial_session_file is None else os.fspath(initial_session_file),
             include=[_TEST_FILES] if path.is_dir() else None,
-            output_dir=output,
+            **{"output_dir": temporary, **settings},
         )
         if output_file is not None:
-            _append_rows(Path(output), Path(output_file))
-    result = dataclasses.replace(result, output=None)
+            assert result.output is not None  # It has an `output_dir`.
+            _append_rows(result.output, Path(output_file))
+    if "output_dir" not in settings:
+        result = dataclasses.replace(result, output=None)
     if print_detailed_results:
         print(result.text)  # noqa: T201 - as in ADK
     result.check()
@@ -120,6 +126,6 @@ def agent_location(module: str, root: Path) -> str:
     for folder in dict.fromkeys([root, *(Path(entry or ".").absolute() for entry in sys.path)]):
         place = folder.joinpath(*parts)
         for candidate in (place, place.with_suffix(".py")):
-            if candidate.exists():
+            if candidate.is_dir() or (candidate.name == "agent.py" and candidate.is_file()):
                 return str(candidate.relative_to(root)) if candidate.is_relative_to(root) else str(candidate)
     return module

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent_eval.api._engine import EngineRequest
-from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.problem import Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.settings import BY_INPUT, Setting, Settings, read_settings
 
@@ -59,7 +59,7 @@ def option_text(setting: Setting, value: object) -> str | tuple[str, ...]:
 
 def engine_request(
     root: Path, flags: Mapping[str, str | tuple[str, ...]], defaults: Mapping[str, str]
-) -> tuple[EngineRequest, Settings, Sequence[Problem]]:
+) -> tuple[EngineRequest, Settings]:
     """Reads and checks the settings of a run.
 
     Args:
@@ -68,7 +68,7 @@ def engine_request(
         defaults: Values of settings that no source sets. `agent-python` also yields to `agent-requirements`.
 
     Returns:
-        The request without paths, the settings, and warnings about them.
+        The request without paths, and the settings. The report of the run has warnings about them.
 
     Raises:
         InvalidOptions: A setting is invalid. The message lists all errors.
@@ -80,7 +80,7 @@ def engine_request(
     missing = {name: value for name, value in defaults.items() if name not in settings.sources}
     if "agent-requirements" in settings.sources:
         missing.pop("agent-python", None)
-    return EngineRequest(root=root, flags={**missing, **flags}), settings, problems
+    return EngineRequest(root=root, flags={**missing, **flags}), settings
 
 
 def default_options() -> dict[str, str]:

@@ -51,7 +51,7 @@ def run(
         for name, value in settings.items()
         if value is not None
     }
-    request, _, _ = engine_request(directory, flags, default_options())
+    request, _ = engine_request(directory, flags, default_options())
     if listed:
         request = request.with_flags(paths=tuple(os.fspath(path) for path in listed))
     if "output-dir" in flags:

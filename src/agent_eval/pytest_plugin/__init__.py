@@ -6,6 +6,7 @@ imported when evals are collected or run.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker and, if eval files are to be collected, the rest of the plugin."""
     config.addinivalue_line("markers", "adk_eval: an eval case of an ADK agent, collected by agent-eval")
     if config.getoption("adk_evals") or config.getini("adk_evals"):
+        if sys.platform == "win32":
+            raise pytest.UsageError("--adk-evals needs Linux or macOS. On Windows, use WSL.")
         from agent_eval.pytest_plugin._session import EvalSession
 
         config.pluginmanager.register(EvalSession(config), "adk-evals-session")

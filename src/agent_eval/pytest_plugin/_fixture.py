@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from agent_eval.pytest_plugin._config import flags_of, root_of
 
 class AdkEvals:
     """Runs eval files from a test."""
-
-    evaluate = staticmethod(evaluate)
-    """As `AgentEvaluator.evaluate` of google-adk: runs at once, with or without `await`."""
 
     def __init__(self, config: pytest.Config, directories: pytest.TempPathFactory) -> None:
         """Made for each test by the fixture."""
@@ -38,6 +36,21 @@ class AdkEvals:
             InvalidOptions: A setting is unknown or has an invalid value.
         """
         __tracebackhide__ = True
-        of_session = {name.replace("-", "_"): value for name, value in flags_of(self._config).items()}
-        of_session["output_dir"] = str(self._directories.mktemp("adk_evals"))
-        return run(paths, root=root_of(self._config), check=check, **{**of_session, **settings})
+        output = self._directories.mktemp("adk_evals")
+        options = {**self._of_session(), "output_dir": output, **settings}
+        return run(paths, root=root_of(self._config), check=check, **options)
+
+    def evaluate(
+        self, agent_module: str, eval_dataset_file_path_or_dir: str | os.PathLike[str], *arguments: Any, **settings: Any
+    ) -> EvalResult:
+        """As `agent_eval.evaluate`, with the settings of the session. Runs at once, with or without `await`."""
+        __tracebackhide__ = True
+        options = {**self._of_session(), **settings}
+        for name in ("agent", "num_runs", "initial_session"):  # They are parameters of `evaluate`.
+            if name not in settings:
+                options.pop(name, None)
+        return evaluate(agent_module, eval_dataset_file_path_or_dir, *arguments, **options)
+
+    def _of_session(self) -> dict[str, Any]:
+        """The settings of the session, by name with underscores."""
+        return {name.replace("-", "_"): value for name, value in flags_of(self._config).items()}

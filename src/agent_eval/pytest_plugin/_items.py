@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from agent_eval.pytest_plugin._outcomes import CaseOutcome
 
 
+NO_CASES = "no-eval-cases"
+"""The code of the error for files without cases. A run accepts such a file beside others."""
+
+
 class Evals(Protocol):
     """The evals of a session, as its items see them."""
 
@@ -174,7 +178,7 @@ class EvalFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """The cases, or one failing item."""
         suite = self.evals.load(self.path)
-        errors = [problem for problem in suite.errors if problem.code != "no-eval-cases"]
+        errors = [problem for problem in suite.errors if problem.code != NO_CASES]
         if errors:
             yield InvalidItem.from_parent(self, name="invalid", problems=errors)
             return

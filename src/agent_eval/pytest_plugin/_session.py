@@ -20,7 +20,7 @@ from agent_eval.evalset.loading import load_suite
 from agent_eval.evalset.models import LoadedFile, Suite
 from agent_eval.evalset.paths import absolute
 from agent_eval.pytest_plugin._config import flags_of, root_of
-from agent_eval.pytest_plugin._items import CaseItem, EvalFile
+from agent_eval.pytest_plugin._items import NO_CASES, CaseItem, EvalFile
 from agent_eval.pytest_plugin._selection import selectors
 from agent_eval.pytest_plugin._shared_run import SharedRun
 
@@ -44,7 +44,7 @@ class EvalSession:
         self.root = absolute(root_of(config))
         defaults = {**default_options(), "without-keys": "inconclusive"}
         try:
-            self.request, self.settings, self.warnings = engine_request(self.root, flags_of(config), defaults)
+            self.request, self.settings = engine_request(self.root, flags_of(config), defaults)
         except InvalidOptions as error:
             raise pytest.UsageError(str(error)) from None
         self.worker: dict[str, Any] | None = getattr(config, "workerinput", None)
@@ -52,6 +52,7 @@ class EvalSession:
         self.shared = SharedRun(Path(directory))
         self.items: list[CaseItem] = []
         self.files = 0
+        """Number of collected eval files, without those that have no case."""
         if self.worker is None:
             config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
@@ -88,7 +89,9 @@ class EvalSession:
     def load(self, path: Path) -> Suite:
         """Reads one eval file with the session's settings."""
         settings = self.settings
-        return load_suite(self.root, [str(path)], config=settings.config, initial_session=settings.initial_session)
+        suite = load_suite(self.root, [str(path)], config=settings.config, initial_session=settings.initial_session)
+        self.files -= any(problem.code == NO_CASES for problem in suite.problems)
+        return suite
 
     def selected_ids(self, path: Path) -> Callable[[LoadedFile], set[str]] | None:
         """Selects the ids of a file's cases that `paths` name; None for all cases."""
@@ -176,7 +179,7 @@ class EvalSession:
 
     @property
     def _found_nothing(self) -> bool:
-        """Whether --adk-evals was given, and there is no eval file."""
+        """Whether --adk-evals was given, and there is no eval file with a case."""
         return bool(self.config.getoption("adk_evals")) and self.files == 0
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -191,7 +194,7 @@ class EvalSession:
         elif self._found_nothing:
             terminalreporter.section("ADK evals")
             terminalreporter.line(
-                "No eval file was collected, so nothing was evaluated. --adk-evals collects *.test.json and "
+                "No eval case was collected, so nothing was evaluated. --adk-evals collects *.test.json and "
                 f"*.evalset.json below pytest's arguments (or testpaths), in {self.root}.",
                 red=True,
             )
