@@ -321,6 +321,68 @@ async def test_unavailable__is_retried(words: Words) -> None:
     assert len({message["messageId"] for message in fake.messages()}) == 1
 
 
+async def test_polling__an_overloaded_server_is_not_the_agents_failure(words: Words) -> None:
+    done = words.task("completed", artifacts=words.artifacts("It is 4."))
+    script: dict[str, list[Any]] = {"SendStreamingMessage": [[words.task("submitted")]]}
+    async with fake_a2a(words, **script, GetTask=[status_code(503), done]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It is 4."
+
+    async with fake_a2a(words, **script, GetTask=[status_code(503)]) as fake:
+        caught = await failure(await started(fake), "Roll!", timeout=0.3)
+    assert (caught.kind, caught.owner) == (FailureKind.SERVER, PROVIDER)
+
+
+async def test_refused_access__of_a_server_whose_card_is_open() -> None:
+    words = WORDS["1.0"]
+    async with fake_a2a(words, SendStreamingMessage=[status_code(401)]) as fake:
+        with pytest.raises(AgentRefused, match=r"refuses access \(HTTP 401\)"):
+            await say(await started(fake), "Roll!")
+        fork = await failure(await started(fake, secrets_withheld=True), "Roll!")
+        assert (fork.kind, fork.owner) == (FailureKind.SERVER, PROVIDER)
+
+    async with fake_a2a(words, SendStreamingMessage=[words.answer("Hi!"), status_code(401)]) as fake:
+        agent = await started(fake)
+        await say(agent, "Hello")
+        expired = await failure(agent, "Hello")
+    assert (expired.kind, expired.owner) == (FailureKind.EXCEPTION, AGENT)
+
+
+async def test_card__with_an_address_that_cannot_be_reached() -> None:
+    words = WORDS["1.0"]
+    async with fake_a2a(words) as fake:
+        fake.card = words.card("http://host.invalid/")
+        with pytest.raises(AgentRefused, match=r"from its agent card\) can't be used: the host name"):
+            await say(await started(fake), "Roll!")
+        fake.card = words.card("http://169.254.169.254/latest/")
+        with pytest.raises(AgentRefused, match="link-local or a cloud's metadata service"):
+            await say(await started(fake), "Roll!")
+
+
+async def test_stream__of_many_chunks(words: Words) -> None:
+    stream = [words.task("submitted"), words.artifact("0"), *[words.artifact("x", append=True)] * 500]
+    stream += [words.status("working", words.message("step")), words.status("completed")]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "0" + "x" * 500
+
+
+async def test_stream__larger_than_the_limit(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_session, "MAX_EVENT", 1_000)
+    stream = [words.task("submitted"), *[words.artifact("x" * 100, append=True)] * 10]
+    async with fake_a2a(words, SendStreamingMessage=[stream]) as fake:
+        caught = await failure(await started(fake), "Roll!")
+    assert (caught.kind, caught.owner) == (FailureKind.PROTOCOL, AGENT)
+
+
+async def test_text__with_half_a_surrogate_pair_can_be_recorded(words: Words) -> None:
+    for streamed in (True, False):
+        step = words.answer("half \ud83d")
+        async with fake_a2a(words, SendStreamingMessage=[[step] if streamed else step]) as fake:
+            turn = await say(await started(fake), "Roll!")
+        assert "half ?" in turn.model_dump_json()
+
+
 @pytest.mark.parametrize(
     ("card", "message"),
     [

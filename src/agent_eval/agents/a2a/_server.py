@@ -9,9 +9,9 @@ from typing import Any
 from agent_eval.agents.a2a import _rpc
 from agent_eval.agents.a2a._card import AgentCard
 from agent_eval.agents.a2a._task import TaskReader
-from agent_eval.agents.http import HttpClient, HttpFailure, TooLarge, failures
+from agent_eval.agents.http import HttpClient, HttpFailure, Reply, TooLarge, failures
 from agent_eval.agents.http.failures import ServerProcess
-from agent_eval.agents.protocol import AgentFailure
+from agent_eval.agents.protocol import AgentFailure, AgentRefused
 from agent_eval.core.limiter import Limiter
 from agent_eval.core.text import first_line
 
@@ -27,6 +27,7 @@ class A2aServer:
         limiter: Limiter,
         log: Callable[[str], None],
         process: ServerProcess | None,
+        secrets_withheld: bool,
     ) -> None:
         """Sends nothing.
 
@@ -36,6 +37,7 @@ class A2aServer:
             limiter: Is notified of throttling.
             log: Writes a line.
             process: The server's process, if the gate started it.
+            secrets_withheld: GitHub gives the job no secrets.
         """
         self.card = card
         self.client = client
@@ -45,6 +47,8 @@ class A2aServer:
         """Whether turns are sent as streams; False once a server has refused one."""
         self.shows_calls = card.shows_calls
         """Whether the server is known to show its agent's tool calls."""
+        self._secrets_withheld = secrets_withheld
+        self._reached = False
         self._log = log
         self._warned = False
         self._background: set[asyncio.Task[None]] = set()
@@ -65,11 +69,32 @@ class A2aServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def lost(self, what: str) -> AgentFailure:
-        """The failure of a turn whose connection broke; `what` is a clause."""
+    def admitted(self, reply: Reply) -> None:
+        """Checks the status of an answer.
+
+        Raises:
+            AgentFailure: The server has no capacity, or refuses access to a job without secrets.
+            AgentRefused: The server has refused access from the beginning. Cards are often open to everyone.
+        """
+        if reply.status in failures.RETRIED:
+            raise failures.overloaded(reply, 0.0, 1)
+        refusal = failures.not_admitted(
+            reply,
+            self.card.url,
+            has_headers=self.client.has_headers,
+            secrets_withheld=self._secrets_withheld,
+        )
+        if refusal is not None and not self._reached:
+            raise refusal
+        self._reached = True
+
+    async def lost(self, error: HttpFailure) -> AgentFailure | AgentRefused:
+        """The failure of a request without an answer."""
+        if not self._reached and error.reason != "broken":
+            return failures.not_reached(error, f"{self.card.url} (from its agent card)", self.process)
         if self.process is not None:
             await self.process.settle()
-        return failures.lost(what, self.process)
+        return failures.lost(error.message, self.process)
 
     async def settle(self) -> None:
         """Waits for what runs in the background."""
@@ -86,9 +111,10 @@ class A2aServer:
             reply = await self.client.request(
                 "POST", self.card.url, body=dialect.request(method, {"id": task_id}), headers=dialect.headers
             )
+            self.admitted(reply)
             return _rpc.result_of(reply, self.process)
         except HttpFailure as error:
-            raise await self.lost(error.message) from error
+            raise await self.lost(error) from error
         except TooLarge as error:
             raise _rpc.unreadable(str(error)) from error
         except _rpc.RpcError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 import uuid
 from typing import Any
@@ -17,7 +16,7 @@ from agent_eval.agents.a2a._parts import responds, write_parts
 from agent_eval.agents.a2a._server import A2aServer
 from agent_eval.agents.a2a._task import TaskReader
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
-from agent_eval.agents.http import HttpFailure, Stream, TooLarge, failures, stream_with_retries
+from agent_eval.agents.http import MAX_EVENT, HttpFailure, Stream, TooLarge, failures, read_json, stream_with_retries
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest
 from agent_eval.core.content import Content
@@ -40,6 +39,8 @@ class A2aSession:
         """The last turn, if its task waits for the user."""
         self._artifacts: dict[str, str] = {}
         """Those of that task."""
+        self._unavailable: AgentFailure | None = None
+        """Why the task that is polled can't be read at the moment."""
 
     @property
     def shows_tool_calls(self) -> bool:
@@ -56,7 +57,7 @@ class A2aSession:
                 await self._exchange(message, reader, until)
         except TimeoutError:
             await self._cancel(reader)
-            raise failures.too_late(timeout) from None
+            raise self._unavailable or failures.too_late(timeout) from None
         except asyncio.CancelledError:
             self._server.in_background(self._cancel(reader))
             raise
@@ -103,7 +104,7 @@ class A2aSession:
                 raise _rpc.failure(other) from other
         except HttpFailure as error:
             if not reader.state or reader.task_id is None:
-                raise await server.lost(error.message) from error
+                raise await server.lost(error) from error
         if not reader.ended:
             await self._poll(reader)
 
@@ -134,13 +135,18 @@ class A2aSession:
     async def _read(self, stream: Stream, reader: TaskReader) -> None:
         if not stream.is_event_stream:
             reply = await stream.reply()
+            self._server.admitted(reply)
             _take(_rpc.result_of(reply, self._server.process), reader)
             return
         if stream.status != 200:
             raise failures.unexpected_status(await stream.reply(), self._server.process)
+        size = 0
         async for event in stream.events():
+            size += len(event.data)
+            if size > MAX_EVENT:
+                raise _rpc.unreadable(f"it is larger than {MAX_EVENT / 1_000_000:g} MB")
             try:
-                answer = json.loads(event.data)
+                answer = read_json(event.data)
             except ValueError:
                 raise _rpc.unreadable(f"an event is not JSON: {first_line(event.data, 200)}") from None
             _take(_rpc.result_in(answer), reader)
@@ -150,11 +156,18 @@ class A2aSession:
     async def _poll(self, reader: TaskReader) -> None:
         """Asks for the task until the turn has ended. The caller limits the time."""
         if reader.task_id is None:
-            raise await self._server.lost("the answer ended before the task had")
+            raise await self._server.lost(HttpFailure("the answer ended before the task had", reason="broken"))
         dialect = self._server.card.dialect
         while True:
             await asyncio.sleep(_POLL_SECONDS)
-            snapshot = await self._server.call(dialect.get_task, reader.task_id)
+            try:
+                snapshot = await self._server.call(dialect.get_task, reader.task_id)
+            except AgentFailure as failure:
+                if failure.kind is not FailureKind.SERVER:
+                    raise
+                self._unavailable = failure
+                continue
+            self._unavailable = None
             reader.restart()
             _take(snapshot, reader)
             if reader.ended:

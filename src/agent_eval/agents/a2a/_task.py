@@ -20,6 +20,8 @@ from agent_eval.agents.a2a._dialect import (
 from agent_eval.agents.a2a._parts import Numbers, read_parts, text_of_parts
 
 _CALLS = ("function_call", "function_response")
+_JOINED = "joined"
+"""Marks a part of a chunk: a text continues the text before it."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -29,7 +31,8 @@ class _Entry:
     event: dict[str, Any]
     """As ADK's `event.model_dump(mode="json", exclude_none=True)`."""
     event_id: str | None = None
-    artifact_id: str | None = None
+    is_replaced: bool = False
+    """Its artifact was sent again."""
     is_answer: bool = False
     """An artifact or a message instead of a task: what A2A calls the result. Other messages are about the work."""
 
@@ -66,6 +69,9 @@ class TaskReader:
         self.artifacts: dict[str, str] = {}
         """The task's artifacts by id, as JSON."""
         self._entries: list[_Entry] = []
+        self._by_parts: dict[str, _Entry] = {}
+        """The last entry with the same parts."""
+        self._by_artifact: dict[str, _Entry] = {}
         self._is_adk = False
         self.task_id: str | None = None
         self.context_id: str | None = None
@@ -109,6 +115,8 @@ class TaskReader:
     def restart(self) -> None:
         """Forgets the messages and artifacts so far: the next result is the whole task."""
         self._entries.clear()
+        self._by_parts.clear()
+        self._by_artifact.clear()
 
     def _note(self, value: Json, kind: str) -> None:
         task_id = value.get("id") if kind == "task" else value.get("taskId")
@@ -153,35 +161,38 @@ class TaskReader:
 
     def _artifact(self, artifact: Json, metadata: Json, *, append: bool = False) -> None:
         artifact_id = str(artifact.get("artifactId", ""))
-        same = next((entry for entry in self._entries if entry.artifact_id == artifact_id), None)
+        same = self._by_artifact.get(artifact_id)
         if append and same is not None:
-            _append(same.parts, read_parts(artifact.get("parts"), self._numbers)[0])
+            same.parts.extend({**part, _JOINED: True} for part in read_parts(artifact.get("parts"), self._numbers)[0])
             return
         text = json.dumps(artifact.get("parts"), sort_keys=True)
         if self._earlier.get(artifact_id) == text:
             return
         self.artifacts[artifact_id] = text
         if same is not None:
-            self._entries.remove(same)
-        self._add(artifact, metadata, is_answer=True).artifact_id = artifact_id
+            same.is_replaced = True
+        self._by_artifact[artifact_id] = self._add(artifact, metadata, is_answer=True)
 
     def _add(self, source: Json, metadata: Json, *, is_answer: bool = False) -> _Entry:
         """Adds a message or an artifact, unless the last entry says the same: ADK sends the answer as both."""
         parts, long_running = read_parts(source.get("parts"), self._numbers)
         event_id = metadata.get("adk_event_id")
         self._is_adk = self._is_adk or any(key.startswith("adk_") for key in metadata)
-        for entry in reversed(self._entries):
-            repeated = entry is self._entries[-1] and None in (event_id, entry.event_id)
-            same_event = event_id is not None and entry.event_id == event_id
-            if parts and entry.parts == parts and (repeated or same_event or _has_ids(parts)):
-                entry.is_answer = entry.is_answer or is_answer
-                return entry
+        key = json.dumps(parts, sort_keys=True)
+        same = self._by_parts.get(key)
+        if parts and same is not None and not same.is_replaced:
+            repeated = same is self._entries[-1] and None in (event_id, same.event_id)
+            same_event = event_id is not None and same.event_id == event_id
+            if repeated or same_event or _has_ids(parts):
+                same.is_answer = same.is_answer or is_answer
+                return same
         entry = _Entry(
             event=self._event(parts, long_running, metadata),
             event_id=event_id if isinstance(event_id, str) else None,
             is_answer=is_answer,
         )
         self._entries.append(entry)
+        self._by_parts[key] = entry
         return entry
 
     def _event(self, parts: list[dict[str, Any]], long_running: list[str], metadata: Json) -> dict[str, Any]:
@@ -234,6 +245,8 @@ class TaskReader:
         The final response is the last artifact with a text, else the last message with one.
         """
         entries = self._in_place()
+        for entry in entries:
+            entry.event["content"]["parts"] = _joined(entry.parts)
         if any(entry.is_answer and not entry.has_calls and text_of_parts(entry.parts) for entry in entries):
             for entry in entries:
                 if not entry.is_answer:
@@ -246,7 +259,7 @@ class TaskReader:
         ADK's newer executor takes calls to long-running tools out of their events, whose messages stay without parts,
         and sends them at the end of the turn.
         """
-        entries = list(self._entries)
+        entries = [entry for entry in self._entries if not entry.is_replaced]
         last = entries[-1] if entries else None
         if last is None or last.event_id is not None or "long_running_tool_ids" not in last.event:
             return entries
@@ -262,14 +275,22 @@ class TaskReader:
         return entries[:-1]
 
 
-def _append(parts: list[dict[str, Any]], more: list[dict[str, Any]]) -> None:
-    """Appends the parts of a chunk. A text continues the text before it."""
-    for part in more:
-        last = parts[-1] if parts else {}
-        if "text" in part and "text" in last and part.get("thought") == last.get("thought"):
-            parts[-1] = {**last, "text": last["text"] + part["text"]}
-        else:
-            parts.append(part)
+def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts of an artifact without the marks of chunks."""
+    whole: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for part in parts:
+        content = {key: value for key, value in part.items() if key != _JOINED}
+        if _JOINED in part and texts and "text" in part and part.get("thought") == whole[-1].get("thought"):
+            texts.append(part["text"])
+            continue
+        if texts:
+            whole[-1]["text"] = "".join(texts)
+        whole.append(content)
+        texts = [content["text"]] if "text" in content else []
+    if texts:
+        whole[-1]["text"] = "".join(texts)
+    return whole
 
 
 def _has_ids(parts: list[dict[str, Any]]) -> bool:

@@ -81,6 +81,7 @@ class A2aAgent:
                     limiter=self._context.limiter,
                     log=self._context.log,
                     process=self._process,
+                    secrets_withheld=self._context.remote.secrets_withheld,
                 )
 
     async def _read_card(self) -> AgentCard:

@@ -8,6 +8,7 @@ leave a driver.
 
 from agent_eval.agents.http import failures
 from agent_eval.agents.http._address import RemoteUrl, is_metadata, origin_of, parse_url
+from agent_eval.agents.http._json import read_json
 from agent_eval.agents.http._retries import pause_before_retry, stream_with_retries
 from agent_eval.agents.http._sse import MAX_EVENT, ServerSentEvent, SseParser, TooLarge
 from agent_eval.agents.http.client import HttpClient, HttpFailure, Reply, Stream
@@ -30,5 +31,6 @@ __all__ = [
     "parse_headers",
     "parse_url",
     "pause_before_retry",
+    "read_json",
     "stream_with_retries",
 ]

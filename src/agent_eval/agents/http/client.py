@@ -31,6 +31,7 @@ from agent_eval.agents.http._address import (
     origin_of,
     resolve,
 )
+from agent_eval.agents.http._json import read_json
 from agent_eval.agents.http._sse import ServerSentEvent, SseParser, TooLarge
 from agent_eval.core.masking import Masker
 
@@ -76,7 +77,7 @@ class Reply:
     def json(self) -> Any:
         """The body as JSON; None if it is something else."""
         try:
-            return json.loads(self.text)
+            return read_json(self.text)
         except (ValueError, RecursionError):
             return None
 
