@@ -125,7 +125,7 @@ async def test_an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -
 
 
 async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
-    source = output_dir(tmp_path, line("a", 0, turn("hi", "Hello"), calls_visible=False), line("b", 0))
+    source = output_dir(tmp_path / "out", line("a", 0, turn("hi", "Hello"), calls_visible=False), line("b", 0))
     agent = RecordedAgent(source)
     await agent.start()
 

@@ -170,6 +170,13 @@ def test_read_source__leaves_other_files_alone(value: Any, tmp_path: Path) -> No
     assert read_source(path, "x.json") is None
 
 
+def test_turns__a_message_without_content_makes_the_session_unusable(tmp_path: Path) -> None:
+    empty = turn()
+    empty[0]["content"]["parts"] = [{"thought": True, "text": "hm"}]
+    cases, problems = cases_of([session(empty, id="s-2"), session()], tmp_path)
+    assert (len(cases), problems) == (1, ["warning: source-session-skipped"])
+
+
 def test_read_source__a_session_without_events_is_an_error(tmp_path: Path) -> None:
     assert cases_of(session([]), tmp_path) == ([], ["error: source-session-skipped"])
     assert cases_of(session(), tmp_path, sessions=("other",)) == ([], ["error: source-empty"])

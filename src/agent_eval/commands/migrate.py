@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -113,6 +113,9 @@ def _migrate_source(source: Source, new: Path, initial_session: Path | None, roo
         problems.append(_unused_session(initial_session))
     cases, case_problems = eval_cases(source.conversations)
     problems += case_problems
+    if not cases:
+        skipped = "source-session-skipped"
+        problems = [replace(item, severity=Severity.ERROR) if item.code == skipped else item for item in problems]
     if has_error(problems):
         return problems
     if new.exists() or new.is_symlink():

@@ -54,7 +54,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA query_only = ON")
             connection.row_factory = sqlite3.Row
             yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         reason = {
             "database is locked": "Another process is writing to it; try again when it has ended",
             "interrupted": f"Reading it takes longer than {_LONGEST:.0f} seconds",

@@ -26,15 +26,16 @@ def eval_cases(conversations: Sequence[Conversation]) -> tuple[list[EvalCase], l
     where it is known. Ids, times and thoughts are left out: they differ in every run.
 
     Returns:
-        The cases, and what was left out of them. The case of a conversation with data that is too large is missing.
+        The cases, and what was left out of them. The case of a conversation with data that is too large, or
+        with an empty message of the user, is missing.
     """
     cases: list[EvalCase] = []
     problems: list[Problem] = []
     taken: set[str] = set()
     for conversation in conversations:
-        large = _too_large(conversation)
-        if large is not None:
-            problems.append(large)
+        unusable = _too_large(conversation) or _asks_nothing(conversation)
+        if unusable is not None:
+            problems.append(unusable)
             continue
         eval_id = _unique(conversation.eval_id or _slug(conversation.turns[0].user_content), taken)
         taken.add(eval_id)
@@ -56,8 +57,9 @@ def _turn(turn: Invocation) -> Invocation:
     calls = tool_calls(turn.intermediate_data)
     if calls:
         fields["intermediate_data"] = IntermediateData(tool_uses=[_call(call) for call in calls])
-    if turn.final_response is not None:
-        fields["final_response"] = _kept(turn.final_response, "model")
+    answer = None if turn.final_response is None else _kept(turn.final_response, "model")
+    if answer is not None and answer.parts:
+        fields["final_response"] = answer
     return Invocation(**fields)
 
 
@@ -93,6 +95,14 @@ def _too_large(conversation: Conversation) -> Problem | None:
     message = f"Session `{conversation.session_id}` has a file of {max(sizes):,} base64 characters in a message."
     hint = f"At most {LARGEST_DATA:,} fit into a case. Write the case by hand, with a link (`file_data`)."
     return conversation.place.problem(Severity.ERROR, "source-data-too-large", message, hint)
+
+
+def _asks_nothing(conversation: Conversation) -> Problem | None:
+    for number, turn in enumerate(conversation.turns, 1):
+        if not any(_part(part) for part in turn.user_content.iter_parts()):
+            message = f"The user's message of turn {number} of session `{conversation.session_id}` has no content."
+            return conversation.place.problem(Severity.WARNING, "source-session-skipped", message)
+    return None
 
 
 def _left_out(conversation: Conversation) -> Iterator[Problem]:
