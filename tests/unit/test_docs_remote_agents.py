@@ -38,7 +38,7 @@ def test_page__server_table_has_every_key_and_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.+) \|$", PAGE, re.MULTILINE))
     fields = {field.name: field for field in dataclasses.fields(ServerSpec) if field.name != "name"}
     assert rows.keys() >= fields.keys()
-    assert rows["ready_timeout"] == f"{fields['ready_timeout'].default:g}"  # type: ignore[str-format]
+    assert rows["ready_timeout"] == f"{fields['ready_timeout'].default:g}"
     assert rows["url"] == f"`{fields['url'].default}`"
 
 
