@@ -102,7 +102,7 @@ async def test_findings() -> None:
     assert finding.actual == "weather: It is rainy in Paris.\nhotel: Full."
     assert finding.why == snapshot(
         (
-            "1 of 2 expected intermediate responses have a similar one",
+            "1 of 2 expected intermediate responses have a counterpart",
             "weather: similarity 0.67: 4 of 6 distinct words are in both texts; missing words: sunny; "
             "unexpected words: rainy",
             'missing: travel: "The train leaves at nine."',

@@ -235,3 +235,8 @@ def test_matching__is_the_largest(expected: Calls, actual: Calls) -> None:
 def test_matching__many_equal_calls_take_no_time() -> None:
     assert len(in_any_order([A] * 1_500, [A] * 1_000, fits)) == 1_000
     assert len(in_order([A] * 300, [A] * 3_000 + [B] * 30_000, fits)) == 300
+
+
+def test_matching__numbers_that_python_does_not_print() -> None:
+    huge = [call("f", x=10**5_000), call("f", x=10**5_001)]
+    assert in_order(huge, huge, fits) == in_any_order(huge, huge, fits) == [(0, 0), (1, 1)]

@@ -104,7 +104,7 @@ class IntermediateSimilarity:
                 left, right = self.rules.prepare(text), self.rules.prepare(actual[pair.actual][1])
                 reason = "; ".join(explain_similarity(left, right, self.rules))
                 lines.append(f"{name_of(author)}: similarity {pair.score:.2f}: {reason}")
-        summary = f"{len(assigned):,} of {len(expected):,} expected intermediate responses have a similar one"
+        summary = f"{len(assigned):,} of {len(expected):,} expected intermediate responses have a counterpart"
         return TurnFinding(
             turn=turn, score=score, expected=_listed(expected), actual=_listed(actual), why=bounded(summary, lines)
         )

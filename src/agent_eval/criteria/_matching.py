@@ -7,9 +7,10 @@ actual ones is not: the call that fits one expected call may be the only one tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from agent_eval.core.content import FunctionCall
+from agent_eval.criteria._sequences import subsequence_rows
 
 Same = Callable[[FunctionCall, FunctionCall], bool]
 """Whether an actual call (second) fits an expected one (first)."""
@@ -18,31 +19,45 @@ Pairs = list[tuple[int, int]]
 
 
 def _candidates(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], same: Same) -> list[list[int]]:
-    """For each expected call the positions of the actual calls that fit."""
-    places: dict[str | None, list[int]] = {}
+    """For each expected call the positions of the actual calls that fit. Repeated calls are compared once."""
+    places: dict[str | None, dict[Hashable, list[int]]] = {}
     for position, call in enumerate(actual):
-        places.setdefault(call.name, []).append(position)
-    return [[place for place in places.get(call.name, ()) if same(call, actual[place])] for call in expected]
+        places.setdefault(call.name, {}).setdefault(_key(call, position), []).append(position)
+    fitting: dict[Hashable, list[int]] = {}
+    keys = [(call.name, _key(call, position)) for position, call in enumerate(expected)]
+    for key, call in zip(keys, expected, strict=True):
+        if key not in fitting:
+            groups = places.get(call.name, {}).values()
+            fitting[key] = sorted(place for group in groups if same(call, actual[group[0]]) for place in group)
+    return [fitting[key] for key in keys]
+
+
+def _key(call: FunctionCall, position: int) -> Hashable:
+    """Equal only for calls with equal args."""
+    try:
+        return repr(call.args)
+    except ValueError:  # A number of over 4,300 digits.
+        return position
 
 
 def in_order(expected: Sequence[FunctionCall], actual: Sequence[FunctionCall], same: Same) -> Pairs:
     """A longest list of pairs in which both positions ascend: a longest common subsequence."""
-    candidates = _candidates(expected, actual, same)
-    columns = sorted({place for places in candidates for place in places})
-    column_of = {place: column for column, place in enumerate(columns)}
-    table = [[0] * (len(columns) + 1)]
-    for places in candidates:
-        fitting = {column_of[place] for place in places}
-        above, row = table[-1], [0]
-        for column in range(len(columns)):
-            row.append(above[column] + 1 if column in fitting else max(row[-1], above[column + 1]))
-        table.append(row)
+    masks: dict[int, int] = {}
+    for i, places in enumerate(_candidates(expected, actual, same)):
+        for place in places:
+            masks[place] = masks.get(place, 0) | 1 << i
+    columns = sorted(masks)
+    rows = list(subsequence_rows(len(expected), (masks[place] for place in columns)))
+
+    def length(i: int, j: int) -> int:
+        return i - (rows[j] & ((1 << i) - 1)).bit_count()
+
     pairs: Pairs = []
     i, j = len(expected), len(columns)
     while i and j:
-        if table[i][j] == table[i][j - 1]:
+        if length(i, j) == length(i, j - 1):
             j -= 1
-        elif table[i][j] == table[i - 1][j]:
+        elif length(i, j) == length(i - 1, j):
             i -= 1
         else:
             i, j = i - 1, j - 1

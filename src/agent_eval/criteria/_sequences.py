@@ -5,7 +5,8 @@ One operation on an integer handles a whole row of the textbook's table, so 20,0
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 
 def _positions(items: Sequence[Hashable]) -> dict[Hashable, int]:
@@ -41,11 +42,26 @@ def edit_distance(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
 
 
 def common_length(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004)."""
+    """The length of the longest common subsequence."""
     masks = _positions(left)
-    everything = (1 << len(left)) - 1
-    row = everything
-    for item in right:
-        equal = row & masks.get(item, 0)
+    [last] = deque(subsequence_rows(len(left), (masks.get(item, 0) for item in right)), maxlen=1)
+    return len(left) - last.bit_count()
+
+
+def subsequence_rows(size: int, masks: Iterable[int]) -> Iterator[int]:
+    """The table of longest common subsequences (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
+
+    Args:
+        size: Number of items of the left sequence.
+        masks: For each item of the right sequence a bit mask of the left positions that match it, by any relation.
+
+    Yields:
+        A row before the right sequence, and one after each of its items. The zeros among its lowest `i` bits are the length of the longest
+        subsequence that the first `i` left items and the right items up to here have in common.
+    """
+    everything = row = (1 << size) - 1
+    yield row
+    for mask in masks:
+        equal = row & mask
         row = ((row + equal) | (row - equal)) & everything
-    return len(left) - row.bit_count()
+        yield row

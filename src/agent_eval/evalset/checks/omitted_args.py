@@ -36,8 +36,10 @@ def omitted_args(
         at: JsonPath = (*path, "conversation", number)
         message = f"An expected call of `{calls[0].name}` has no `args`."
         hint = 'For a call without arguments write "args": {}.'
-        for metric in permissive:
-            yield file.notice("omitted-args", f"{message} `{metric}` accepts any arguments for it.", at, hint)
+        if permissive:
+            names = " and ".join(f"`{metric}`" for metric in permissive)
+            accept = "accepts" if len(permissive) == 1 else "accept"
+            yield file.notice("omitted-args", f"{message} {names} {accept} any arguments for it.", at, hint)
         for metric in refusing:
             yield file.warning(
                 "omitted-args", f"{message} As in adk-rust, `{metric}` matches no call with it.", at, hint
