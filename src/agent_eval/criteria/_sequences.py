@@ -56,8 +56,8 @@ def subsequence_rows(size: int, masks: Iterable[int]) -> Iterator[int]:
         masks: For each item of the right sequence a bit mask of the left positions that match it, by any relation.
 
     Yields:
-        A row before the right sequence, and one after each of its items. The zeros among its lowest `i` bits are the length of the longest
-        subsequence that the first `i` left items and the right items up to here have in common.
+        A row before the right sequence, and one after each of its items. The zeros among its lowest `i` bits are the
+        length of the longest subsequence that the first `i` left items and the right items up to here have in common.
     """
     everything = row = (1 << size) - 1
     yield row
