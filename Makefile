@@ -49,7 +49,7 @@ format: .venv/ready ## Format the code and apply automatic fixes
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
 
-nightly: .venv/ready ## With the real DeepEval, which is large
+nightly: .venv/ready ## With the real DeepEval and VeADK, which are large
 	$(BIN)/pytest -m nightly
 
 test-container: .venv/ready ## End to end: a bare clone; the image, started as GitHub does. Needs a container engine

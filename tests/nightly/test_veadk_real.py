@@ -1,0 +1,73 @@
+"""VeADK's own agent, eval set and trace, with the model on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+from adk_envs import packages_python
+from upload_server import Received, Reply, upload_server
+
+pytestmark = pytest.mark.nightly
+VERSION = "1.1.19"
+HERE = Path(__file__).parent
+GATE = [sys.executable, "-P", "-m", "agent_eval"]
+
+
+def model(request: Received) -> Reply:
+    """Calls the tool; answers once it has its result."""
+    if request.json["messages"][-1]["role"] == "tool":
+        message: dict[str, object] = {"role": "assistant", "content": "The lamp is on."}
+        reason = "stop"
+    else:
+        call = {"id": "c1", "type": "function", "function": {"name": "set_lamp", "arguments": '{"on": true}'}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        reason = "tool_calls"
+    choice = {"index": 0, "finish_reason": reason, "message": message}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    return Reply(
+        body={"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    )
+
+
+def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> None:
+    python = packages_python(f"veadk-{VERSION}", f"veadk-python=={VERSION}")
+    root = tmp_path / "repo"
+    shutil.copytree(HERE / "veadk_agent", root, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "home/requirements.txt").write_text(f"veadk-python=={VERSION}\n", "utf-8")
+    evals = root / "evals"
+    evals.mkdir()
+    config = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}}
+    (evals / "test_config.json").write_text(json.dumps(config), "utf-8")
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "UV_CACHE_DIR") if name in os.environ}
+    with upload_server(model) as server:
+        environment |= {"MODEL_AGENT_API_BASE": f"{server.url}/v1", "MODEL_AGENT_API_KEY": "k-123456"}
+
+        def run(*command: str, timeout: int = 120) -> str:
+            done = subprocess.run(
+                command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        saved = json.loads(run(str(python), str(HERE / "veadk_worker.py")).splitlines()[-1])
+        shutil.move(saved["eval_set"], evals / "recorded.evalset.json")
+        run(*GATE, "migrate", saved["trace"], "evals/trace.evalset.json")
+        run(*GATE, "run", "evals", "--agent", "home", timeout=900)
+
+    results = json.loads((root / "agent-eval-results/results.json").read_text("utf-8"))
+    assert [(case["eval_set_id"], case["status"]) for case in results["cases"]] == [
+        ("recorded", "passed"),
+        ("trace", "passed"),
+    ]
+    for case in results["cases"]:
+        scores = {metric["name"]: metric["score"] for metric in case["metrics"] if metric["threshold"] is not None}
+        assert scores == {"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0}
+    assert len(server.received) == 12  # Two turns of two calls: recorded once, run for two cases.
