@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
 import agent_eval
+from agent_eval.agents.host import ADAPTERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -111,3 +113,11 @@ def test_ci__the_merge_job_waits_for_all_others() -> None:
 def test_entrypoint__is_executable() -> None:
     for name in ("entrypoint", ".ci/run"):
         assert (ROOT / name).stat().st_mode & 0o111 == 0o111
+
+
+def test_wheel__has_the_adapters_where_they_are_looked_for() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    # The wheel has src/agent_eval as agent_eval: the adapters are beside it in the checkout and in site-packages.
+    assert wheel["packages"] == ["src/agent_eval"]
+    assert {f"src/{path.name}": path.name for path in ADAPTERS} == wheel["force-include"]
+    assert [path.parent for path in ADAPTERS] == [ROOT / "src"] * len(ADAPTERS)

@@ -26,8 +26,8 @@ from agent_eval.core.limiter import Place
 from agent_eval.core.masking import Masker
 
 HOST = Path(__file__).with_name("child.py")
-ADAPTERS = (HOST.with_name("agent_eval_deepeval.py"),)
-"""Modules that custom metrics can use without installing them."""
+ADAPTERS = (HOST.parents[3] / "agent_eval_deepeval.py",)
+"""Modules beside our package that custom metrics can use without installing them."""
 _CANCEL_GRACE = 2.0
 """Seconds for a cancelled turn to end."""
 _STACK_SECONDS = 1.0
