@@ -146,8 +146,8 @@ def test_load_suite__never_raises(value: Any, config: Any, tmp_path_factory: pyt
 @pytest.mark.parametrize(
     "value",
     [
-        {"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [0] * 200_000}]},
-        [{"query": "hi"}, *[0] * 200_000],
+        {"eval_set_id": "s", "eval_cases": [{"eval_id": "a", "conversation": [0] * 40_000}]},
+        [{"query": "hi"}, *[0] * 40_000],
     ],
     ids=["turns", "list of turns"],
 )
@@ -155,10 +155,10 @@ def test_load_suite__findings_of_a_file_are_capped_and_counted(tmp_path: Path, v
     write(tmp_path / "a.test.json", value)
     begun = time.process_time()
     suite = load_suite(tmp_path)
-    assert time.process_time() - begun < 15  # 23 s before, when nobody else used the machine; now less than 1.
+    assert time.process_time() - begun < 3  # A Problem for each finding takes 5 s, without other load.
     [more] = [problem for problem in suite.problems if problem.code == "too-many-problems"]
     assert (len(suite.problems), more.severity, more.file) == (101, "error", "a.test.json")
-    assert "at least 200,000 findings, of which 100 are listed" in more.message
+    assert "at least 40,000 findings, of which 100 are listed" in more.message
     assert len(render_json(suite.problems)) < 100_000
 
 

@@ -47,6 +47,7 @@ def situation(name: str) -> Situation:
     return SITUATIONS[name]()
 
 
+@functools.cache
 def comment(name: str, limit: int = LIMIT) -> str:
     run_report = situation(name)
     return comment_markdown(run_report.report, links=run_report.links, warnings=run_report.warnings, limit=limit)
@@ -359,7 +360,7 @@ def test_comment_markdown__says_that_it_was_shortened() -> None:
     assert "shortened" not in comment("regression")
 
 
-def test_details__each_step_tells_less() -> None:
+def test_details__each_step_shows_less() -> None:
     sizes = [len(comment("many", limit=limit)) for limit in (LIMIT, 15_000, 3_000)]
     assert sizes == sorted(sizes, reverse=True)
     for richer, poorer in itertools.pairwise(DETAILS):
