@@ -45,8 +45,8 @@ class Done:
 
     @property
     def results(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.output / "results.json").read_text(encoding="utf-8"))
-        return found
+        results: dict[str, Any] = json.loads((self.output / "results.json").read_text(encoding="utf-8"))
+        return results
 
     @property
     def report(self) -> RunReport:
@@ -63,16 +63,16 @@ class Done:
         return [Recording.model_validate_json(line) for line in lines]
 
     def check_files(self) -> None:
-        """Every file is there, whole, and tells the same."""
+        """Every file is there, is complete, and agrees with the others."""
         report = self.report
         junit = ET.parse(self.output / "junit.xml").getroot()
         assert int(junit.attrib["tests"]) >= len(report.cases)
         assert (self.output / "summary.md").read_text(encoding="utf-8").startswith("#")
         if report.verdict != "invalid":  # Then nothing was run, and what an earlier run recorded stays.
-            planned = {one.run_id for case in report.cases for one in case.runs}
-            done = {one.run_id for case in report.cases for one in case.runs if one.status != "not_run"}
+            planned = {run.run_id for case in report.cases for run in case.runs}
+            done = {run.run_id for case in report.cases for run in case.runs if run.status != "not_run"}
             # A run that was broken off while it was scored is not done, and its answers are kept: they were paid for.
-            assert done <= {one.run_id for one in self.recordings} <= planned
+            assert done <= {recording.run_id for recording in self.recordings} <= planned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,35 +217,35 @@ class Repository:
     def left_behind(self) -> list[str]:
         """Processes that the gate or the agent started and that still run; some get a moment to go."""
         for _ in range(20):
-            found = list(self._marked())
-            if not found:
+            commands = list(self._marked())
+            if not commands:
                 return []
             time.sleep(0.1)
-        return found
+        return commands
 
     def _marked(self) -> list[str]:
-        wanted = f"{MARK}={self.mark}".encode()
-        found = []
+        mark = f"{MARK}={self.mark}".encode()
+        commands = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    commands.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
             except OSError:
                 continue
-        return found
+        return commands
 
     def hosts(self) -> list[int]:
         """The processes in which the agent runs."""
-        wanted = f"{MARK}={self.mark}".encode()
-        found = []
+        mark = f"{MARK}={self.mark}".encode()
+        pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 is_host = b"child.py" in (entry / "cmdline").read_bytes()
-                if is_host and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
+                if is_host and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    pids.append(int(entry.name))
             except OSError:
                 continue
-        return found
+        return pids
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
     """The first true value of a condition."""
     end = time.monotonic() + seconds * patience()
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")

@@ -127,7 +127,9 @@ def _import_everything() -> None:
 
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
         if not module.name.endswith(("__main__", "host.child")):
-            importlib.import_module(module.name)
+            # Some modules run in the agent's environment only, and need its packages.
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(module.name)
     for name in _LAZY:
         importlib.import_module(name)
     from agent_eval.report.markup import environment

@@ -71,18 +71,18 @@ def interrupt_recording(repository: Repository) -> None:
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), mtime=0))
 
 
-def test_a_failed_run_says_how_to_repeat_it(repository: Repository) -> None:
-    """With the agent that it was given: without it another one would be found, or none."""
+def test_run__a_failure_shows_how_to_repeat_it(repository: Repository) -> None:
+    """With the agent of the run: discovery might find another one, or none."""
     record(repository, "bad.json", {"good": "turned on", "long": "nothing"})
     done = run(repository, recording="bad.json")
     summary = (done.output / "summary.md").read_text("utf-8")
     assert "agent-eval run --agent recorded:recordings/bad.json evals/home.test.json:" in summary
 
 
-def test_exit_codes(repository: Repository) -> None:
+def test_run__exit_codes(repository: Repository) -> None:
     record(repository, "bad.json", {"good": "turned on", "long": "nothing"})
     interrupt_recording(repository)
-    found = {}
+    outcomes = {}
     for name, recording, arguments in (
         ("passed", "good.json", ()),
         ("failed", "bad.json", ("--on-inconclusive", "pass")),
@@ -91,8 +91,8 @@ def test_exit_codes(repository: Repository) -> None:
     ):
         done = run(repository, *arguments, recording=recording)
         done.check_files()
-        found[name] = (done.code, done.results["verdict"], done.results["totals"]["errored"])
-    assert found == {
+        outcomes[name] = (done.code, done.results["verdict"], done.results["totals"]["errored"])
+    assert outcomes == {
         "passed": (0, "passed", 0),
         "failed": (1, "failed", 0),
         "outage": (3, "inconclusive", 2),
@@ -100,7 +100,7 @@ def test_exit_codes(repository: Repository) -> None:
     }
 
 
-def test_wrong_files_and_settings_are_told_everywhere(repository: Repository) -> None:
+def test_run__invalid_files_and_settings_are_in_every_output(repository: Repository) -> None:
     (repository.root / "evals" / "broken.test.json").write_text("{,", encoding="utf-8")
     for arguments, code in ((("--num-runs", "0"), "setting-invalid"), ((), "not-json")):
         done = run(repository, *arguments, output=repository.root / "out")
@@ -117,21 +117,21 @@ def test_wrong_files_and_settings_are_told_everywhere(repository: Repository) ->
         assert not (repository.root / "agent-eval-results").exists(), "the files are where they were asked for"
 
 
-def test_nothing_but_the_output_directory_is_written(repository: Repository) -> None:
+def test_run__writes_only_the_output_directory(repository: Repository) -> None:
     def state() -> dict[str, tuple[int, int]]:
-        found = {}
+        files = {}
         for path in sorted(repository.root.rglob("*")):
             if "agent-eval-results" not in path.parts:
                 facts = path.lstat()
-                found[str(path)] = (facts.st_mtime_ns if path.is_file() else 0, facts.st_mode)
-        return found
+                files[str(path)] = (facts.st_mtime_ns if path.is_file() else 0, facts.st_mode)
+        return files
 
     before = state()
     assert run(repository).code == 0
     assert state() == before
 
 
-def test_an_output_directory_outside_of_the_repository(repository: Repository, tmp_path: Path) -> None:
+def test_output_dir__outside_of_the_repository(repository: Repository, tmp_path: Path) -> None:
     done = run(repository, output=tmp_path / "elsewhere" / "deep")
     assert done.code == 0
     done.check_files()
@@ -139,11 +139,11 @@ def test_an_output_directory_outside_of_the_repository(repository: Repository, t
     assert sorted(path.name for path in repository.root.iterdir()) == ["evals", "recordings"]
 
 
-def test_a_recording_needs_no_isolation(repository: Repository) -> None:
+def test_run__a_recording_needs_no_isolation(repository: Repository) -> None:
     assert run(repository).results["problems"] == []
 
 
-def test_the_repository_as_output_directory(repository: Repository) -> None:
+def test_output_dir__the_repository(repository: Repository) -> None:
     (repository.root / "logs" / "app").mkdir(parents=True)
     (repository.root / "logs" / "app" / "app-1.log").write_text("theirs", encoding="utf-8")
     done = run(repository, output=repository.root)
@@ -152,7 +152,7 @@ def test_the_repository_as_output_directory(repository: Repository) -> None:
     assert (repository.root / "logs" / "app" / "app-1.log").exists()
 
 
-def test_two_runs_into_one_directory_leave_nothing_of_the_first(repository: Repository) -> None:
+def test_output_dir__a_second_run_replaces_the_first(repository: Repository) -> None:
     record(repository, "bad.json", {"good": "no", "long": "no"})
     first = run(repository, recording="bad.json")
     logs = first.output / "logs" / "agent"
@@ -173,7 +173,7 @@ def test_two_runs_into_one_directory_leave_nothing_of_the_first(repository: Repo
     assert len(third.recordings) == 2, "an invalid run destroys nothing that was paid for"
 
 
-def test_a_recorded_run_scores_the_same_again(repository: Repository, tmp_path: Path) -> None:
+def test_run__a_recorded_run_has_the_same_scores(repository: Repository, tmp_path: Path) -> None:
     record(repository, "bad.json", {"good": "turned off", "long": "a b c"})
     first = run(repository, recording="bad.json", output=tmp_path / "first")
     again = repository.gate(
@@ -194,7 +194,7 @@ def test_a_recorded_run_scores_the_same_again(repository: Repository, tmp_path: 
 
 
 @pytest.mark.parametrize(("form", "first"), [("text", "evals/broken.test.json"), ("json", "["), ("github", "::error")])
-def test_validate(repository: Repository, form: str, first: str) -> None:
+def test_validate__formats(repository: Repository, form: str, first: str) -> None:
     (repository.root / "evals" / "broken.test.json").write_text('{"eval_set_id": "b"}', encoding="utf-8")
     done = repository.gate("validate", "--format", form)
     assert done.code == 2
@@ -207,7 +207,7 @@ def test_validate(repository: Repository, form: str, first: str) -> None:
     assert not (repository.root / "agent-eval-results").exists()
 
 
-def test_validate_tells_wrong_settings_in_the_same_form(repository: Repository) -> None:
+def test_validate__reports_invalid_settings_in_the_same_format(repository: Repository) -> None:
     (repository.root / "agent-eval.toml").write_text("nun-runs = 1\n", encoding="utf-8")
     done = repository.gate("validate", "--format", "json")
     assert done.code == 2
@@ -216,7 +216,7 @@ def test_validate_tells_wrong_settings_in_the_same_form(repository: Repository) 
     ]
 
 
-def test_agents(repository: Repository) -> None:
+def test_agents__without_and_with_an_agent(repository: Repository) -> None:
     without = repository.gate("agents")
     assert without.code == 2
     assert "agent-not-found" in without.out
@@ -227,7 +227,7 @@ def test_agents(repository: Repository) -> None:
     assert "counted" in done.out
 
 
-def test_migrate(repository: Repository) -> None:
+def test_migrate__writes_and_refuses(repository: Repository) -> None:
     old = repository.root / "old.test.json"
     old.write_text('[{"query": "hi", "expected_tool_use": [], "reference": "hello"}]', encoding="utf-8")
     done = repository.gate("migrate", "old.test.json", "new.test.json")
@@ -241,13 +241,13 @@ def test_migrate(repository: Repository) -> None:
 @pytest.mark.parametrize(
     "arguments", [["run", "--num-run", "3"], ["run", "--unknown"], ["nonsense"], [], ["validate", "--format", "xml"]]
 )
-def test_a_command_that_does_not_exist(repository: Repository, arguments: list[str]) -> None:
+def test_main__unknown_commands_and_flags(repository: Repository, arguments: list[str]) -> None:
     done = repository.gate(*(arguments or ["--nothing"]), python=False)
     assert done.code == 2
     assert "usage:" in done.err
 
 
-def test_paths_before_and_behind_flags(repository: Repository) -> None:
+def test_run__paths_before_and_after_flags(repository: Repository) -> None:
     for arguments in (
         ["evals", "--num-runs", "2"],
         ["--num-runs", "2", "evals/home.test.json:good", "evals"],
@@ -271,7 +271,7 @@ def test_details_all__shows_passed_cases_in_full(repository: Repository) -> None
     assert "must be failed or all" in " ".join(wrong.out.split())
 
 
-def test_nobody_reads_the_output(repository: Repository) -> None:
+def test_run__standard_output_is_a_closed_pipe(repository: Repository) -> None:
     read, write = os.pipe()
     os.close(read)
     process = repository.start(
@@ -284,7 +284,7 @@ def test_nobody_reads_the_output(repository: Repository) -> None:
     assert (repository.root / "agent-eval-results" / "results.json").exists()
 
 
-def test_nobody_reads_the_log(repository: Repository) -> None:
+def test_run__standard_error_is_a_closed_pipe(repository: Repository) -> None:
     read, write = os.pipe()
     os.close(read)
     process = repository.start("run", "evals", "--agent", "recorded:recordings/good.json", python=False, stderr=write)
@@ -294,7 +294,7 @@ def test_nobody_reads_the_log(repository: Repository) -> None:
     assert "Passed" in out
 
 
-def test_validate_into_a_closed_pipe(repository: Repository) -> None:
+def test_validate__standard_output_is_a_closed_pipe(repository: Repository) -> None:
     (repository.root / "evals" / "broken.test.json").write_text("{", encoding="utf-8")
     read, write = os.pipe()
     os.close(read)
@@ -306,7 +306,7 @@ def test_validate_into_a_closed_pipe(repository: Repository) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_an_output_directory_that_cannot_be_written(repository: Repository, tmp_path: Path) -> None:
+def test_output_dir__not_writable(repository: Repository, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     done = run(repository, output=locked / "out")
@@ -314,7 +314,7 @@ def test_an_output_directory_that_cannot_be_written(repository: Repository, tmp_
     assert "locked" in done.err
 
 
-def test_a_file_where_the_output_directory_should_be(repository: Repository) -> None:
+def test_output_dir__is_a_file(repository: Repository) -> None:
     (repository.root / "taken").write_text("a file", encoding="utf-8")
     done = run(repository, output=repository.root / "taken")
     assert done.code == 2
@@ -322,7 +322,7 @@ def test_a_file_where_the_output_directory_should_be(repository: Repository) -> 
     assert "Traceback" not in done.err
 
 
-def test_a_c_locale_does_not_hurt(repository: Repository) -> None:
+def test_run__in_a_c_locale(repository: Repository) -> None:
     repository.evals("evals/cjk.test.json", {"关灯": "关灯 💡"})
     record(repository, "good.json", {"good": "turned on", "long": "a b c d e f g h"})
     done = run(repository, "evals/cjk.test.json", environment={"LC_ALL": "C", "PYTHONUTF8": "0"})

@@ -31,7 +31,7 @@ def judge() -> Iterator[FakeGemini]:
         yield server
 
 
-def test_what_the_judge_approves_of__passes(repository: Repository, judge: FakeGemini) -> None:
+def test_judge__approves(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"good": "Paris.", "wordy": "It is Paris."})
 
@@ -50,9 +50,7 @@ def test_what_the_judge_approves_of__passes(repository: Repository, judge: FakeG
     done.check_files()
 
 
-def test_what_the_judge_is_against__fails_with_its_votes_and_its_words(
-    repository: Repository, judge: FakeGemini
-) -> None:
+def test_judge__rejects_with_votes_and_rationale(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"bad": BAD, "torn": TORN, "good": "Paris."})
 
@@ -91,7 +89,7 @@ RUBRIC_METRICS = (
 
 
 @pytest.mark.parametrize(("said", "status"), [("Paris.", "passed"), (BAD, "failed")])
-def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, said: str, status: str) -> None:
+def test_judge__all_metrics_of_fixed_turns(repository: Repository, judge: FakeGemini, said: str, status: str) -> None:
     """All but that of the simulated user: of fixed turns."""
     rubrics: dict[str, Any] = {metric: {"threshold": 0.5, **RUBRICS} for metric in RUBRIC_METRICS}
     coherence = {"response_evaluation_score": {"threshold": 3.0}}
@@ -101,9 +99,9 @@ def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, s
     done = judged_run(repository, judge)
 
     [case] = done.report.cases
-    found = {metric.name: metric.status for metric in case.metrics if metric.status != "informational"}
-    wanted = dict.fromkeys([*JUDGED_TURNS, *RUBRIC_METRICS, "response_evaluation_score"], status)
-    assert found == {**wanted, "response_match_score": "passed"}, case.metrics
+    actual = {metric.name: metric.status for metric in case.metrics if metric.status != "informational"}
+    expected = dict.fromkeys([*JUDGED_TURNS, *RUBRIC_METRICS, "response_evaluation_score"], status)
+    assert actual == {**expected, "response_match_score": "passed"}, case.metrics
     assert done.code == (0 if status == "passed" else 1)
     assert sum(bill.calls for bill in done.report.model_usage) == judge.stats.requests
     backends = {m.name: m.runs[0].details["backend"] for m in case.metrics if "backend" in m.runs[0].details}
@@ -111,7 +109,7 @@ def test_all_judged_metrics_at_once(repository: Repository, judge: FakeGemini, s
     done.check_files()
 
 
-def test_all_metrics_and_a_simulated_user_in_one_run(repository: Repository, judge: FakeGemini) -> None:
+def test_judge__all_metrics_and_a_simulated_user(repository: Repository, judge: FakeGemini) -> None:
     """An agent with google-genai as ADK wants it, and judges asked by ours."""
     repository.agent("gemini")
     free = [metric for metric in JUDGED_TURNS if metric != METRIC]
@@ -144,7 +142,7 @@ def test_all_metrics_and_a_simulated_user_in_one_run(repository: Repository, jud
     done.check_files()
 
 
-def test_a_second_run_of_a_case_gets_votes_of_its_own(repository: Repository, judge: FakeGemini) -> None:
+def test_judge_cache__each_run_of_a_case_has_its_own_votes(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"good": "Paris."})
 
@@ -157,7 +155,7 @@ def test_a_second_run_of_a_case_gets_votes_of_its_own(repository: Repository, ju
     assert again.report.model_usage[0].cached_replies == 6
 
 
-def test_a_replay_needs_no_key_and_no_judge__and_fails_on_a_miss(repository: Repository, judge: FakeGemini) -> None:
+def test_judge_replay__without_a_key_and_with_a_miss(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {"torn": TORN, "good": "Paris."})
     first = judged_run(repository, judge, "--judge-cache", "cache")
@@ -197,7 +195,7 @@ def test_a_replay_needs_no_key_and_no_judge__and_fails_on_a_miss(repository: Rep
         (["--judge", "replay:nowhere"], "judge-replay-missing", ["nowhere"]),
     ],
 )
-def test_what_the_judge_lacks__is_told_before_anything_runs(
+def test_judge__invalid_settings_are_reported_before_anything_runs(
     repository: Repository, arguments: list[str], code: str, words: list[str]
 ) -> None:
     criteria(repository, METRIC)
@@ -209,13 +207,13 @@ def test_what_the_judge_lacks__is_told_before_anything_runs(
 
     assert (done.code, done.report.verdict) == (2, "invalid")
     [problem] = [one for one in done.report.problems if one.severity == "error"]
-    told = f"{problem.message} {problem.hint}"
-    assert problem.code == code and all(word in told for word in words), told
+    text = f"{problem.message} {problem.hint}"
+    assert problem.code == code and all(word in text for word in words), text
     assert not done.report.cases and not (done.output / "recordings.jsonl.gz").exists()
     done.check_files()
 
 
-def test_the_judges_key__reaches_the_judge_and_nobody_else(repository: Repository, judge: FakeGemini) -> None:
+def test_judge_key__reaches_only_the_judge(repository: Repository, judge: FakeGemini) -> None:
     repository.agent("home")
     repository.evals("evals/some.test.json", {"looks": "facts"})
     path = repository.root / "evals" / "some.test.json"
@@ -242,7 +240,7 @@ def test_the_judges_key__reaches_the_judge_and_nobody_else(repository: Repositor
     assert KEY.encode() not in written
 
 
-def test_a_key_that_the_judge_refuses_and_quotes__is_masked(repository: Repository) -> None:
+def test_judge_key__is_masked_where_the_provider_quotes_it(repository: Repository) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number}": "Paris." for number in range(5)})
     with FakeGemini(lambda _: Fault(kind=400, message=f"API key not valid: {KEY}")) as server:
@@ -253,7 +251,7 @@ def test_a_key_that_the_judge_refuses_and_quotes__is_masked(repository: Reposito
     assert KEY.encode() not in everything_written(done)
 
 
-def test_a_judge_model_that_does_not_exist__is_one_message_with_its_name_and_address(repository: Repository) -> None:
+def test_judge_model__unknown_to_the_provider(repository: Repository) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number}": "Paris." for number in range(5)})
     with FakeGemini(lambda _: Fault(kind=404, message="models/gemini-9-flush is not found")) as server:
@@ -269,7 +267,7 @@ def test_a_judge_model_that_does_not_exist__is_one_message_with_its_name_and_add
         assert "`judge-model`" in text
 
 
-def test_a_budget_stops_exactly_and_says_so_once(repository: Repository, judge: FakeGemini) -> None:
+def test_max_judge_calls__stops_exactly_and_is_reported_once(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number:02}": "Paris." for number in range(34)})
 
@@ -280,14 +278,14 @@ def test_a_budget_stops_exactly_and_says_so_once(repository: Repository, judge: 
     statuses = list(done.statuses.values())
     assert set(statuses) <= {"passed", "errored"}
     assert statuses.count("passed") <= 6
-    told = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
-    assert [text.count("The budget of 20 judge calls is used up") for text in told] == [1, 1]
+    texts = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
+    assert [text.count("The budget of 20 judge calls is used up") for text in texts] == [1, 1]
     assert done.report.model_usage[0].calls == 20
     done.check_files()
 
 
 @pytest.mark.parametrize(("kind", "code"), [(503, "judge-unavailable"), ("hang", "judge-deadline")])
-def test_a_dead_judge__is_inconclusive_in_time_and_told_once(repository: Repository, kind: Any, code: str) -> None:
+def test_judge__unavailable_is_inconclusive_and_reported_once(repository: Repository, kind: Any, code: str) -> None:
     criteria(repository, METRIC)
     answers(repository, {f"c{number:02}": "Paris." for number in range(30)})
     with FakeGemini(lambda _: Fault(kind=kind)) as server:
@@ -302,7 +300,7 @@ def test_a_dead_judge__is_inconclusive_in_time_and_told_once(repository: Reposit
     cause = {"judge-unavailable": "scripted fault", "judge-deadline": "no answer within"}[code]
     summary, console = (done.output / "summary.md").read_text("utf-8"), " ".join(done.out.split())
     for text in (summary, console):  # 30 cases, and at most one line for each of two causes.
-        assert 1 <= text.count(cause) <= len(done.report.reasons) - 1, "told once, not for each case"
+        assert 1 <= text.count(cause) <= len(done.report.reasons) - 1, "reported once, not for each case"
     done.check_files()
 
 
@@ -323,7 +321,7 @@ class Troubled:
         return Fault(kind="reset") if roll < 0.45 else self._judge(request)
 
 
-def test_troubles__change_no_verdict(repository: Repository, judge: FakeGemini) -> None:
+def test_judge__transient_failures_change_no_verdict(repository: Repository, judge: FakeGemini) -> None:
     criteria(repository, METRIC, samples=3)
     answers(repository, {f"c{number:02}": BAD if number % 3 == 0 else "Paris." for number in range(15)})
     troubled = Troubled()
@@ -346,7 +344,7 @@ def test_troubles__change_no_verdict(repository: Repository, judge: FakeGemini) 
         ("Paris.", "invalid", 2, {}),
     ],
 )
-def test_without_a_key_for_the_judge(
+def test_without_keys__each_mode(
     repository: Repository, answer: str, mode: str, code: int, statuses: dict[str, str]
 ) -> None:
     criteria(repository, METRIC, more={"response_match_score": 1.0})
@@ -371,7 +369,7 @@ def test_without_a_key_for_the_judge(
     done.check_files()
 
 
-def test_where_nothing_can_be_judged_without_a_key__nobody_has_looked(repository: Repository) -> None:
+def test_without_keys__nothing_is_evaluated(repository: Repository) -> None:
     criteria(repository, METRIC)
     answers(repository, {"judged": "Paris."})
 

@@ -33,7 +33,7 @@ def run(repository: Repository, agents: FakeGemini, judges: FakeGemini) -> Done:
     )
 
 
-def test_an_agent_that_is_throttled__leaves_the_judge_at_full_speed(repository: Repository) -> None:
+def test_lanes__throttled_agent_leaves_the_judge_at_full_speed(repository: Repository) -> None:
     criteria(repository, "final_response_match_v2", "safety_v1", samples=15)
     repository.evals("evals/some.test.json", {f"c{number}": f"Question {number}?" for number in range(2 * AT_ONCE)})
     faults = [Fault(kind=429, retry_after=0)] * 4
@@ -56,7 +56,7 @@ def test_an_agent_that_is_throttled__leaves_the_judge_at_full_speed(repository: 
     assert {request.headers["x-goog-api-key"] for request in agents.received} == {"the-agents-key"}
 
 
-def test_a_judge_that_is_throttled__leaves_the_agent_at_full_speed(repository: Repository) -> None:
+def test_lanes__throttled_judge_leaves_the_agent_at_full_speed(repository: Repository) -> None:
     criteria(repository, "final_response_match_v2", samples=1)
     meanwhile: list[int] = []
 

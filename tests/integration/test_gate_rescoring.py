@@ -19,7 +19,7 @@ def _run(root: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("recording", ["agent-eval-results", "agent-eval-results/recordings.jsonl.gz"])
-def test_an_output_directory_is_scored_again_into_itself(tmp_path: Path, recording: str) -> None:
+def test_rescoring__into_the_same_output_directory(tmp_path: Path, recording: str) -> None:
     turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello there"}]}}
     case = {"eval_id": "greets", "conversation": [turn]}
     (tmp_path / "a.test.json").write_text(json.dumps({"eval_set_id": "a", "eval_cases": [case]}), "utf-8")
@@ -34,7 +34,7 @@ def test_an_output_directory_is_scored_again_into_itself(tmp_path: Path, recordi
         assert again["cases"][0]["metrics"][0]["name"] == "trajectory_precision"
 
 
-def test_a_case_that_fails_when_it_is_scored_again_shows_what_was_recorded(tmp_path: Path) -> None:
+def test_rescoring__a_failure_shows_the_recorded_answer(tmp_path: Path) -> None:
     call, response = {"name": "look", "args": {"room": "hall"}}, {"name": "look", "response": {"devices": []}}
     turn: dict[str, Any] = {
         "user_content": {"parts": [{"text": "hi"}]},

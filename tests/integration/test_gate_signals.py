@@ -39,7 +39,7 @@ def end(repository: Repository, process: subprocess.Popen[str], number: signal.S
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_with_what_there_is(repository: Repository, number: signal.Signals) -> None:
+def test_signal__leaves_complete_results(repository: Repository, number: signal.Signals) -> None:
     done = end(repository, under_way(repository), number)
     # GitHub sends SIGINT, SIGTERM after 7.5 s and SIGKILL 2.5 s later (actions/runner, ProcessInvoker.cs).
     assert done.seconds < 7 * patience()
@@ -52,7 +52,7 @@ def test_a_signal_ends_it_with_what_there_is(repository: Repository, number: sig
     assert repository.left_behind() == []
 
 
-def test_a_second_signal_does_not_spoil_the_results(repository: Repository) -> None:
+def test_signal__a_second_one_leaves_complete_results(repository: Repository) -> None:
     process = under_way(repository)
     os.kill(process.pid, signal.SIGINT)
     time.sleep(0.05)
@@ -62,7 +62,7 @@ def test_a_second_signal_does_not_spoil_the_results(repository: Repository) -> N
     assert repository.left_behind() == []
 
 
-def test_a_gate_that_is_killed_takes_its_agent_along(repository: Repository) -> None:
+def test_sigkill__ends_the_agent(repository: Repository) -> None:
     process = under_way(repository)
     process.kill()
     process.communicate(timeout=60)
@@ -83,7 +83,7 @@ def ended_while(repository: Repository, words: str, *arguments: str, environment
     return end(repository, process, signal.SIGTERM)
 
 
-def test_a_signal_while_the_set_up_runs(repository: Repository) -> None:
+def test_signal__during_agent_setup(repository: Repository) -> None:
     done = ended_while(repository, "agent-setup", "--agent-setup", "sleep 600", environment={})
     assert done.seconds < 7 * patience()
     assert done.code == 3
@@ -101,9 +101,7 @@ def silent_index(repository: Repository) -> Iterator[Mapping[str, str]]:
         yield {"UV_DEFAULT_INDEX": index, "UV_INDEX_URL": index, "NO_PROXY": "127.0.0.1"}
 
 
-def test_a_gate_that_is_killed_takes_the_installer_along(
-    repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
-) -> None:
+def test_sigkill__ends_the_installer(repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]) -> None:
     cache = ("--cache-dir", str(tmp_path / "cache"), "--agent-env", f"+{MARK}")
     process = repository.start("run", *cache, python=False, environment=silent_index)
     wait_until(lambda: any("pip install" in command for command in repository.left_behind()), seconds=60)
@@ -112,7 +110,7 @@ def test_a_gate_that_is_killed_takes_the_installer_along(
     wait_until(lambda: repository.left_behind() == [], seconds=20)
 
 
-def test_a_signal_while_the_environment_is_made(
+def test_signal__while_the_environment_is_made(
     repository: Repository, tmp_path: Path, silent_index: Mapping[str, str]
 ) -> None:
     cache = ("--cache-dir", str(tmp_path / "cache"))
