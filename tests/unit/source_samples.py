@@ -175,7 +175,7 @@ def adk_result(**more: Any) -> dict[str, Any]:
         "invocation_id": "e-1",
         "user_content": {"role": "user", "parts": [{"text": ASKED, "function_call": None}]},
         "final_response": {"role": "model", "parts": [{"text": ANSWERED, "thought": None}]},
-        "intermediate_data": {"tool_uses": [CALL], "tool_responses": [], "intermediate_responses": []},
+        "intermediate_data": {"tool_uses": [dict(CALL)], "tool_responses": [], "intermediate_responses": []},
         "creation_timestamp": 2.0,
         "rubrics": None,
         "app_details": None,

@@ -17,7 +17,7 @@ from agent_eval.cli import main
 from agent_eval.core.content import text_of, user_message
 from agent_eval.core.invocation import tool_calls
 from agent_eval.report.exports import adk_exports, adk_json
-from agent_eval.results import AdkStatus, RunReport, adk_set_result
+from agent_eval.results import AdkStatus, FileReport, RunReport, adk_set_result
 
 REAL = Path(__file__).parents[1] / "data" / "adk_web" / "home.evalset_result.json"
 
@@ -147,6 +147,48 @@ def test_export__a_result_per_eval_file_and_run() -> None:
     assert adk_set_result(value) == adk_set_result(adk_json(adk_set_result(value)))
     assert list(adk_exports(run, {})) == []
     assert LIGHTS.startswith(first.file)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with results of a run and an agent."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agents" / "home").mkdir(parents=True)
+    (tmp_path / "agent-eval-results").mkdir()
+    report = stored().report
+    files = [FileReport(file="evals/home.test.json", eval_set_id="home", agent="agents/home")]
+    report = report.model_copy(update={"files": files})
+    (tmp_path / "agent-eval-results" / "results.json").write_text(report.model_dump_json(), encoding="utf-8")
+    return tmp_path
+
+
+def test_export_adk__writes_to_the_agent_that_ran_or_the_named_one(results: Path) -> None:
+    (results / "other").mkdir()
+    for arguments, agent in (((), "agents/home"), (("--agent", "other"), "other"), ((), "agents/home")):
+        assert main(["export", "adk", *arguments]) == 0
+        written = list((results / agent / ".adk" / "eval_history").glob("*.evalset_result.json"))
+        assert len(written) == 1, "a second export writes the same file"
+        assert written[0].name.startswith(f"{Path(agent).name}_home_")
+
+
+@pytest.mark.parametrize("fault", ["no agent", "link", "outside", "no such directory"])
+def test_export_adk__refusals_write_nothing(
+    fault: str, results: Path, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    path = results / "agent-eval-results" / "results.json"
+    arguments: list[str] = []
+    if fault == "link":
+        (results / "agents" / "home" / ".adk").symlink_to(elsewhere)
+    elif fault == "no such directory":
+        arguments = ["--agent", "missing"]
+    else:
+        agent = "recorded:x.json" if fault == "no agent" else f"../{elsewhere.name}"
+        path.write_text(path.read_text("utf-8").replace("agents/home", agent), encoding="utf-8")
+    assert main(["export", "adk", *arguments]) == 2
+    assert capsys.readouterr().err
+    assert not list(results.rglob("*.evalset_result.json"))
+    assert not list(elsewhere.iterdir())
 
 
 def test_real_result__is_read(tmp_path: Path) -> None:

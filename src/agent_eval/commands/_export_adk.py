@@ -12,7 +12,6 @@ from agent_eval.commands._io import CliIO
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.json import write_text
 from agent_eval.report.exports import StoredRun, adk_exports, adk_json
-from agent_eval.results import FileReport
 
 HISTORY = Path(".adk", "eval_history")
 """Where `adk web` keeps results, below the directory of an agent (google-adk 2.13.0)."""
@@ -32,13 +31,14 @@ def write_history(stored: StoredRun, agent: Path | None, io: CliIO) -> None:
         OSError: A file can't be written.
     """
     root = Path.cwd()
+    agents = {file.file: file.agent for file in stored.report.files}
     folders = {}
-    for file in stored.report.files:
-        folder = agent if agent is not None else _folder(file, root)
+    for file in dict.fromkeys(case.file for case in stored.report.cases):
+        folder = agent if agent is not None else _folder(agents.get(file, ""), root)
         if folder is not None:
-            folders[file.file] = folder
+            folders[file] = folder
         else:
-            io.log(f"agent-eval: {harmless(file.file)} is left out: its agent has no directory here. {_HINT}")
+            io.log(f"agent-eval: {harmless(file)} is left out: its agent has no directory here. {_HINT}")
     _check(folders)
     written = 0
     for export in adk_exports(stored, {file: folder.resolve().name for file, folder in folders.items()}):
@@ -51,10 +51,10 @@ def write_history(stored: StoredRun, agent: Path | None, io: CliIO) -> None:
     io.log(f"{plural(written, 'result')} for the Eval tab of `adk web`.")
 
 
-def _folder(file: FileReport, root: Path) -> Path | None:
-    """The directory of the agent that answered a file; None if it isn't one below the root."""
-    path = root / file.agent
-    inside = bool(file.agent) and path.resolve().is_relative_to(root.resolve()) and path.resolve() != root.resolve()
+def _folder(agent: str, root: Path) -> Path | None:
+    """The directory of an agent by its name; None if it isn't one below the root."""
+    path = root / agent
+    inside = bool(agent) and path.resolve().is_relative_to(root.resolve()) and path.resolve() != root.resolve()
     return path if inside and path.is_dir() else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agent_eval.core.content import Content, FunctionCall, Part, text_of
@@ -31,14 +31,13 @@ def eval_cases(conversations: Sequence[Conversation]) -> tuple[list[EvalCase], l
     """
     cases: list[EvalCase] = []
     problems: list[Problem] = []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for conversation in conversations:
         unusable = _too_large(conversation) or _asks_nothing(conversation)
         if unusable is not None:
             problems.append(unusable)
             continue
         eval_id = _unique(conversation.eval_id or _slug(conversation.turns[0].user_content), taken)
-        taken.add(eval_id)
         cases.append(_case(eval_id, conversation))
         problems += _left_out(conversation)
     return cases, problems
@@ -137,10 +136,12 @@ def _slug(message: Content) -> str:
     return slug or "conversation"
 
 
-def _unique(eval_id: str, taken: Collection[str]) -> str:
-    number = 1
-    unique = eval_id
-    while unique in taken:
+def _unique(eval_id: str, taken: dict[str, int]) -> str:
+    """The id with a number if it is taken. `taken` has the last number of each id."""
+    number = taken.get(eval_id, 0) + 1
+    while number > 1 and f"{eval_id}_{number}" in taken:
         number += 1
-        unique = f"{eval_id}_{number}"
+    taken[eval_id] = number
+    unique = eval_id if number == 1 else f"{eval_id}_{number}"
+    taken.setdefault(unique, 1)
     return unique

@@ -6,6 +6,7 @@ keys are renamed, and nothing inside data of the agent: `args`, `response`, `cus
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ _IN_PARTS: Mapping[str, Sequence[str]] = {
 _WRAPPERS = frozenset(_PART_KEYS) - {"text", "thought", "function_response"}
 
 
+@functools.cache
 def _camel(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
