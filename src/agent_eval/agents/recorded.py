@@ -10,33 +10,25 @@ A recording is one of these:
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from json.decoder import JSONDecodeError, JSONDecoder
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from agent_eval.agents._recordings import RECORDINGS, Key, UnusableRecording, entries, holds_runs, recording_file
 from agent_eval.agents.driver import Driver
 from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner, Session, SessionRequest
 from agent_eval.core.content import Content, text_of
-from agent_eval.core.files import MAX_RESULTS, read_lines, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import first_line, shorten
-from agent_eval.results import FILES, AdkCaseResult, AdkSetResult, Recording, RunError, adk_result_value, adk_set_result
+from agent_eval.results import Recording, RunError
 
 if TYPE_CHECKING:
     from agent_eval.core.invocation import Invocation
     from agent_eval.evalset.models import LoadedFile
 
-_RECORDINGS = FILES["recordings-file"]
 RECORDED = "recorded:"
 """Begins the name of a recorded agent: `recorded:FILE`."""
-_WHITESPACE = " \t\n\r"
-
-_Key = tuple[str | None, str, int | None]
-"""Eval set id, eval id, run. The recordings of an eval set answer every set and every run: both are None. A case id is
-written as an eval id without an eval set. The results of ADK have an eval id and a run."""
 
 
 class RecordedAgent:
@@ -51,7 +43,7 @@ class RecordedAgent:
         self._source = source
         # Recordings are kept in a temporary file: 10,000 cases as models would take hundreds of megabytes.
         self._spool: IO[bytes] | None = None
-        self._index: dict[_Key, tuple[int, int]] = {}
+        self._index: dict[Key, tuple[int, int]] = {}
         self._eval_set = False
 
     @property
@@ -72,11 +64,11 @@ class RecordedAgent:
         """
         if self._spool is not None:
             return
-        path = _file(self._source)
-        self._eval_set = not _holds_runs(path)
+        path = recording_file(self._source)
+        self._eval_set = not holds_runs(path)
         self._spool = tempfile.TemporaryFile(prefix="agent-eval-")  # noqa: SIM115 - closed by close()
         try:
-            for keys, data in _entries(path):
+            for keys, data in entries(path):
                 self._index |= dict.fromkeys(keys, (self._spool.tell(), len(data)))
                 self._spool.write(data)
         except UnusableRecording as error:
@@ -92,7 +84,7 @@ class RecordedAgent:
             AgentFailure: The recording does not have that run.
         """
         case = f"case `{request.eval_id}`"
-        keys: list[_Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
+        keys: list[Key] = [(None, request.eval_id, request.run), (None, request.eval_id, None)]
         if not self._eval_set:
             case += f" of eval set `{request.eval_set_id}`, run {request.run + 1}"
             keys = [(None, request.case_id, request.run), (request.eval_set_id, request.eval_id, request.run)]
@@ -197,154 +189,6 @@ def _failure(error: RunError) -> AgentFailure:
     )
 
 
-class UnusableRecording(Exception):
-    """A file that is not a recording, or can't be read. The message is a clause without a full stop."""
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
-_HINT = "`recorded:FILE` takes an eval set, a result of ADK, or the output directory of an earlier run."
-
-
-def _file(source: Path) -> Path:
-    return source / _RECORDINGS if source.is_dir() else source
-
-
-def _holds_runs(path: Path) -> bool:
-    """Whether the file's name is that of a recordings file. Any other file is an eval set."""
-    return path.name.endswith((".jsonl", ".jsonl.gz"))
-
-
-def _entries(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """The entries of a recording, with their keys: runs, or the cases of an eval set.
-
-    Raises:
-        UnusableRecording: The file is empty, has another format, or can't be read.
-    """
-    empty = True
-    try:
-        for entry in _lines(path) if _holds_runs(path) else _cases(path):
-            empty = False
-            yield entry
-    except OSError as error:
-        raise UnusableRecording(first_line(error.strerror or str(error), 500).rstrip("."), _HINT) from error
-    except ValueError as error:
-        raise UnusableRecording(first_line(str(error), 500).rstrip("."), _HINT) from error
-    if empty:
-        raise UnusableRecording("it has no runs" if _holds_runs(path) else "it has no cases", "Record it again.")
-
-
-def _lines(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """The runs of a recordings file. If a run appears twice it was repeated, and the later line counts."""
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            facts = json.loads(line)
-            set_id, eval_id, run, case_id = facts["eval_set_id"], facts["eval_id"], facts["run"], facts.get("case_id")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            set_id = None
-        if not (isinstance(set_id, str) and isinstance(eval_id, str) and isinstance(run, int)):
-            raise ValueError(f"line {number} is not the recording of a run")
-        keys: list[_Key] = [(set_id, eval_id, run)]
-        if isinstance(case_id, str):
-            keys.append((None, case_id, run))
-        yield keys, line
-
-
-def _cases(path: Path) -> Iterator[tuple[list[_Key], bytes]]:
-    """The cases of an eval set, each as its JSON text."""
-    data = read_regular(path, MAX_RESULTS)
-    try:
-        yield from _case_texts(data.decode("utf-8-sig", "surrogatepass"))
-    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
-        yield from _converted(data, path.name)
-
-
-def _case_texts(text: str) -> Iterator[tuple[list[_Key], bytes]]:
-    """Parses the JSON of an eval set one case at a time, to save memory."""
-    decoder = JSONDecoder()
-    position = _expect(text, 0, "{")
-    has_cases = False
-    while True:
-        key, position = decoder.raw_decode(text, _skip(text, position))
-        position = _skip(text, _expect(text, position, ":"))
-        if key == "eval_cases":
-            has_cases = True
-            position = _skip(text, _expect(text, position, "["))
-            while text[position] != "]":
-                case, end = decoder.raw_decode(text, position)
-                eval_id = case["eval_id"]
-                if not isinstance(eval_id, str):
-                    raise TypeError("eval_id")
-                yield [(None, eval_id, None)], text[position:end].encode("utf-8", "surrogatepass")
-                position = _skip(text, end)
-                if text[position] == ",":
-                    position = _skip(text, position + 1)
-            position += 1
-        else:
-            _, position = decoder.raw_decode(text, position)
-        position = _skip(text, position)
-        if text[position] == "}":
-            break
-        position = _expect(text, position, ",")
-    if not has_cases:
-        raise KeyError("eval_cases")
-
-
-def _skip(text: str, position: int) -> int:
-    while text[position] in _WHITESPACE:
-        position += 1
-    return position
-
-
-def _expect(text: str, position: int, char: str) -> int:
-    """Skips whitespace and one expected character; returns the position after it."""
-    position = _skip(text, position)
-    if text[position] != char:
-        raise JSONDecodeError(f"Expecting {char!r}", text, position)
-    return position + 1
-
-
-def _converted(data: bytes, name: str) -> Iterator[tuple[list[_Key], bytes]]:
-    """The cases of an eval set in one of ADK's older formats. Reports precisely what is wrong with any other file."""
-    from agent_eval.evalset.json import parse_document
-    from agent_eval.evalset.parse import read_eval_file
-
-    document, problems = parse_document(data, name)
-    result = None if document is None else adk_result_value(document.value)
-    if result is not None:
-        yield from _results(adk_set_result(result))
-        return
-    file = None
-    if document is not None:
-        file, problems = read_eval_file(document, session=None)
-    error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
-    if error is not None:
-        line = f" (line {error.line})" if error.line is not None else ""
-        raise UnusableRecording(f"{error.message.rstrip('.')}{line}", error.hint)
-    assert file is not None
-    for case in file.cases.values():
-        yield [(None, case.eval_id, None)], case.model_dump_json(exclude_unset=True).encode()
-
-
-def _results(result: AdkSetResult) -> Iterator[tuple[list[_Key], bytes]]:
-    """The conversations of ADK's results as cases. The results of one case are its runs, in order."""
-    from agent_eval.evalset.models import EvalCase
-
-    runs: dict[str, list[AdkCaseResult]] = {}
-    for case in result.eval_case_results:
-        runs.setdefault(case.eval_id, []).append(case)
-    for eval_id, cases in runs.items():
-        for run, case in enumerate(cases):
-            turns = [turn.actual_invocation for turn in case.eval_metric_result_per_invocation]
-            data = EvalCase(eval_id=eval_id, conversation=turns).model_dump_json(exclude_none=True).encode()
-            every: list[_Key] = [(None, eval_id, None)] if len(cases) == 1 else []
-            yield [(None, eval_id, run), *every], data
-
-
 def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -> list[Problem]:
     """Reads a recording before anything runs, and finds the cases that can't be matched with it.
 
@@ -357,15 +201,15 @@ def check_recording(recording: str, source: Path, files: Sequence[LoadedFile]) -
         One error if the recording can't be used. Otherwise one error for each case whose id is not in the recordings
         file and whose eval set and eval id match several cases.
     """
-    path = _file(source)
+    path = recording_file(source)
     recorded: dict[tuple[str, str], set[str]] = {}
     try:
-        for [(set_id, eval_id, _), *own], _ in _entries(path):
+        for [(set_id, eval_id, _), *own], _ in entries(path):
             recorded.setdefault((str(set_id), eval_id), set()).update(case_id for _, case_id, _ in own)
     except UnusableRecording as error:
         message = f"The recording {recording} can't be used: {error}."
         return [Problem(severity=Severity.ERROR, code="recording-unusable", message=message, hint=error.hint)]
-    if not _holds_runs(path):
+    if not holds_runs(path):
         return []  # An eval set answers every case of the same eval id.
     requested: dict[tuple[str, str], dict[str, LoadedFile]] = {}
     for file in files:
@@ -410,10 +254,10 @@ def _turns(data: bytes) -> list[Invocation]:
 def _refuse(source: str, root: Path, origin: str) -> Problem | None:
     """See `Driver.refuse`."""
     path = root / source
-    if source and (path.is_file() or (path / _RECORDINGS).is_file()):
+    if source and (path.is_file() or (path / RECORDINGS).is_file()):
         return None
     wrong = "is not a regular file" if source and path.exists() else "does not exist"
-    wrong = f"holds no {_RECORDINGS}" if source and path.is_dir() else wrong
+    wrong = f"holds no {RECORDINGS}" if source and path.is_dir() else wrong
     return Problem(
         severity=Severity.ERROR,
         code="recording-not-found",
