@@ -7,13 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judged_samples import ScriptedModel, conversation, judged, refused, rubric, score, scored, turn, verdict, verdicts
+from judged_samples import (
+    ScriptedModel,
+    conversation,
+    failure,
+    judged,
+    refused,
+    rubric,
+    score,
+    scored,
+    turn,
+    verdict,
+    verdicts,
+)
 
 from agent_eval.core.content import Content, model_message
 from agent_eval.core.invocation import AppDetails, IntermediateData, Invocation, InvocationEvents
 from agent_eval.criteria.judged._prompt_rule import RULE
 from agent_eval.criteria.judged.quality import JUDGE_SPECS
 from agent_eval.criteria.registry import build, supported
+from agent_eval.evalset.models import JUDGED_METRICS
 from agent_eval.evalset.models.criteria import CRITERION_MODELS, METRICS, Family
 from agent_eval.evalset.models.personas import PERSONAS
 from agent_eval.evalset.models.schema import PERSONA_IDS, ConversationScenario
@@ -567,3 +580,16 @@ def test_answer_rubrics__unknown_tool_calls_are_not_called_absent() -> None:
     assert "No intermediate steps were taken." in first
     assert "No intermediate steps were taken." not in second
     assert "does not show its tool calls" in second
+
+
+@pytest.mark.parametrize("metric", [name for name in JUDGED_METRICS if name.startswith(("rubric", "multi_turn"))])
+def test_question__unknown_instructions_and_tools_are_not_called_none(metric: str) -> None:
+    asked = []
+    for details in (None, AppDetails()):
+        model = ScriptedModel(script=lambda _: failure("malformed"))
+        options: dict[str, Any] = {"rubrics": [rubric("kind").model_dump()]} if metric.startswith("rubric") else {}
+        actual = turn("hello", "We close at six.", app_details=details)
+        score(judged(metric, model, samples=1, **options), conversation([actual], [turn("hello", "Until six.")]))
+        asked.append(model.requests[0].prompt)
+    unknown, known = ("Not known" in prompt for prompt in asked)
+    assert unknown and not known

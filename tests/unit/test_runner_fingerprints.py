@@ -86,6 +86,7 @@ def test_no_option_of_any_metric_lacks_a_fingerprint() -> None:
 ASKED = {
     1: "aba253c024dff889",
     2: "9a9259303ab6b2af",
+    3: "4f8d6161a373fb75",
 }
 """Hash of the first question of every judged metric, by QUESTIONS_VERSION."""
 

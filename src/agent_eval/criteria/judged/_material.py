@@ -17,7 +17,7 @@ from agent_eval.core.invocation import (
     tool_responses,
 )
 
-NO_TOOLS = "Agent has no tools."
+NOT_KNOWN = "Not known: this agent does not show its instructions and tools. That none are listed is no evidence."
 NO_STEPS = "No intermediate steps were taken."
 UNKNOWN_STEPS = (
     "Not known: this agent does not show its tool calls. That none are listed is no evidence against the answer."
@@ -64,15 +64,17 @@ def _intermediate_texts(data: IntermediateData | InvocationEvents | None) -> Ite
 
 
 def instructions(details: AppDetails | None) -> str:
-    """The instructions of each agent with a model call in the turn; "" if unknown."""
-    agents = details.agent_details if details else {}
+    """The instructions of each agent with a model call in the turn; "" for none."""
+    if details is None:
+        return NOT_KNOWN
+    agents = details.agent_details
     return "\n\n".join(f"{name}:\n{agent.instructions}" for name, agent in agents.items() if agent.instructions)
 
 
 def tool_declarations(details: AppDetails | None) -> str:
     """The tools of each agent as JSON."""
     if details is None:
-        return NO_TOOLS
+        return NOT_KNOWN
     agents = {name: agent.tool_declarations for name, agent in details.agent_details.items()}
     return as_json(without_nulls({"tool_declarations": agents}))
 
@@ -161,6 +163,8 @@ def _compact(value: Mapping[str, Any] | None) -> str:
 
 def all_instructions(turns: Sequence[Invocation]) -> str:
     """The instructions of each agent over all turns, without duplicates."""
+    if all(turn.app_details is None for turn in turns):
+        return NOT_KNOWN
     distinct = dict.fromkeys(
         f"Agent {name} instructions:\n{agent.instructions}"
         for turn in turns
@@ -172,6 +176,8 @@ def all_instructions(turns: Sequence[Invocation]) -> str:
 
 def all_tools(turns: Sequence[Invocation]) -> str:
     """The tools of each agent over all turns, one line each. A tool without function declarations is shown as JSON."""
+    if all(turn.app_details is None for turn in turns):
+        return NOT_KNOWN
     lines: dict[str, None] = {}
     for turn in turns:
         for name, agent in (turn.app_details.agent_details if turn.app_details else {}).items():

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-QUESTIONS_VERSION = 2
+QUESTIONS_VERSION = 3
 """Incremented whenever the questions about the same answer change, since scores are then not comparable."""
