@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.text import first_line
@@ -46,11 +48,11 @@ class GeminiClient:
 
     async def send(self, request: ProviderRequest) -> ProviderReply:
         """Makes one attempt."""
-        import httpx2
         from google.auth.exceptions import GoogleAuthError
         from google.genai import errors
         from pydantic import ValidationError
 
+        connect_errors, transport_errors = _http_errors("ConnectError"), _http_errors("TransportError")
         try:
             config = _config(request)
         except ValidationError as error:
@@ -68,9 +70,9 @@ class GeminiClient:
             raise _api_error(error) from error
         except TimeoutError as error:
             raise timeout_error(request.timeout) from error
-        except httpx2.ConnectError as error:
+        except connect_errors as error:
             raise ProviderError(f"no connection: {error_text(error)}", then="retry", sent=False) from error
-        except httpx2.TransportError as error:
+        except transport_errors as error:
             raise ProviderError(f"the connection broke: {error_text(error)}", then="retry") from error
         except GoogleAuthError as error:
             raise ProviderError(
@@ -146,6 +148,14 @@ def _api_error(error: errors.APIError) -> ProviderError:
 def _first_error(error: Any) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+
+
+def _http_errors(name: str) -> tuple[type[Exception], ...]:
+    """Exception classes of google-genai's HTTP clients: httpx2, and before version 3 also httpx if it is installed."""
+    clients = [importlib.import_module("httpx2")]
+    with contextlib.suppress(ImportError):
+        clients.append(importlib.import_module("httpx"))
+    return tuple(getattr(client, name) for client in clients)
 
 
 def open_gemini(endpoint: Endpoint, *, connections: int) -> GeminiClient:
