@@ -54,7 +54,7 @@ def write_summary(
     base = grouping.base_comparison(report)
     for problem in [problem for problem in report.problems if problem.severity != "notice"][:_MOST_PROBLEMS]:
         where = ":".join(str(part) for part in (problem.file, problem.line) if part is not None)
-        reporter.line(harmless(f"{where}: {problem.severity} [{problem.code}] {problem.message}"))
+        reporter.line(harmless(f"{where + ': ' if where else ''}{problem.severity} [{problem.code}] {problem.message}"))
     for line in [*report.warnings, *report.notices, *other_reasons(report, base)]:
         reporter.line(harmless(line))
     counts = report.totals
