@@ -120,8 +120,8 @@ def test_agent_location__imports_nothing(on_path: Path) -> None:
 
 
 def test_evaluate__refuses_objects_for_another_process() -> None:
-    with pytest.raises(NotImplementedError, match="agent_name, artifact_service: not supported"):
-        agent_eval.evaluate("pkg", "data", artifact_service=object(), agent_name="sub")
+    with pytest.raises(NotImplementedError, match="artifact_service, eval_set_results_manager: not supported"):
+        agent_eval.evaluate("pkg", "data", artifact_service=object(), eval_set_results_manager=1)
 
 
 def test_veadk_evaluator__finds_the_source_of_an_agent() -> None:

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from ruamel.yaml import YAML
 
 import agent_eval
@@ -121,3 +122,11 @@ def test_wheel__has_the_adapters_where_they_are_looked_for() -> None:
     assert wheel["packages"] == ["src/agent_eval"]
     assert {f"src/{path.name}": path.name for path in ADAPTERS} == wheel["force-include"]
     assert [path.parent for path in ADAPTERS] == [ROOT / "src"] * len(ADAPTERS)
+
+
+def test_dependencies__can_be_installed_beside_google_adk() -> None:
+    """The pytest plugin runs in the environment of the agent. google-adk 2.13.0 requires google-genai>=2.30,<3."""
+    (genai,) = [
+        name for name in importlib.metadata.requires("agent-eval-action") or [] if name.startswith("google-genai")
+    ]
+    assert Requirement(genai).specifier.contains("2.34.0")

@@ -43,7 +43,7 @@ def evaluate(
         eval_dataset_file_path_or_dir: An eval file, or a directory, of which all `*.test.json` are run, also those in
             subdirectories.
         num_runs: Runs of each case.
-        agent_name: Must be None: only root agents are evaluated.
+        agent_name: Name of the agent in the tree to evaluate as the root. None: the root agent.
         initial_session_file: JSON file with the initial session of legacy test files.
         print_detailed_results: Whether to print the report.
         artifact_service: Must be None: the agent runs in a process of its own, to which no object can be passed.
@@ -65,18 +65,18 @@ def evaluate(
     """
     __tracebackhide__ = True
     refused = {
-        "agent_name": agent_name,
         "artifact_service": artifact_service,
         "eval_set_results_manager": eval_set_results_manager,
     }
     if names := [name for name, value in refused.items() if value is not None]:
         raise NotImplementedError(f"{', '.join(names)}: not supported by agent-eval. See docs/python-api.md.")
+    agent = agent_location(agent_module, Path.cwd())
     path = Path(eval_dataset_file_path_or_dir)
     with tempfile.TemporaryDirectory(prefix="agent-eval-results-") as temporary:
         result = run(
             path,
             check=False,
-            agent=agent_location(agent_module, Path.cwd()),
+            agent=agent if agent_name is None else f"{agent}#{agent_name}",
             num_runs=num_runs,
             initial_session=None if initial_session_file is None else os.fspath(initial_session_file),
             include=[_TEST_FILES] if path.is_dir() else None,
