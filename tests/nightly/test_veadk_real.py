@@ -41,12 +41,11 @@ def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> 
     python = packages_python(f"veadk-{VERSION}", f"veadk-python=={VERSION}")
     root = tmp_path / "repo"
     shutil.copytree(HERE / "veadk_agent", root, ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "home/requirements.txt").write_text(f"veadk-python=={VERSION}\n", "utf-8")
     evals = root / "evals"
     evals.mkdir()
     config = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}}
     (evals / "test_config.json").write_text(json.dumps(config), "utf-8")
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "UV_CACHE_DIR") if name in os.environ}
+    environment = {name: os.environ[name] for name in ("PATH", "HOME")}
     with upload_server(model) as server:
         environment |= {"MODEL_AGENT_API_BASE": f"{server.url}/v1", "MODEL_AGENT_API_KEY": "k-123456"}
 
@@ -60,7 +59,7 @@ def test_veadk__its_eval_set_and_its_trace_pass_on_its_agent(tmp_path: Path) -> 
         saved = json.loads(run(str(python), str(HERE / "veadk_worker.py")).splitlines()[-1])
         shutil.move(saved["eval_set"], evals / "recorded.evalset.json")
         run(*GATE, "migrate", saved["trace"], "evals/trace.evalset.json")
-        run(*GATE, "run", "evals", "--agent", "home", timeout=900)
+        run(*GATE, "run", "evals", "--agent", "home", "--agent-python", str(python), timeout=600)
 
     results = json.loads((root / "agent-eval-results/results.json").read_text("utf-8"))
     assert [(case["eval_set_id"], case["status"]) for case in results["cases"]] == [
