@@ -95,8 +95,7 @@ def comparable(invocation: Invocation, *, usage: bool = True) -> dict[str, objec
     return data
 
 
-@pytest.mark.parametrize("message", ["roll", "think", "hello"])
-async def test_turns_are_those_of_a_host(servers: Servers, local: AdkAgent, message: str) -> None:
+async def check_turns_are_those_of_a_host(servers: Servers, local: AdkAgent, message: str) -> None:
     expected = comparable(await say(local, message))
     text = json.dumps(expected, sort_keys=True)
 
@@ -110,7 +109,7 @@ async def test_turns_are_those_of_a_host(servers: Servers, local: AdkAgent, mess
     assert servers.agent.provenance["a2a"] == ("1.0" if servers.sdk.startswith("1") else "0.3")
 
 
-async def test_conversation__keeps_its_context(servers: Servers, local: AdkAgent) -> None:
+async def check_conversation__keeps_its_context(servers: Servers, local: AdkAgent) -> None:
     for agent in (servers.agent, servers.legacy):
         session_of_two = await say(agent, "hello", "count")
         assert text_of(session_of_two.final_response) == "2 messages."
@@ -118,7 +117,7 @@ async def test_conversation__keeps_its_context(servers: Servers, local: AdkAgent
     assert text_of((await say(local, "hello", "count")).final_response) == "2 messages."
 
 
-async def test_failures__have_a_text_and_an_owner(servers: Servers) -> None:
+async def check_failures__have_a_text_and_an_owner(servers: Servers) -> None:
     for agent in (servers.agent, servers.legacy):
         broken = await failure(agent, "raise")
         assert (broken.kind, broken.owner) == (FailureKind.EXCEPTION, Owner.AGENT)
@@ -128,7 +127,7 @@ async def test_failures__have_a_text_and_an_owner(servers: Servers) -> None:
         assert "RESOURCE_EXHAUSTED: no quota left" in quota.message
 
 
-async def test_large_numbers__lose_digits_in_1_0_only(servers: Servers) -> None:
+async def check_large_numbers__lose_digits_in_1_0_only(servers: Servers) -> None:
     for agent in (servers.agent, servers.legacy):
         [call] = tool_calls((await say(agent, "book")).intermediate_data)
         exact = call.args == {"account": 9007199254740993}
@@ -137,7 +136,7 @@ async def test_large_numbers__lose_digits_in_1_0_only(servers: Servers) -> None:
     assert len(servers.log) in {0, 2}, "once for each agent"
 
 
-async def test_long_running_call__a_plain_message_goes_on(servers: Servers, local: AdkAgent) -> None:
+async def check_long_running_call__a_plain_message_goes_on(servers: Servers, local: AdkAgent) -> None:
     expected = await say(local, "approve")
     for agent in (servers.agent, servers.legacy):
         first = await say(agent, "approve")
@@ -147,7 +146,7 @@ async def test_long_running_call__a_plain_message_goes_on(servers: Servers, loca
     assert comparable(await say(servers.agent, "approve")) == comparable(expected)
 
 
-async def test_long_running_call__the_response_continues_the_task(servers: Servers) -> None:
+async def check_long_running_call__the_response_continues_the_task(servers: Servers) -> None:
     response = Part(function_response=FunctionResponse(name="approve", response={"status": "granted"}))
     for agent in (servers.agent, servers.legacy):
         session = await agent.open(request())
@@ -157,12 +156,24 @@ async def test_long_running_call__the_response_continues_the_task(servers: Serve
         assert tool_names(turn) == []
 
 
-async def test_deadline__cancels_the_task(servers: Servers) -> None:
+async def check_deadline__cancels_the_task(servers: Servers) -> None:
     for agent in (servers.agent, servers.legacy):
         begun = time.monotonic()
         late = await failure(agent, "wait", timeout=1)
         assert late.kind is FailureKind.DEADLINE
         assert time.monotonic() - begun < 20
+
+
+async def test_adk_servers__answer_as_the_agent_in_a_host(servers: Servers, local: AdkAgent) -> None:
+    # One test for each SDK: every worker of pytest-xdist would start all servers.
+    for message in ("roll", "think", "hello"):
+        await check_turns_are_those_of_a_host(servers, local, message)
+    await check_conversation__keeps_its_context(servers, local)
+    await check_failures__have_a_text_and_an_owner(servers)
+    await check_large_numbers__lose_digits_in_1_0_only(servers)
+    await check_long_running_call__a_plain_message_goes_on(servers, local)
+    await check_long_running_call__the_response_continues_the_task(servers)
+    await check_deadline__cancels_the_task(servers)
 
 
 def tool_names(invocation: Invocation) -> list[str | None]:

@@ -189,11 +189,22 @@ async def test_working__the_task_is_polled_until_it_ends(words: Words) -> None:
 
 
 async def test_broken_stream__the_task_is_polled(words: Words) -> None:
-    done = words.task("completed", artifacts=words.artifacts("It is 4."))
-    stream = breaks(words.task("submitted"), words.status("working", words.message("Rolling.")))
+    done = words.task("completed", artifacts=words.artifacts("It is 4.", artifact_id="a"))
+    stream = breaks(
+        words.task("submitted"), words.artifact("It", artifact_id="a"), words.artifact("?", artifact_id="b")
+    )
     async with fake_a2a(words, SendStreamingMessage=[stream], GetTask=[done]) as fake:
         turn = await say(await started(fake), "Roll!")
     assert text_of(turn.final_response) == "It is 4."
+
+
+async def test_broken_stream__the_snapshot_replaces_what_arrived(words: Words) -> None:
+    snapshot = words.task("working", artifacts=words.artifacts("It"))
+    done = words.task("completed", artifacts=words.artifacts("It"))
+    stream = breaks(words.task("submitted"), words.artifact("It"))
+    async with fake_a2a(words, SendStreamingMessage=[stream], GetTask=[snapshot, done]) as fake:
+        turn = await say(await started(fake), "Roll!")
+    assert text_of(turn.final_response) == "It"
 
 
 async def test_no_streaming_after_all__asks_again_without(words: Words) -> None:
