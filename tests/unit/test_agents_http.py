@@ -19,6 +19,7 @@ from agent_eval.agents.http import (
     parse_headers,
     parse_url,
     pause_before_retry,
+    read_json,
 )
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, Owner
 
@@ -215,3 +216,10 @@ def test_not_admitted__errored_only_without_secrets(has_headers: bool, withheld:
         failures.not_admitted(Reply(status=500, headers={}, text=""), "", has_headers=True, secrets_withheld=False)
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [('"\\ud83d"', "?"), ('{"\\uD83D\\uDE00": ["a\\ude00"]}', {"\U0001f600": ["a?"]})]
+)
+def test_read_json__half_a_surrogate_pair_can_be_written(text: str, value: object) -> None:
+    assert read_json(text) == value

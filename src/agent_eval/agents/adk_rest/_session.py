@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.agents.adk.events import MalformedEvent, to_invocation
 from agent_eval.agents.adk_rest._normalise import merged, normalised
-from agent_eval.agents.http import HttpFailure, Stream, TooLarge, failures
+from agent_eval.agents.http import HttpFailure, Stream, TooLarge, failures, read_json
 from agent_eval.agents.messages import AgentRequest, TurnFacts
 from agent_eval.agents.protocol import AgentFailure, AgentRefused, FailureKind, SessionRequest
 from agent_eval.core.problem import Problem, Severity
@@ -204,7 +204,7 @@ class RestSession:
 
 def _object(data: str) -> dict[str, Any]:
     try:
-        value = json.loads(data)
+        value = read_json(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
