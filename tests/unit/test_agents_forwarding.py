@@ -324,3 +324,8 @@ def test_missing_variable_hint__of_a_variable_that_is_never_passed() -> None:
 def test_missing_key_hint__when_agent_env_replaced_the_default_list() -> None:
     assert "`GOOGLE_API_KEY`" in (missing_key_hint({"GOOGLE_API_KEY", "CRM_TOKEN"}) or "")
     assert missing_key_hint({"CRM_TOKEN", "GOOGLE_CLOUD_PROJECT"}) is None
+
+
+def test_child_environment__headers_of_a_remote_agent_are_never_forwarded() -> None:
+    environ = {"AGENT_EVAL_AGENT_HEADERS": "X-Token: hunter2", "INPUT_AGENT-HEADERS": "X-Token: hunter2", "CRM": "1"}
+    assert child_environment(environ, allow_list("*")).keys() == {"CRM", "PATH"}
