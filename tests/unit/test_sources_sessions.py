@@ -170,6 +170,12 @@ def test_read_source__leaves_other_files_alone(value: Any, tmp_path: Path) -> No
     assert read_source(path, "x.json") is None
 
 
+def test_turns__a_time_out_of_range_is_unknown(tmp_path: Path) -> None:
+    events = turn()
+    events[0]["timestamp"] = 10**400
+    assert len(cases_of(session(events), tmp_path)[0]) == 1
+
+
 def test_turns__a_message_without_content_makes_the_session_unusable(tmp_path: Path) -> None:
     empty = turn()
     empty[0]["content"]["parts"] = [{"thought": True, "text": "hm"}]

@@ -129,7 +129,16 @@ def test_otlp__a_loop_of_spans_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [{"name": 3}, {"spanId": ""}, {"startTimeUnixNano": "soon"}, {"attributes": 3}, {"traceId": []}], ids=repr
+    "broken",
+    [
+        {"name": 3},
+        {"spanId": ""},
+        {"startTimeUnixNano": "soon"},
+        {"startTimeUnixNano": 10**400},
+        {"attributes": 3},
+        {"traceId": []},
+    ],
+    ids=repr,
 )
 def test_otlp__a_malformed_span_is_reported_with_its_line(broken: dict[str, Any], tmp_path: Path) -> None:
     value = otlp(*otel_turn())

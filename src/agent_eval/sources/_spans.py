@@ -83,7 +83,8 @@ def _span(
 ) -> Span:
     if isinstance(start, str) and start.isascii() and start.isdigit() and len(start) < 20:
         start = int(start)
-    if not isinstance(name, str) or not isinstance(start, int | float) or not isinstance(attributes, Mapping):
+    is_time = isinstance(start, int | float) and 0 <= start < 2**64
+    if not isinstance(name, str) or not is_time or not isinstance(attributes, Mapping):
         raise UnusableConversation(place, "The span lacks a name or a start time, or its attributes are no object.")
     if (
         not span_id
@@ -97,7 +98,7 @@ def _span(
         span_id=str(span_id),
         trace_id=str(trace_id),
         parent_id=str(parent_id) if parent_id else None,
-        start=int(start),
+        start=int(start),  # type: ignore[call-overload]
         attributes=attributes,
         place=place,
     )

@@ -17,6 +17,8 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.sources.conversation import Place, UnusableConversation
 
 _USER = "user"
+_LATEST = 1e12
+"""Bound for times in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ def _grouped(events: Sequence[StoredEvent]) -> list[list[StoredEvent]]:
 def _turn(events: Sequence[StoredEvent]) -> Invocation:
     place = events[0].place
     timestamp = events[0].raw.get("timestamp")
-    started_at = float(timestamp) if isinstance(timestamp, int | float) else 0.0
+    started_at = float(timestamp) if isinstance(timestamp, int | float) and abs(timestamp) < _LATEST else 0.0
     try:
         message = Content.model_validate(events[0].raw["content"])
         facts = TurnFacts(started_at=started_at, duration=0)
