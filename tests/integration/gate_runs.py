@@ -194,6 +194,7 @@ class Repository:
         Popen.
         """
         begun = time.monotonic()
+        timeout *= patience()
         if output is not None:
             arguments = (*arguments, "--output-dir", str(output))
         read_at_start = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environment or {})
