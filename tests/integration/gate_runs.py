@@ -262,8 +262,8 @@ def repository_in(root: Path, *agents: str) -> Iterator[Repository]:
 
 
 def patience() -> float:
-    """How many times longer than on an idle machine things may take: processes that want a core, per core."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """How many times longer than on an idle machine things may take: processes that want a core, per core; at most 5."""
+    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 5.0)
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = 30) -> Any:
