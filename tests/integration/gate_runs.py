@@ -262,7 +262,7 @@ def repository_in(root: Path, *agents: str) -> Iterator[Repository]:
 
 
 def patience() -> float:
-    """How many times longer than on an idle machine things may take: processes that want a core, per core; at most 5."""
+    """How many times longer than on an idle machine things may take: runnable processes per core, at most 5."""
     return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), 5.0)
 
 
