@@ -15,6 +15,7 @@ _EXAMPLE = (
     '[servers.weather]\n    command = ["go", "run", ".", "web", "--port", "{port}", "api"]\n    directory = "weather"'
 )
 _PORT = "{port}"
+_LARGEST_PORT = "65535"
 
 
 def read_servers(tables: Any, lines: Mapping[KeyPath, int], file: str) -> tuple[dict[str, ServerSpec], list[Problem]]:
@@ -83,16 +84,26 @@ def _url(value: Any) -> str:
     if not isinstance(value, str) or _PORT not in value:
         return f"must be an address with {_PORT}, e.g. http://127.0.0.1:{_PORT}/api"
     try:
-        url = parse_url(value.replace(_PORT, "1"))
+        url = parse_url(value.replace(_PORT, _LARGEST_PORT))
     except ValueError as error:
         return f"can't be used: {error}"
+    if not url.origin.endswith(f":{_LARGEST_PORT}"):
+        return f"must have {_PORT} as its port, e.g. http://127.0.0.1:{_PORT}/api"
     if not url.is_loopback or url.fragment:
         return "must be an address of this machine, e.g. 127.0.0.1, without `#` (see `app`)"
     return ""
 
 
 def _path(value: Any) -> str:
-    return "" if isinstance(value, str) and value.startswith("/") else "must be a path that begins with a slash"
+    from agent_eval.agents.http import origin_of
+
+    if not isinstance(value, str) or not value.startswith("/"):
+        return "must be a path that begins with a slash"
+    try:
+        origin_of(f"http://localhost{value}")
+    except ValueError as error:
+        return f"can't be used: {error}"
+    return ""
 
 
 def _seconds(value: Any) -> str:

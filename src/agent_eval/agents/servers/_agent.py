@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from agent_eval.agents.driver import AgentSpec, ServerSpec
 from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, Session, SessionRequest
@@ -104,7 +105,7 @@ class ServerAgent:
             return slot.agent
 
     def _agent_of(self, process: ServerProcess) -> Agent:
-        app = f"#{self._server.app}" if self._server.app else ""
+        app = f"#{quote(self._server.app, safe='')}" if self._server.app else ""
         spec = dataclasses.replace(self._spec, source=f"{process.url}{app}", directory=None)
         if self._server.protocol == "a2a":
             from agent_eval.agents.a2a.agent import A2aAgent
