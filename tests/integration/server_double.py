@@ -1,6 +1,6 @@
 """A server with ADK's REST interface and A2A, without ADK: starts in a moment. `python server_double.py PORT [MODE]`.
 
-It answers `pid PID`, or does what the message says: `env NAME`, `die`, `cwd`, `user`.
+It answers `pid PID`, or does what the message says: `env NAME`, `header NAME` (A2A), `die`, `cwd`, `user`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if "jsonrpc" in body:
             said = body["params"]["message"]["parts"][0]["text"]
-            message = {"kind": "message", "role": "agent", "parts": [{"kind": "text", "text": answer(said)}]}
+            command, _, name = said.partition(" ")
+            text = self.headers.get(name, "unset") if command == "header" else answer(said)
+            message = {"kind": "message", "role": "agent", "parts": [{"kind": "text", "text": text}]}
             self.reply({"jsonrpc": "2.0", "id": body["id"], "result": message})
             return
         if self.path != "/run_sse":

@@ -205,6 +205,9 @@ AGENT, PROVIDER = Owner.AGENT, Owner.PROVIDER
         (says("data: hello\n\n"), FailureKind.PROTOCOL, AGENT, "not a JSON object: hello"),
         (says(event(content="x")), FailureKind.PROTOCOL, AGENT, "can't be read"),
         (says("data: [1]\n\n"), FailureKind.PROTOCOL, AGENT, "not a JSON object"),
+        (says(event("x", actions="none")), FailureKind.PROTOCOL, AGENT, "the actions of an event are malformed"),
+        (says({}), FailureKind.PROTOCOL, AGENT, "neither an author nor content"),
+        (answers(200, b'{"detail": "quota"}'), FailureKind.PROTOCOL, AGENT, '{"detail": "quota"}'),
         (answers(200, b"<html>", content_type="text/html"), FailureKind.PROTOCOL, AGENT, "neither events nor a JSON"),
     ],
 )  # fmt: skip
@@ -244,6 +247,12 @@ async def test_turn__ends_within_its_time_and_closes_the_connection(tmp_path: Pa
 async def test_turn__what_is_scored_as_it_is(events: list[Any], tmp_path: Path) -> None:
     async with agent_of(FakeAdk(turn=says(*events)), tmp_path) as agent:
         assert (await say(agent, "hello")).final_response is not None
+
+
+async def test_turn__half_a_surrogate_pair_becomes_a_question_mark(tmp_path: Path) -> None:
+    async with agent_of(FakeAdk(turn=says(event("3 degrees \ud83d"))), tmp_path) as agent:
+        turn = await say(agent, "hello")
+    assert text_of(turn.final_response) == "3 degrees ?" and turn.model_dump_json()
 
 
 async def test_turn__a_python_server_explains_exceptions_so_calls_may_come_last(tmp_path: Path) -> None:

@@ -96,6 +96,12 @@ async def test_server__workers_share_the_sessions(tmp_path: Path) -> None:
     assert (tmp_path / "double" / "server-2.log").exists()
 
 
+async def test_server__app_with_a_space_and_a_percent_sign(tmp_path: Path) -> None:
+    with pytest.raises(AgentRefused, match="has no app `my 100%25 app`. Its apps: double"):
+        async with running(server(app="my 100%25 app"), tmp_path):
+            pass
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -130,5 +136,6 @@ async def test_server__of_a2a_is_asked_at_its_port_whatever_its_card_says(tmp_pa
         assert (error.kind, error.owner, error.collateral) == (FailureKind.CRASH, Owner.AGENT, True)
         assert "about to die" in (error.log_tail or "")
         assert (await answer(agent, "hello", isolated=True)).startswith("pid ")
+        assert await answer(agent, "header X-Token") == "unset"  # `agent-headers` are not for code of a pull request
         facts = {"driver": "a2a", "agent": "double", "a2a": "0.3", "server": "double", "version": "v7"}
         assert agent.provenance == facts

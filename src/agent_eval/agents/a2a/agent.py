@@ -34,12 +34,15 @@ class A2aAgent:
 
         Args:
             spec: Its source is the server's URL: the one above the agent card.
-            process: The server's process, if the gate started it.
+            process: The server's process, if the gate started it. It never gets the workflow's headers.
         """
         context = spec.context
         self._url = parse_url(spec.source)
         self._client = HttpClient(
-            self._url, headers=context.remote.headers, environ=context.remote.environ, masker=context.masker
+            self._url,
+            headers=context.remote.headers if process is None else None,
+            environ=context.remote.environ,
+            masker=context.masker,
         )
         self._context = context
         self._process = process

@@ -88,6 +88,9 @@ class _Event:
 
     def __init__(self, raw: Json) -> None:
         self.raw = raw
+        self.actions = raw.get("actions") or {}
+        if not isinstance(self.actions, Mapping):
+            raise MalformedEvent("the actions of an event are malformed: they are not an object")
         self.author = str(raw.get("author") or _DEFAULT_AUTHOR)
         self.content = _content(raw.get("content"))
         self.parts = [] if self.content is None else self.content.parts or []
@@ -95,8 +98,7 @@ class _Event:
 
     def is_final(self) -> bool:
         """`Event.is_final_response()` of google-adk 2.13.0."""
-        actions = self.raw.get("actions") or {}
-        if actions.get("skip_summarization") or self.raw.get("long_running_tool_ids"):
+        if self.actions.get("skip_summarization") or self.raw.get("long_running_tool_ids"):
             return True
         if self.raw.get("partial") or self.calls:
             return False

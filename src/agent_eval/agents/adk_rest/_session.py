@@ -152,6 +152,10 @@ class RestSession:
         """
         if is_error or ("error" in line and "author" not in line):
             raise self._reported(line, events)
+        if "author" not in line and "content" not in line:
+            # Not even an empty event: without this, a proxy's error page in JSON would be an answer without calls.
+            text = json.dumps(line, ensure_ascii=False)
+            raise _unreadable(f"an event with neither an author nor content: {shorten(text, 200)}")
         events.append(normalised(line))
 
     def _reported(self, line: Mapping[str, Any], events: list[dict[str, Any]]) -> AgentFailure:

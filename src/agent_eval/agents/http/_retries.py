@@ -16,11 +16,14 @@ from agent_eval.core.limiter import Limiter, Place
 _LONGEST_PAUSE = 60.0
 _FIRST_PAUSE = 1.0
 _BACKOFF_LIMIT = 15.0
+_SECOND_PAUSE = 0.25
+"""Shortest pause before the second retry; it doubles with each further one."""
 
 
 def pause_before_retry(reply: Reply, attempt: int, *, now: float | None = None) -> float:
     """Seconds to wait before the next attempt: what `Retry-After` says (RFC 9110, section 10.2.3), at most a minute.
 
+    From the second retry on, it is at least 0.25 s, 0.5 s ... 15 s, so that a server that always says 0 is not flooded.
     Without that header: 1, 2, 4, 8, 15, 15 ...
 
     Args:
@@ -29,11 +32,12 @@ def pause_before_retry(reply: Reply, attempt: int, *, now: float | None = None) 
         now: Unix time; None for the clock.
     """
     value = reply.headers.get("retry-after", "").strip()
+    shortest = 0.0 if attempt < 2 else min(_SECOND_PAUSE * 2 ** min(attempt - 2, 10), _BACKOFF_LIMIT)
     if value.isascii() and value.isdecimal():
-        return min(float(value[:9]), _LONGEST_PAUSE)
+        return max(min(float(value[:9]), _LONGEST_PAUSE), shortest)
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         date = email.utils.parsedate_to_datetime(value).timestamp()
-        return min(max(date - (time.time() if now is None else now), 0.0), _LONGEST_PAUSE)
+        return min(max(date - (time.time() if now is None else now), shortest), _LONGEST_PAUSE)
     return float(min(_FIRST_PAUSE * 2 ** min(attempt - 1, 10), _BACKOFF_LIMIT))
 
 
