@@ -97,7 +97,7 @@ async def test_server__workers_share_the_sessions(tmp_path: Path) -> None:
 
 
 async def test_server__app_with_a_space_and_a_percent_sign(tmp_path: Path) -> None:
-    with pytest.raises(AgentRefused, match="has no app `my 100%25 app`. Its apps: double"):
+    with pytest.raises(AgentRefused, match=r"has no app `my 100%25 app`\. Its apps: double"):
         async with running(server(app="my 100%25 app"), tmp_path):
             pass
 
