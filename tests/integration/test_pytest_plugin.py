@@ -183,6 +183,7 @@ def test_collection__items_and_options(pytester: pytest.Pytester, root: Path) ->
         (["--adk-evals-set=num_runs=0"], "--num-runs: '0' must be a whole number, at least 1"),
         (["--adk-evals-set=comment=never"], "comment has no effect here"),
         (["-o", "adk_evals_paths=nowhere"], "`nowhere` does not exist"),
+        (["-o", "adk_evals_paths=home.test.json:god"], "No case of `home.test.json` matches `god`"),
     ],
 )
 def test_bad_options__end_the_session_before_anything_runs(

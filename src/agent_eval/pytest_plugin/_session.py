@@ -65,7 +65,11 @@ class EvalSession:
         settings = self.settings
         skip = [settings.output]
         discovery = discover(self.root, targets, include=settings.include, exclude=settings.exclude, skip=skip)
-        errors = [problem for problem in discovery.problems if problem.severity is Severity.ERROR]
+        problems = list(discovery.problems)
+        if any(selector.ids for selector, _ in discovery.groups):  # A misspelt id would select nothing.
+            suite = load_suite(self.root, targets, include=settings.include, exclude=settings.exclude, skip=skip)
+            problems += [problem for problem in suite.problems if problem.code == "unknown-eval-id"]
+        errors = [problem for problem in problems if problem.severity is Severity.ERROR]
         if errors := [problem for problem in errors if problem.code != "no-eval-files"]:
             raise pytest.UsageError("\n".join(map(str, errors)))
         return {file.path: file.ids for file in discovery.files}
