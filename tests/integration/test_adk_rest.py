@@ -148,6 +148,17 @@ async def test_start__without_secrets_a_refusal_is_errored(tmp_path: Path) -> No
     assert isinstance(error, AgentFailure) and (error.kind, error.owner) == (FailureKind.SERVER, Owner.PROVIDER)
 
 
+async def test_start__a_connection_that_breaks_is_no_failure_of_the_agent(tmp_path: Path) -> None:
+    async def broken(request: Request, answer: Answer) -> None:
+        answer.reset()
+
+    fake = FakeAdk(turn=says(event("Hi.")), apps_answer=broken)
+    with pytest.raises(AgentFailure, match="broke off") as caught:
+        async with agent_of(fake, tmp_path):
+            pass
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.SERVER, PROVIDER)
+
+
 async def test_start__nothing_listens_is_the_agents_failure_and_a_busy_server_is_waited_for(tmp_path: Path) -> None:
     async with loopback(hang) as server:
         pass

@@ -59,6 +59,22 @@ async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, s
     return process.returncode, out.decode(), results
 
 
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "http://bot:{}@127.0.0.1:1",
+        "adk:http://bot:1/{}@127.0.0.1",
+        "adk:http://bot:{}/1@h",
+        "a2a:http://h/?token={}#app",
+    ],
+)
+async def test_run__an_address_with_credentials_is_refused_and_not_repeated(agent: str, repository: Path) -> None:
+    code, out, results = await run(repository, "--agent", agent.format(TOKEN))
+    assert (code, results["problems"][0]["code"]) == (2, "remote-agent-url")
+    written = [path.read_text("utf-8") for path in (repository / "agent-eval-results").rglob("*") if path.is_file()]
+    assert TOKEN not in out + "".join(written)
+
+
 async def weather(request: Request, answer: Answer) -> None:
     header = request.headers.get("authorization", "")
     await answer.events(event("3 degrees" if TOKEN in header else f"who are you, {header}?"))

@@ -113,3 +113,8 @@ def every(count: int, noun: str) -> str:
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """`1 case`, `2 cases`."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def without_credentials(text: str) -> str:
+    """An address with `***` for the user name, the password and the query; any other text as it is."""
+    return re.sub(r"(://\S*\?)[^#\s]*", r"\1***", re.sub(r"://\S*@", "://***@", text))

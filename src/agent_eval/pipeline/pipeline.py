@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from agent_eval import __version__
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.core.text import carriable, plural
+from agent_eval.core.text import carriable, plural, without_credentials
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline.ci_context import LOCAL
@@ -454,7 +454,7 @@ def _selection(settings: Settings) -> SelectionReport | None:
 
 def _options(settings: Settings) -> dict[str, str]:
     values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
-    return {name: carriable(str(value)) for name, value in values.items() if value is not None}
+    return {name: carriable(without_credentials(str(value))) for name, value in values.items() if value is not None}
 
 
 def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:

@@ -19,7 +19,7 @@ from agent_eval.agents.driver import Driver
 from agent_eval.agents.registry import driver_of
 from agent_eval.core.files import open_regular
 from agent_eval.core.problem import Problem, Severity
-from agent_eval.core.text import carriable
+from agent_eval.core.text import carriable, without_credentials
 from agent_eval.evalset.models import LoadedFile
 
 _CONTAINERS = ("src", "agents")
@@ -196,12 +196,12 @@ class Finder:
     def named(self, name: str, who: str, file: str | None) -> tuple[str | None, Problem | None]:
         """The agent that `who` names, or the problem with the name."""
         if name.startswith(("http://", "https://")):
+            address = plain(without_credentials(name))
             return None, Problem(
                 severity=Severity.ERROR,
                 code="remote-agent-url",
-                message=f"{who} names the address {plain(name)}, but not its protocol",
-                hint=f"Write `adk:{plain(name)}` for ADK's REST interface (`adk api_server`), or "
-                f"`a2a:{plain(name)}` for A2A.",
+                message=f"{who} names the address {address}, but not its protocol",
+                hint=f"Write `adk:{address}` for ADK's REST interface (`adk api_server`), or `a2a:{address}` for A2A.",
                 file=file,
             )
         driver = driver_of(name)

@@ -77,7 +77,8 @@ def parse_url(text: str) -> RemoteUrl:
         parts = urllib.parse.urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"it is not a URL ({error})") from None
+        why = "" if "@" in text else f" ({error})"  # What Python takes for a port may be a password.
+        raise ValueError(f"it is not a URL{why}") from None
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError("it must begin with http://HOST or https://HOST")

@@ -57,6 +57,8 @@ def not_reached(error: HttpFailure, url: str, server: ServerProcess | None = Non
             hint = "Such addresses hand out the machine's credentials. Use another address of the agent."
         case "proxy":
             hint = "Check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of the job."
+        case "broken" if server is None:
+            return lost(error.message)  # Something listens, as in a turn.
         case _:
             return AgentFailure(
                 f"The agent's server at {url} can't be reached: {error.message}.",
