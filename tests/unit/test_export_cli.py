@@ -103,3 +103,24 @@ def test_export__bad_input_ends_with_2(
     output = capsys.readouterr()
     assert message in output.err
     assert (output.out, Path("rows.csv").exists()) == ("", False)
+
+
+@pytest.mark.parametrize("name", ["results.json", "recordings.jsonl.gz"])
+@pytest.mark.parametrize("format_", ["csv", "jsonl", "otlp"])
+def test_export__never_replaces_the_files_of_the_run(
+    name: str, format_: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (results / name).read_bytes()
+    Path("link").symlink_to(results / name)
+    for output in (results / name, Path("link")):
+        assert main(["export", format_, "--output", str(output)]) == 2
+        assert capsys.readouterr().err.endswith("is a file of the run itself. Name another --output.\n")
+    assert (results / name).read_bytes() == before
+
+
+def test_export_otlp__a_url_with_a_password_is_refused_and_not_shown(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for url in ("http://u:sekret@127.0.0.1:1", "http://:sekret@127.0.0.1:1", "http://sekret@127.0.0.1:1"):
+        assert main(["export", "otlp", "--endpoint", url]) == 2
+        assert "sekret" not in capsys.readouterr().err

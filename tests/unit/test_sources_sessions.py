@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from source_samples import ANSWERED, ASKED, CALL, event, session, turn
 
+from agent_eval.commands.migrate import migrate
 from agent_eval.core.content import text_of
+from agent_eval.core.files import MAX_TEXT
 from agent_eval.core.invocation import tool_calls
 from agent_eval.evalset.models import EvalCase
 from agent_eval.sources import Request, eval_cases, read_source
@@ -188,3 +191,17 @@ def test_read_source__a_session_without_events_is_an_error(tmp_path: Path) -> No
     assert cases_of(session(), tmp_path, sessions=("other",)) == ([], ["error: source-empty"])
     lines = json.dumps(session()) + "\n{broken\n" + json.dumps({"eval_set_id": "x"}) + "\n"
     assert cases_of(lines, tmp_path) == ([], ["error: not-json", "error: source-malformed"])
+
+
+def test_read_source__large_json_lines_are_not_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(session()) + "\n", encoding="utf-8")
+    with path.open("r+b") as file:
+        file.truncate(4 * MAX_TEXT)  # Sparse: the size alone decides.
+    tracemalloc.start()
+    try:
+        assert read_source(path, "s.jsonl") is None  # The caller reports the size.
+        assert tracemalloc.get_traced_memory()[1] < 2 * MAX_TEXT
+    finally:
+        tracemalloc.stop()
+    assert [problem.code for problem in migrate(path, tmp_path / "new.evalset.json")] == ["unreadable-file"]

@@ -15,6 +15,7 @@ from agent_eval.commands._stored_run import folder_of, read_stored_report, recor
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import write_text
 from agent_eval.report.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
+from agent_eval.results import FILES
 from agent_eval.uploads import InvalidTarget
 
 Export = Callable[[argparse.Namespace, CliIO], int]
@@ -43,6 +44,15 @@ def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
         yield StoredRun(report=report, recording_of=store.get, cases=unchanged_cases(report.cases, Path.cwd()))
 
 
+def _check_output(output: Path | None, results: Path) -> None:
+    """Raises UnreadableError if the output would replace a file of the run that is exported."""
+    if output is None or not output.is_file():
+        return
+    files = (folder_of(results) / name for name in FILES.values())
+    if any(file.is_file() and file.samefile(output) for file in (results, *files)):
+        raise UnreadableError(f"{harmless(str(output))} is a file of the run itself.", "Name another --output.")
+
+
 def write(pieces: Iterable[str], output: Path | None, io: CliIO) -> None:
     """Writes a document to a file, or to stdout.
 
@@ -64,6 +74,7 @@ def write(pieces: Iterable[str], output: Path | None, io: CliIO) -> None:
 
 def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
     def export(arguments: argparse.Namespace, io: CliIO) -> int:
+        _check_output(arguments.output, arguments.results)
         with stored_run(arguments.results, io) as stored:
             write(lines(stored), arguments.output, io)
         return 0
@@ -74,6 +85,7 @@ def _rows(lines: Callable[[StoredRun], Iterable[str]]) -> Export:
 def _otlp(arguments: argparse.Namespace, io: CliIO) -> int:
     from agent_eval.commands._export_otlp import send_batches, targets
 
+    _check_output(arguments.output, arguments.results)
     to = None if arguments.output is not None else targets(arguments.endpoint, arguments.scores, io.environ)
     with stored_run(arguments.results, io) as stored:
         batches = otlp_batches(

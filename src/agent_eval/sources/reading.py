@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.core.files import open_regular
+from agent_eval.core.files import MAX_TEXT, open_regular
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.evalset.json import Document, parse_document, read_document
 from agent_eval.results import adk_result_value
@@ -98,10 +98,15 @@ def _read_text(path: Path, name: str, request: Request) -> Source | None:
 
 
 def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
-    """The values of JSON Lines; None if the first line is no JSON object or the file has only one line."""
+    """The values of JSON Lines; None if the first line is no JSON object or the file has only one line.
+
+    None for a file that is larger than MAX_TEXT, too.
+    """
     with open_regular(path) as file:
-        first = file.readline(_LONGEST_FIRST_LINE)
-        if not _is_object(first) or not (rest := file.read(1)):
+        if file.seek(0, 2) > MAX_TEXT:
+            return None
+        file.seek(0)
+        if not _is_object(file.readline()) or not (rest := file.read(1)):
             return None
         file.seek(0)
         values: list[tuple[Any, Place]] = []
@@ -111,9 +116,6 @@ def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
                 place = Place(file=name, document=document, line=number)
                 values.append((_Bad(problems[0]) if document is None else document.value, place))
     return values if rest else None
-
-
-_LONGEST_FIRST_LINE = 100_000_000
 
 
 def _is_object(line: bytes) -> bool:

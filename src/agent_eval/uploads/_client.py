@@ -45,7 +45,7 @@ def checked_url(url: str, name: str, *, encrypted: bool = False) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         parts, host = urlsplit(""), None
-    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query or parts.fragment:
+    if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
         # The URL is not shown: it may contain a password.
         raise InvalidTarget(f"{name} is not the URL of a service. Write https://HOST[:PORT][/PATH].")
     if encrypted and parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
