@@ -340,7 +340,7 @@ async def test_polling__an_overloaded_server_is_not_the_agents_failure(words: Wo
     assert text_of(turn.final_response) == "It is 4."
 
     async with fake_a2a(words, **script, GetTask=[status_code(503)]) as fake:
-        caught = await failure(await started(fake), "Roll!", timeout=0.3)
+        caught = await failure(await started(fake), "Roll!", timeout=1.5)
     assert (caught.kind, caught.owner) == (FailureKind.SERVER, PROVIDER)
 
 

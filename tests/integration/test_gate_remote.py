@@ -63,7 +63,6 @@ async def run(repository: Path, *arguments: str, **environ: str) -> tuple[int, s
     "agent",
     [
         "http://bot:{}@127.0.0.1:1",
-        "adk:http://bot:1/{}@127.0.0.1",
         "adk:http://bot:{}/1@h",
         "a2a:http://h/?token={}#app",
     ],
