@@ -29,7 +29,7 @@ class TrajectoryShare:
     """
 
     name: str
-    """PRECISION: matched calls / calls actual_calls; a turn without calls scores 1 if none were expected, else 0.
+    """PRECISION: matched calls / actual calls; a turn without calls scores 1 if none were expected, else 0.
     RECALL: matched calls / expected calls; a turn that expects none scores 1."""
     threshold: float
     ignore_args: bool = False

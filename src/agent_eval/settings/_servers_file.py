@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os.path
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -69,6 +70,13 @@ def _text(value: Any) -> str:
     return "" if isinstance(value, str) and "\0" not in value else "must be a text"
 
 
+def _directory(value: Any) -> str:
+    # Anything else would start the pull request's server as that of the base branch, which has a worktree of its own.
+    if _text(value) or value.startswith("/") or os.path.normpath(value).split("/")[0] == "..":
+        return "must be a directory below the root, relative to it"
+    return ""
+
+
 def _command(value: Any) -> str:
     valid = isinstance(value, list) and value and all(isinstance(word, str) and "\0" not in word for word in value)
     return "" if valid and value[0] else "must be a list of texts: the program and its arguments"
@@ -113,7 +121,7 @@ def _seconds(value: Any) -> str:
 
 _FIELDS: Mapping[str, Callable[[Any], str]] = {
     "command": _command,
-    "directory": _text,
+    "directory": _directory,
     "protocol": _protocol,
     "url": _url,
     "app": _text,
