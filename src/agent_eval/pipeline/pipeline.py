@@ -15,12 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from agent_eval import __version__
 from agent_eval.core.problem import Problem, Severity, has_error
-from agent_eval.core.text import carriable, plural, without_credentials
+from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline.ci_context import LOCAL
+from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext
-    from agent_eval.results import FileReport, Reason, RunReport, SelectionReport
+    from agent_eval.results import Reason, RunReport
     from agent_eval.runner import MissingModels, Plan
     from agent_eval.settings import Settings
 
@@ -78,7 +77,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         models, unusable, without = await open_models(settings, context, uses, stack)
         plan = _plan(settings, ruled, choices, models, without)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
-        report = _report(settings, context, begun, problems, _file_reports(suite, choices))
+        report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
         if has_error(problems):
             return write(settings, context, report, lines=None)
         silent = without.models if without is not None else frozenset()
@@ -97,13 +96,13 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
-            return write(settings, context, _with_problems(report, [_not_ended(error)]), lines=None)
+            return write(settings, context, with_problems(report, [_not_ended(error)]), lines=None)
         except AgentRefused as refused:
-            return write(settings, context, _with_problems(report, [refused.problem]), lines=None)
+            return write(settings, context, with_problems(report, [refused.problem]), lines=None)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            return write(settings, context, _with_problems(report, [_disk_full(error)]), lines=None)
+            return write(settings, context, with_problems(report, [_disk_full(error)]), lines=None)
 
 
 def _not_ended(error: Exception) -> Problem:
@@ -152,7 +151,7 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
 def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
     """The outcome for invalid settings."""
     remove_logs(settings.output)
-    return write(settings, context, _report(settings, context, Begun(), problems, []), lines=None)
+    return write(settings, context, draft_report(settings, context, Begun(), problems, []), lines=None)
 
 
 def load(settings: Settings) -> Suite:
@@ -247,12 +246,12 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         try:
             isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write(settings, context, _with_problems(report, refused.problems), lines=None)
-        report = _with_problems(report, isolation.problems)
+            return write(settings, context, with_problems(report, refused.problems), lines=None)
+        report = with_problems(report, isolation.problems)
         prepared = await prepare(settings, context, choices, isolation, until=until)
         if prepared.problems:
             apart.close()
-            return write(settings, context, _with_problems(report, prepared.problems), lines=None)
+            return write(settings, context, with_problems(report, prepared.problems), lines=None)
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
@@ -409,79 +408,3 @@ def _load_scorers(plan: Plan) -> None:
 
     if any(criterion.name == "response_match_score" for planned in plan.cases for criterion in planned.criteria):
         warm_up()
-
-
-def _report(
-    settings: Settings, context: RunContext, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
-) -> RunReport:
-    """The report before anything runs."""
-    from agent_eval.results import RunReport
-
-    report = RunReport(
-        tool_version=__version__,
-        verdict="invalid",
-        started_at=begun.at,
-        duration=begun.duration(),
-        num_runs=settings.num_runs,
-        min_pass_rate=settings.min_pass_rate,
-        provenance=dict(context.provenance),
-        origin=context.ci.origin if context.ci is not LOCAL else None,
-        selection=_selection(settings),
-        files=list(files),
-        options=_options(settings),
-    )
-    return _with_problems(report, problems)
-
-
-def _selection(settings: Settings) -> SelectionReport | None:
-    """The selection of the run; None if it covers everything."""
-    from agent_eval.evalset.discovery import selectors_of
-    from agent_eval.evalset.paths import absolute, name_of
-    from agent_eval.results import SelectionReport, TargetReport
-
-    if not (settings.paths or settings.include or settings.exclude):
-        return None
-    root = absolute(settings.root)
-    targets = [
-        TargetReport(path=name_of(absolute(root / selector.path), root), ids=list(map(carriable, selector.ids)))
-        for selector in selectors_of(root, settings.paths)
-    ]
-    include, exclude = (
-        [carriable(pattern) for pattern in patterns] for patterns in (settings.include, settings.exclude)
-    )
-    return SelectionReport(targets=targets, include=include, exclude=exclude)
-
-
-def _options(settings: Settings) -> dict[str, str]:
-    values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
-    return {name: carriable(without_credentials(str(value))) for name, value in values.items() if value is not None}
-
-
-def _with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
-    from agent_eval.results import ProblemReport
-
-    reports = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
-    return report.model_copy(update={"problems": [*report.problems, *reports]})
-
-
-def _fields(problem: Problem) -> dict[str, object]:
-    """The reported fields of a problem. Arguments and file names in them need not be UTF-8."""
-    fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__ if name != "stands_for"}
-    return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
-
-
-def _file_reports(suite: Suite, choices: AgentChoices) -> list[FileReport]:
-    from agent_eval.results import FileReport
-
-    return [
-        FileReport(
-            file=file.path,
-            eval_set_id=file.eval_set.eval_set_id,
-            config=file.config.source,
-            criteria={criterion.metric: criterion.threshold for criterion in file.config.criteria},
-            agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
-            agent_reason=choice.reason if choice else "",
-            legacy=file.legacy,
-        )
-        for file in suite.files
-    ]

@@ -1,0 +1,105 @@
+"""The report of a run before anything has run: settings, files, agents and problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from agent_eval import __version__
+from agent_eval.core.problem import Problem
+from agent_eval.core.text import carriable, without_credentials
+from agent_eval.pipeline.ci_context import LOCAL
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.core.timing import Begun
+    from agent_eval.evalset.models import Suite
+    from agent_eval.pipeline.context import RunContext
+    from agent_eval.results import FileReport, RunReport, SelectionReport
+    from agent_eval.settings import Settings
+
+
+def draft_report(
+    settings: Settings, context: RunContext, begun: Begun, problems: Sequence[Problem], files: Sequence[FileReport]
+) -> RunReport:
+    """The report before anything runs.
+
+    Args:
+        settings: The settings.
+        context: The run's context.
+        begun: When the run began.
+        problems: Problems so far.
+        files: From `file_reports`.
+    """
+    from agent_eval.results import RunReport
+
+    report = RunReport(
+        tool_version=__version__,
+        verdict="invalid",
+        started_at=begun.at,
+        duration=begun.duration(),
+        num_runs=settings.num_runs,
+        min_pass_rate=settings.min_pass_rate,
+        provenance=dict(context.provenance),
+        origin=context.ci.origin if context.ci is not LOCAL else None,
+        selection=_selection(settings),
+        files=list(files),
+        options=_options(settings),
+    )
+    return with_problems(report, problems)
+
+
+def _selection(settings: Settings) -> SelectionReport | None:
+    """The selection of the run; None if it covers everything."""
+    from agent_eval.evalset.discovery import selectors_of
+    from agent_eval.evalset.paths import absolute, name_of
+    from agent_eval.results import SelectionReport, TargetReport
+
+    if not (settings.paths or settings.include or settings.exclude):
+        return None
+    root = absolute(settings.root)
+    targets = [
+        TargetReport(path=name_of(absolute(root / selector.path), root), ids=list(map(carriable, selector.ids)))
+        for selector in selectors_of(root, settings.paths)
+    ]
+    include, exclude = (
+        [carriable(pattern) for pattern in patterns] for patterns in (settings.include, settings.exclude)
+    )
+    return SelectionReport(targets=targets, include=include, exclude=exclude)
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    values = {"agent": settings.agent, "config": settings.config, "agent-python": settings.agent_python}
+    return {name: carriable(without_credentials(str(value))) for name, value in values.items() if value is not None}
+
+
+def with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
+    """The report with more problems."""
+    from agent_eval.results import ProblemReport
+
+    reports = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
+    return report.model_copy(update={"problems": [*report.problems, *reports]})
+
+
+def _fields(problem: Problem) -> dict[str, object]:
+    """The reported fields of a problem. Arguments and file names in them need not be UTF-8."""
+    fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__ if name != "stands_for"}
+    return {name: carriable(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def file_reports(suite: Suite, choices: AgentChoices) -> list[FileReport]:
+    """The eval files with their configs and agents."""
+    from agent_eval.results import FileReport
+
+    return [
+        FileReport(
+            file=file.path,
+            eval_set_id=file.eval_set.eval_set_id,
+            config=file.config.source,
+            criteria={criterion.metric: criterion.threshold for criterion in file.config.criteria},
+            agent=choice.path if (choice := choices.by_file.get(file.path)) else "",
+            agent_reason=choice.reason if choice else "",
+            legacy=file.legacy,
+        )
+        for file in suite.files
+    ]
