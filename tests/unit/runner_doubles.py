@@ -27,6 +27,7 @@ from agent_eval.models.protocol import Model, ModelReply, ModelRequest, ModelUsa
 from agent_eval.results.report import CaseReport
 from agent_eval.runner.execution import Execution, Limits
 from agent_eval.runner.journal import Journal
+from agent_eval.runner.partition import weigh
 from agent_eval.runner.plan import Plan, PlannedCase
 
 RESPONSE = build(CriterionConfig(metric="response_match_score", threshold=0.9))
@@ -189,8 +190,9 @@ def execution(
 ) -> Execution:
     """Ready to run. The journal lies in `folder`."""
     chosen = Limits(**limits)
+    plan = Plan(cases=tuple(cases), num_runs=num_runs)
     return Execution(
-        plan=Plan(cases=tuple(cases), num_runs=num_runs),
+        plan=dataclasses.replace(plan, weights=weigh(plan.units())),
         agents=agents or {"agent": EchoAgent()},
         journal=Journal(folder / "journal.jsonl", resume=resume),
         limits=chosen,

@@ -28,6 +28,19 @@ async def test_every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: 
     assert reports[2].runs[0].run_id == "a.test.json:two turns#1"
 
 
+@pytest.mark.parametrize(("fail_fast", "first"), [(False, ["three", "two", "one"]), (True, ["one", "three", "two"])])
+async def test_execution__begins_with_the_heaviest_case_except_with_fail_fast(
+    tmp_path: Path, fail_fast: bool, first: list[str]
+) -> None:
+    agent = EchoAgent()
+    cases = [planned("one"), planned("three", "a", "b", "c"), planned("two", "a", "b")]
+
+    reports = await run(tmp_path, cases, agents={"agent": agent}, concurrency=1, fail_fast=fail_fast)
+
+    assert [request.eval_id for request in agent.opened] == first
+    assert list(statuses(reports)) == ["one", "three", "two"]
+
+
 async def test_nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     await run(tmp_path, [planned("one", "hang"), planned("two")], turn_timeout=0.05)

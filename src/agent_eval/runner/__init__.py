@@ -5,6 +5,15 @@ from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, es
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity
 from agent_eval.runner.journal import Journal, write_recordings
+from agent_eval.runner.partition import (
+    Part,
+    RecordedSeconds,
+    parse_part,
+    partition,
+    recorded_seconds,
+    split_hash,
+    weigh,
+)
 from agent_eval.runner.plan import MissingModels, Plan, make_plan, source_fingerprint
 
 __all__ = [
@@ -13,10 +22,12 @@ __all__ = [
     "Journal",
     "Limits",
     "MissingModels",
+    "Part",
     "Plan",
     "Progress",
     "PromptMeter",
     "Range",
+    "RecordedSeconds",
     "attach_conversations",
     "case_fingerprint",
     "conversation_of",
@@ -25,7 +36,12 @@ __all__ = [
     "function_source",
     "make_plan",
     "metric_identity",
+    "parse_part",
+    "partition",
+    "recorded_seconds",
     "source_fingerprint",
+    "split_hash",
     "times",
+    "weigh",
     "write_recordings",
 ]

@@ -133,6 +133,9 @@ class Execution:
         starting = {
             key: asyncio.create_task(self._start(key)) for key in dict.fromkeys(case.agent for case, _ in waiting)
         }
+        if not self.limits.fail_fast:
+            # A long run that begins last would keep the others' slots empty. The report keeps the plan's order.
+            waiting.sort(key=lambda item: -self.plan.weights.get(item[0].case_id, 0.0))
         queue = iter(waiting)
         # A task for each of 10,000 runs would cost more than the runs. There are more workers than concurrency slots: a
         # run that waits for a judge or for the retry of a model call does not occupy a slot. With fail-fast each run is

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from agent_eval.evalset.checks import lacks_rubrics
 from agent_eval.evalset.models import METRICS, CriterionConfig, EvalCase, EvalConfig, LoadedFile, SelectedCase
 from agent_eval.results import RunError
 from agent_eval.runner.fingerprints import MetricIdentity, case_fingerprint, metric_identity
+from agent_eval.runner.partition import Unit, turns_of, weigh
 from agent_eval.simulation import simulator_options
 
 DEFAULT_APP_NAME = "EvaluationGenerator"
@@ -60,6 +61,11 @@ class PlannedCase:
     skip_reason: RunError | None = None
     """Why the case is not run."""
 
+    @property
+    def turns(self) -> int:
+        """Turns of one run, at least 1; of a scenario their limit."""
+        return turns_of(self.case, simulator_options(self.user_config).max_turns)
+
     def run_id(self, run: int) -> str:
         """Names one run, 0-based."""
         return f"{self.case_id}#{run + 1}"
@@ -83,6 +89,8 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     first_run: int = 0
     """The number of each case's first run; greater than 0 in a plan for more runs."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Expected durations of one run, by case id, in any unit. The heaviest runs begin first."""
 
     def numbers(self) -> range:
         """The numbers of each case's runs."""
@@ -95,7 +103,11 @@ class Plan:
     def more(self, case_ids: Collection[str], num_runs: int, *, first_run: int) -> Plan:
         """A plan for more runs of some of the cases."""
         cases = tuple(case for case in self.cases if case.case_id in case_ids)
-        return Plan(cases=cases, num_runs=num_runs, first_run=first_run)
+        return replace(self, cases=cases, num_runs=num_runs, first_run=first_run, problems=())
+
+    def units(self) -> list[Unit]:
+        """The cases as `partition` needs them."""
+        return [Unit(case_id=case.case_id, fingerprint=case.content, turns=case.turns) for case in self.cases]
 
 
 def make_plan(
@@ -160,7 +172,8 @@ def make_plan(
                     skip_reason=_skip_reason(selected, file.config, gating, missing),
                 )
             )
-    return Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
+    plan = Plan(cases=tuple(cases), num_runs=num_runs, problems=tuple(dict.fromkeys(problems)))
+    return replace(plan, weights=weigh(plan.units()))
 
 
 def _criterion(
