@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from json import JSONDecoder
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -30,11 +31,15 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """A child of a container: offsets of its key (of its value in a list) and of its value."""
+class Entry:
+    """Offsets of a child of a container."""
 
     key: int
+    """Start of its key; in a list, of its value."""
     value: int
+    """Start of its value."""
+    end: int
+    """The first character after its value."""
 
 
 def format_path(path: JsonPath) -> str:
@@ -57,7 +62,7 @@ class Positions:
         self._text = text
         self._lines: list[int] | None = None
         self._decoder = JSONDecoder(strict=False)
-        self._children: dict[int, dict[str | int, _Entry]] = {}
+        self._children: dict[int, dict[str | int, Entry]] = {}
         self._ends: dict[int, int] = {}
         """The end of each indexed container, by its start."""
         self._repeated: dict[tuple[int, str | int], int] = {}
@@ -121,19 +126,39 @@ class Positions:
                     duplicates.append((path, str(step), self.at(first), self.at(entry.key)))
         return duplicates
 
+    def children(self, offset: int) -> Mapping[str | int, Entry]:
+        """The children of the container that starts at an offset, in the order of the text; none for a scalar.
+
+        Of a duplicate key, this is the last member, at the place of the first.
+        """
+        return self._index(offset)
+
+    def has_duplicates(self, offset: int) -> bool:
+        """Whether the object that starts at an offset has a key more than once."""
+        return any((offset, step) in self._repeated for step in self._index(offset))
+
+    def start(self) -> int:
+        """The offset of the document's value."""
+        return self._skip_space(0)
+
+    def end(self, offset: int) -> int:
+        """The first character after the container that starts at an offset."""
+        self._index(offset)
+        return self._ends[offset]
+
     def _skip_space(self, offset: int) -> int:
         match = _SPACE.match(self._text, offset)
         return match.end() if match else offset
 
-    def _index(self, offset: int) -> dict[str | int, _Entry]:
+    def _index(self, offset: int) -> dict[str | int, Entry]:
         """The children of the container at an offset; none for a scalar."""
         if offset not in self._children:
             opening = self._text[offset]
             self._children[offset] = self._scan(offset, opening) if opening in "[{" else {}
         return self._children[offset]
 
-    def _scan(self, offset: int, opening: str) -> dict[str | int, _Entry]:
-        text, children = self._text, dict[str | int, _Entry]()
+    def _scan(self, offset: int, opening: str) -> dict[str | int, Entry]:
+        text, children = self._text, dict[str | int, Entry]()
         closing = "]" if opening == "[" else "}"
         cursor = self._skip_space(offset + 1)
         while text[cursor] != closing:
@@ -144,8 +169,9 @@ class Positions:
                 cursor = self._skip_space(self._skip_space(cursor) + 1)
             if step in children:
                 self._repeated.setdefault((offset, step), children[step].key)
-            children[step] = _Entry(key_at, cursor)
-            cursor = self._skip_space(self._end_of(cursor, inside=offset))
+            end = self._end_of(cursor, inside=offset)
+            children[step] = Entry(key_at, cursor, end)
+            cursor = self._skip_space(end)
             if text[cursor] == ",":
                 cursor = self._skip_space(cursor + 1)
         self._ends[offset] = cursor + 1

@@ -1,0 +1,1 @@
+"""Eval cases from conversations and from results: written, changed and accepted. Import the modules."""

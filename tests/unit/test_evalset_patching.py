@@ -1,0 +1,288 @@
+"""Changes of JSON texts: the value is as intended, and all other characters stay."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.evalset.json import (
+    JsonPath,
+    PatchError,
+    patched_text,
+    replaced,
+    with_item,
+    with_member,
+    without,
+    write_if_unchanged,
+)
+
+EXPANDED = """{
+  "eval_set_id": "home",
+  "eval_cases": [
+    {
+      "eval_id": "lamp",
+      "conversation": [
+        {
+          "user_content": {"parts": [{"text": "Off, please"}]},
+          "intermediate_data": {
+            "tool_uses": [
+              {"name": "switch", "args": {"device": "lamp", "on": 1.0}}
+            ]
+          }
+        }
+      ]
+    }
+  ]
+}
+"""
+USES = ("eval_cases", 0, "conversation", 0, "intermediate_data", "tool_uses")
+CALL = {"name": "get_status", "args": {"ids": ["a", "b"], "deep": {}}}
+
+
+def patch(text: str, change: Any) -> str:
+    old = json.loads(text.removeprefix("\ufeff"))
+    return patched_text(text, old, change(old))
+
+
+def test_patched_text__new_item__looks_like_its_sibling() -> None:
+    text = patch(EXPANDED, lambda value: with_item(value, USES, CALL))
+    sibling = '              {"name": "switch", "args": {"device": "lamp", "on": 1.0}}'
+    new = '              {"name": "get_status", "args": {"ids": ["a", "b"], "deep": {}}}'
+    assert text == EXPANDED.replace(sibling, f"{sibling},\n{new}")
+
+
+def test_patched_text__new_case__is_indented_like_the_others() -> None:
+    text = patch(
+        EXPANDED,
+        lambda value: with_item(
+            value, ("eval_cases",), {"eval_id": "new", "conversation": [{"user_content": {"parts": [{"text": "Hi"}]}}]}
+        ),
+    )
+    assert text == EXPANDED.replace(
+        "    }\n  ]\n}\n",
+        """    },
+    {
+      "eval_id": "new",
+      "conversation": [
+        {
+          "user_content": {"parts": [{"text": "Hi"}]}
+        }
+      ]
+    }
+  ]
+}
+""",
+    )
+
+
+def test_patched_text__new_member__follows_the_member_before_it() -> None:
+    answer = {"parts": [{"text": "Done: ü"}], "role": "model"}
+    text = patch(EXPANDED, lambda value: with_member(value, USES[:4], "final_response", answer, after="user_content"))
+    before = '          "user_content": {"parts": [{"text": "Off, please"}]},\n'
+    new = '          "final_response": {\n            "parts": [{"text": "Done: ü"}],\n            "role": "model"\n'
+    new += "          },\n"
+    assert text == EXPANDED.replace(before, before + new)
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "expected"),
+    [
+        pytest.param("[1, 2,  3]", lambda v: without(v, (1,)), "[1,  3]", id="remove from the middle"),
+        pytest.param("[ 1, 2 ]", lambda v: without(v, (0,)), "[ 2 ]", id="remove the first"),
+        pytest.param("[ 1, 2 ]", lambda v: without(v, (1,)), "[ 1 ]", id="remove the last"),
+        pytest.param("[ 1 ]", lambda v: without(v, (0,)), "[]", id="remove the only one"),
+        pytest.param('{"a":1}', lambda v: with_member(v, (), "b", [1, {"c": 2}]), '{"a":1,"b":[1,{"c":2}]}', id="one"),
+        pytest.param(
+            '{"a":1,"b":2}', lambda v: with_member(v, (), "c", [1, 2]), '{"a":1,"b":2,"c":[1,2]}', id="compact"
+        ),
+        pytest.param('{ "a" : [ 1 ] }', lambda v: replaced(v, ("a",), {"b": 2}), '{ "a" : { "b" : 2 } }', id="padded"),
+        pytest.param(
+            "[\n\t1\n]",
+            lambda v: with_item(v, (), {"a": [2]}),
+            '[\n\t1,\n\t{\n\t\t"a": [\n\t\t\t2\n\t\t]\n\t}\n]',
+            id="tabs",
+        ),
+        pytest.param(
+            '{\r\n "a": [\r\n  1\r\n ]\r\n}\r\n',
+            lambda v: with_item(v, ("a",), 2),
+            '{\r\n "a": [\r\n  1,\r\n  2\r\n ]\r\n}\r\n',
+            id="crlf",
+        ),
+        pytest.param(
+            '{\r\n "a": []\r\n}', lambda v: with_item(v, ("a",), 2), '{\r\n "a": [\r\n  2\r\n ]\r\n}', id="crlf, empty"
+        ),
+        pytest.param('["\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü"), '["\\u00e9", "\\u00fc"]', id="escapes"),
+        pytest.param('["é", "x"]', lambda v: replaced(v, (1,), "ü"), '["é", "ü"]', id="no escapes"),
+        pytest.param(
+            '["\\\\u00e9", "x"]', lambda v: replaced(v, (1,), "ü"), '["\\\\u00e9", "ü"]', id="no escape, a backslash"
+        ),
+        pytest.param("\ufeff[1]\n\n", lambda v: replaced(v, (0,), True), "\ufeff[true]\n\n", id="mark, 1 is not true"),
+        pytest.param(" 1 \n", lambda v: "a", ' "a" \n', id="scalar document"),
+        pytest.param('{"a": 1e2, "b": 1}', lambda v: replaced(v, ("b",), 1.0), '{"a": 1e2, "b": 1.0}', id="numbers"),
+        pytest.param("[1, 2, 3, 4]", lambda v: [1, 9, 3, 3.5, 4], "[1, 9, 3, 3.5, 4]", id="several items"),
+        pytest.param(
+            '[{\n "a": 1\n}, {\n "a": 2\n}]',
+            lambda v: with_item(v, (), {"a": 3}),
+            '[{\n "a": 1\n}, {\n "a": 2\n}, {\n "a": 3\n}]',
+            id="brackets together",
+        ),
+        pytest.param(
+            '{"a": {"b": 1}, "a": {"b": 2}, "c": 3}',
+            lambda v: replaced(v, ("a", "b"), 2),
+            '{"a": {"b": 1}, "a": {"b": 2}, "c": 3}',
+            id="nothing changes",
+        ),
+        pytest.param(
+            '[{"a": 1, "a": 2}, {"c": 3}]',
+            lambda v: replaced(v, (1, "c"), 4),
+            '[{"a": 1, "a": 2}, {"c": 4}]',
+            id="a duplicate key elsewhere",
+        ),
+    ],
+)
+def test_patched_text__styles(text: str, change: Any, expected: str) -> None:
+    assert patch(text, change) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "message"),
+    [
+        pytest.param('{"a": 1, "a": 2}', {"a": 2}, {"a": 3}, "more than once (line 1)", id="duplicate key"),
+        pytest.param("[1, 2]", [1, 3], [1, 2, 3], "intended value", id="another old value"),
+        pytest.param("[]", {"a": 1}, {"a": 2}, "does not have the value", id="another structure"),
+        pytest.param("[1]", [1], [float("nan")], "can't be written as JSON", id="not JSON"),
+        pytest.param("[1]", [1], ["\ud800"], "surrogate", id="not UTF-8"),
+    ],
+)
+def test_patched_text__refuses(text: str, old: Any, new: Any, message: str) -> None:
+    with pytest.raises(PatchError, match=r".") as refusal:
+        patched_text(text, old, new)
+    assert message in str(refusal.value)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcdé\n"), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def paths(value: Any, path: JsonPath = ()) -> list[JsonPath]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(below for step, child in children for below in paths(child, (*path, step)))]
+
+
+def random_text(value: Any, random_: random.Random, indent: str, newline: str, depth: int = 1) -> str:
+    """The value as JSON, with a style chosen for each container."""
+    if not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=random_.random() < 0.5)
+    lines = random_.random() < 0.6
+    space = f"{newline}{indent * depth}" if lines else random_.choice(["", " "])
+    end = f"{newline}{indent * (depth - 1)}" if lines else space
+    comma = f",{space}" if lines else random_.choice([",", ", ", " , "])
+    colon = random_.choice([":", ": ", " : "])
+    if isinstance(value, dict):
+        parts = [
+            json.dumps(key) + colon + random_text(child, random_, indent, newline, depth + 1)
+            for key, child in value.items()
+        ]
+        return "{" + space + comma.join(parts) + end + "}"
+    return (
+        "[" + space + comma.join(random_text(child, random_, indent, newline, depth + 1) for child in value) + end + "]"
+    )
+
+
+def same(first: Any, second: Any) -> bool:
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+
+
+@given(old=VALUES, new=VALUES, seed=st.randoms(use_true_random=False), data=st.data())
+def test_patched_text__random_values_and_styles(old: Any, new: Any, seed: random.Random, data: st.DataObject) -> None:
+    indent, newline = data.draw(st.sampled_from([("  ", "\n"), ("\t", "\r\n"), ("    ", "\n")]))
+    text = data.draw(st.sampled_from(["", "\ufeff"])) + random_text(old, seed, indent, newline) + newline
+    before = copy.deepcopy(old)
+
+    whole = patched_text(text, old, new)
+    assert same(json.loads(whole.removeprefix("\ufeff")), new)
+    assert patched_text(whole, new, copy.deepcopy(new)) == whole
+
+    path = data.draw(st.sampled_from(paths(old)))
+    single = replaced(old, path, new)
+    changed = patched_text(text, old, single)
+    assert same(json.loads(changed.removeprefix("\ufeff")), single)
+    assert same(old, before), "the operations copy"
+    start, end = span(text.removeprefix("\ufeff"), path)
+    offset = text.startswith("\ufeff")
+    assert changed.startswith(text[: start + offset])
+    assert changed.endswith(text[end + offset :])
+    if len(path) > 0:
+        shorter = without(old, path)
+        assert same(json.loads(patched_text(text, old, shorter).removeprefix("\ufeff")), shorter)
+
+
+def span(text: str, path: JsonPath) -> tuple[int, int]:
+    """The offsets of a value, computed with the decoder of the standard library only."""
+    decoder = json.JSONDecoder(strict=False)
+
+    def space(offset: int) -> int:
+        while text[offset : offset + 1] in tuple(" \t\r\n"):
+            offset += 1
+        return offset
+
+    offset = space(0)
+    for step in path:
+        closing, cursor, index = "]}"[text[offset] == "{"], space(offset + 1), 0
+        while text[cursor] != closing:
+            key: str | int = index
+            if closing == "}":
+                key, cursor = decoder.raw_decode(text, cursor)
+                cursor = space(space(cursor) + 1)
+            if key == step:
+                offset = cursor
+                break
+            cursor = space(decoder.raw_decode(text, cursor)[1])
+            cursor = space(cursor + 1) if text[cursor] == "," else cursor
+            index += 1
+    return offset, decoder.raw_decode(text, offset)[1]
+
+
+def test_patched_text__12_of_1000_cases__is_fast() -> None:
+    case = json.loads(EXPANDED)["eval_cases"][0]
+    old = {"eval_cases": [{**case, "eval_id": f"case {number}", "note": "x" * 4000} for number in range(1000)]}
+    text = json.dumps(old, indent=2)
+    new = old
+    for number in range(0, 1000, 90):
+        new = with_item(new, ("eval_cases", number, *USES[2:]), CALL)
+    started = time.process_time()
+    changed = patched_text(text, old, new)
+    assert time.process_time() - started < 2
+    assert same(json.loads(changed), new)
+    added, removed = set(changed.split("\n")) - set(text.split("\n")), set(text.split("\n")) - set(changed.split("\n"))
+    assert len(added) <= 12 and not removed
+
+
+def test_write_if_unchanged__keeps_bytes_and_refuses_another_text(tmp_path: Path) -> None:
+    file, link = tmp_path / "a.json", tmp_path / "link.json"
+    link.symlink_to(file)
+    file.write_bytes(b"[1]\r\n")
+    write_if_unchanged(link, "[1]\r\n", "[2]\r\n")
+    assert file.read_bytes() == b"[2]\r\n"
+    assert link.is_symlink()
+    with pytest.raises(PatchError, match="another program"):
+        write_if_unchanged(file, "[1]\r\n", "[3]\r\n")
+    file.unlink()
+    with pytest.raises(PatchError, match="read again"):
+        write_if_unchanged(file, "[2]\r\n", "[3]\r\n")
+    assert not file.exists()
