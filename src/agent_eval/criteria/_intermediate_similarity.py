@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_eval.core.invocation import intermediate_responses
+from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT, bounded
 from agent_eval.criteria._explain_text import explain_similarity
 from agent_eval.criteria._literal import literal, name_of
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules
-from agent_eval.criteria._turns import paired, running_mean, running_sum
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, running_sum, score_turns
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding
 
 _MOST_COMPARED = 10_000
 """Pairs of responses in a turn."""
@@ -42,29 +42,20 @@ class IntermediateSimilarity:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns, or if there is too much to compare."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float | None] = []
-        findings: list[TurnFinding] = []
-        for turn, (actual_turn, expected_turn) in enumerate(pairs):
-            expected, actual = intermediate_responses(expected_turn), intermediate_responses(actual_turn)
-            if not expected:
-                scores.append(None)
-                continue
-            longest = max(len(text) for _, text in [*expected, *actual])
-            if longest > LONGEST_COMPARED or len(expected) * len(actual) > _MOST_COMPARED:
-                message = f"turn {turn + 1} has more intermediate text than can be compared"
-                return NotEvaluated(code="too-long", message=message)
-            assigned = self._assign(expected, actual)
-            score = running_sum(pair.score for pair in assigned) / len(expected)
-            scores.append(score)
-            if score < self.threshold:
-                findings.append(self._finding(turn, score, expected, actual, assigned))
-        present = [score for score in scores if score is not None]
-        if not present:
-            return NotEvaluated(code="no-reference-text", message="no turn has expected intermediate responses")
-        return Scored(score=running_mean(present), turn_scores=tuple(scores), findings=tuple(findings))
+        nothing = NotEvaluated(code="no-reference-text", message="no turn has expected intermediate responses")
+        return score_turns(conversation, self._score_turn, without_scores=nothing)
+
+    def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult | NotEvaluated:
+        expected, actual = intermediate_responses(expected_turn), intermediate_responses(actual_turn)
+        if not expected:
+            return None, None
+        longest = max(len(text) for _, text in [*expected, *actual])
+        if longest > LONGEST_COMPARED or len(expected) * len(actual) > _MOST_COMPARED:
+            message = f"turn {turn + 1} has more intermediate text than can be compared"
+            return NotEvaluated(code="too-long", message=message)
+        assigned = self._assign(expected, actual)
+        score = running_sum(pair.score for pair in assigned) / len(expected)
+        return score, None if score >= self.threshold else self._finding(turn, score, expected, actual, assigned)
 
     def _assign(self, expected: Responses, actual: Responses) -> list[_Pair]:
         """The assignment with the highest sum of scores, by dynamic programming over both lists."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent_eval.core.content import text_of
+from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
 from agent_eval.criteria._explain import LONGEST_TEXT, explain_response
 from agent_eval.criteria._rouge import rouge1
-from agent_eval.criteria._turns import paired, running_mean
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, score_turns
+from agent_eval.criteria.base import Conversation, Result, TurnFinding
 from agent_eval.criteria.tokenize import tokenize
 
 
@@ -25,24 +26,18 @@ class ResponseMatch:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float] = []
-        findings: list[TurnFinding] = []
-        for turn, (actual, expected) in enumerate(pairs):
-            reference, answer = text_of(expected.final_response), text_of(actual.final_response)
-            rouge = rouge1(tokenize(reference), tokenize(answer))
-            score = rouge.f_measure
-            scores.append(score)
-            if score < self.threshold:
-                findings.append(
-                    TurnFinding(
-                        turn=turn,
-                        score=score,
-                        expected=shorten(reference, LONGEST_TEXT) or "(no text)",
-                        actual=shorten(answer, LONGEST_TEXT) or "(no text)",
-                        why=explain_response(reference, answer, rouge),
-                    )
-                )
-        return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))
+        return score_turns(conversation, self._score_turn)
+
+    def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
+        reference, answer = text_of(expected.final_response), text_of(actual.final_response)
+        rouge = rouge1(tokenize(reference), tokenize(answer))
+        score = rouge.f_measure
+        if score >= self.threshold:
+            return score, None
+        return score, TurnFinding(
+            turn=turn,
+            score=score,
+            expected=shorten(reference, LONGEST_TEXT) or "(no text)",
+            actual=shorten(answer, LONGEST_TEXT) or "(no text)",
+            why=explain_response(reference, answer, rouge),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from agent_eval.core.invocation import Invocation, intermediate_responses
 from agent_eval.core.text import shorten
@@ -10,8 +11,8 @@ from agent_eval.criteria import _adk_rust
 from agent_eval.criteria._explain import LONGEST_TEXT
 from agent_eval.criteria._explain_text import explain_similarity
 from agent_eval.criteria._similarity import LONGEST_COMPARED, SimilarityRules
-from agent_eval.criteria._turns import paired, running_mean
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, score_turns
+from agent_eval.criteria.base import Conversation, NotEvaluated, Result, TurnFinding
 from agent_eval.evalset.models import SimilarityAlgorithm
 
 _QUADRATIC = frozenset({SimilarityAlgorithm.LEVENSHTEIN, SimilarityAlgorithm.ROUGE_L})
@@ -33,34 +34,24 @@ class ResponseSimilarity:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns, or if a text is too long."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float | None] = []
-        findings: list[TurnFinding] = []
-        for turn, (actual, expected) in enumerate(pairs):
-            reference, answer = self._text(expected), self._text(actual)
-            if reference is None:
-                scores.append(None)
-                continue
-            score = self._turn(turn, reference, answer)
-            if isinstance(score, NotEvaluated):
-                return score
-            scores.append(score)
-            if score < self.threshold:
-                findings.append(self._finding(turn, score, reference, answer or ""))
-        present = [score for score in scores if score is not None]
-        if not present:
-            return _without_reference(0)
-        mean = _adk_rust.case_score(present, self.threshold) if self.rules.adk_rust else running_mean(present)
-        return Scored(score=mean, turn_scores=tuple(scores), findings=tuple(findings))
+        mean = partial(_adk_rust.case_score, threshold=self.threshold) if self.rules.adk_rust else None
+        return score_turns(conversation, self._score_turn, mean=mean, without_scores=_without_reference(0))
+
+    def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult | NotEvaluated:
+        reference, answer = self._text(expected), self._text(actual)
+        if reference is None:
+            return None, None
+        score = self._similarity(turn, reference, answer)
+        if isinstance(score, NotEvaluated):
+            return score
+        return score, None if score >= self.threshold else self._finding(turn, score, reference, answer or "")
 
     def _text(self, turn: Invocation) -> str | None:
         final = self.rules.text(turn.final_response)
         before = [text for _, text in intermediate_responses(turn)] if self.include_intermediate else []
         return "\n".join([*before, final or ""]).rstrip("\n") if before else final
 
-    def _turn(self, turn: int, reference: str, answer: str | None) -> float | NotEvaluated:
+    def _similarity(self, turn: int, reference: str, answer: str | None) -> float | NotEvaluated:
         if answer is None:
             return 0.0  # Only by adk-rust's rules: a missing answer is worse than an empty one.
         expected, actual = self.rules.prepare(reference), self.rules.prepare(answer)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria._explain import explain_trajectory, list_calls
-from agent_eval.criteria._turns import paired, running_mean, too_deep
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, score_turns
+from agent_eval.criteria.base import Conversation, Result, TurnFinding
 from agent_eval.criteria.calls import ArgsMatch, match_calls
 from agent_eval.evalset.models import MatchType
 
@@ -26,32 +26,19 @@ class ToolTrajectory:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float] = []
-        findings: list[TurnFinding] = []
-        try:
-            for turn, (actual, expected) in enumerate(pairs):
-                expected_calls, actual_calls = (
-                    tool_calls(expected.intermediate_data),
-                    tool_calls(actual.intermediate_data),
-                )
-                matches = match_calls(expected_calls, actual_calls, match_type=self.match_type, args=self.args)
-                score = 1.0 if matches else 0.0
-                scores.append(score)
-                if score < self.threshold:
-                    findings.append(
-                        TurnFinding(
-                            turn=turn,
-                            score=score,
-                            expected=list_calls(expected_calls, ignore_args=self.args is ArgsMatch.IGNORE),
-                            actual=list_calls(actual_calls, ignore_args=self.args is ArgsMatch.IGNORE),
-                            why=explain_trajectory(
-                                expected_calls, actual_calls, match_type=self.match_type, args=self.args
-                            ),
-                        )
-                    )
-        except RecursionError:
-            return too_deep()
-        return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))
+        return score_turns(conversation, self._score_turn)
+
+    def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
+        expected_calls, actual_calls = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+        matches = match_calls(expected_calls, actual_calls, match_type=self.match_type, args=self.args)
+        score = 1.0 if matches else 0.0
+        if score >= self.threshold:
+            return score, None
+        ignore_args = self.args is ArgsMatch.IGNORE
+        return score, TurnFinding(
+            turn=turn,
+            score=score,
+            expected=list_calls(expected_calls, ignore_args=ignore_args),
+            actual=list_calls(actual_calls, ignore_args=ignore_args),
+            why=explain_trajectory(expected_calls, actual_calls, match_type=self.match_type, args=self.args),
+        )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent_eval.core.content import FunctionCall
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria import _adk_rust
 from agent_eval.criteria._alignment import Alignment, aligned
 from agent_eval.criteria._explain import explain_partial, list_calls
 from agent_eval.criteria._matching import Same, in_any_order, in_order
-from agent_eval.criteria._turns import paired, running_mean, too_deep
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, score_turns
+from agent_eval.criteria.base import Conversation, Result, TurnFinding
 from agent_eval.criteria.calls import ArgsMatch, same_call
 
 
@@ -35,26 +35,11 @@ class PartialTrajectory:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float] = []
-        findings: list[TurnFinding] = []
-        try:
-            for turn, (actual, expected) in enumerate(pairs):
-                score, finding = self._turn(
-                    turn, tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
-                )
-                scores.append(score)
-                findings += [finding] if finding else []
-        except RecursionError:
-            return too_deep()
-        score = _adk_rust.case_score(scores, self.threshold) if self.adk_rust else running_mean(scores)
-        return Scored(score=score, turn_scores=tuple(scores), findings=tuple(findings))
+        mean = partial(_adk_rust.case_score, threshold=self.threshold) if self.adk_rust else None
+        return score_turns(conversation, self._score_turn, mean=mean)
 
-    def _turn(
-        self, turn: int, expected: Sequence[FunctionCall], actual: Sequence[FunctionCall]
-    ) -> tuple[float, TurnFinding | None]:
+    def _score_turn(self, turn: int, actual_turn: Invocation, expected_turn: Invocation) -> TurnResult:
+        expected, actual = tool_calls(expected_turn.intermediate_data), tool_calls(actual_turn.intermediate_data)
         alignment = self._align(expected, actual)
         longest = max(len(expected), len(actual))
         score = len(alignment.matched) / longest if longest else 1.0

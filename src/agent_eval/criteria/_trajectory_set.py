@@ -6,15 +6,13 @@ ADK's documentation names them, but ADK lacks them. The names are those of Verte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_eval.core.content import FunctionCall
-from agent_eval.core.invocation import tool_calls
+from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria._explain import explain_share, explain_single_tool, list_calls
 from agent_eval.criteria._literal import name_of
-from agent_eval.criteria._turns import no_turns, paired, running_mean, too_deep
-from agent_eval.criteria.base import Conversation, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria._turns import TurnResult, no_turns, score_turns
+from agent_eval.criteria.base import Conversation, Result, Scored, TurnFinding
 from agent_eval.criteria.calls import args_match, count_matched
 
 PRECISION = "trajectory_precision"
@@ -36,27 +34,10 @@ class TrajectoryShare:
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""
-        pairs = paired(conversation)
-        if isinstance(pairs, NotEvaluated):
-            return pairs
-        scores: list[float] = []
-        findings: list[TurnFinding] = []
-        try:
-            for turn, (actual, expected) in enumerate(pairs):
-                expected_calls, actual_calls = (
-                    tool_calls(expected.intermediate_data),
-                    tool_calls(actual.intermediate_data),
-                )
-                score, finding = self._turn(turn, expected_calls, actual_calls)
-                scores.append(score)
-                findings += [finding] if finding else []
-        except RecursionError:
-            return too_deep()
-        return Scored(score=running_mean(scores), turn_scores=tuple(scores), findings=tuple(findings))
+        return score_turns(conversation, self._score_turn)
 
-    def _turn(
-        self, turn: int, expected_calls: Sequence[FunctionCall], actual_calls: Sequence[FunctionCall]
-    ) -> tuple[float, TurnFinding | None]:
+    def _score_turn(self, turn: int, actual: Invocation, expected: Invocation) -> TurnResult:
+        expected_calls, actual_calls = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
         of_expected = self.name == RECALL
         args = args_match(ignore_args=self.ignore_args)
         matched = count_matched(expected_calls, actual_calls, args=args)
