@@ -243,9 +243,9 @@ def table(results: Sequence[Trial]) -> str:
         caught = [trial for trial in broken if trial.failed]
         cells = [
             *(_failed(kind, interval=name == "all") for kind in kinds),
-            f"{sum(one.blames_right for one in caught)} of {len(caught)}",
-            " and ".join(f"{sum(one.runs for one in kind) / len(kind) / cases:.2f}" for kind in kinds),
-            f"{sum(one.red > 0 for one in same)} of {len(same)}",
+            f"{sum(item.blames_right for item in caught)} of {len(caught)}",
+            " and ".join(f"{sum(item.runs for item in kind) / len(kind) / cases:.2f}" for kind in kinds),
+            f"{sum(item.red > 0 for item in same)} of {len(same)}",
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -16,12 +16,12 @@ from google.adk.evaluation.metric_evaluator_registry import DEFAULT_METRIC_EVALU
 
 
 def details(result: Any, prefix: str = "") -> dict[str, float]:
-    found: dict[str, float] = {}
+    actual: dict[str, float] = {}
     for kind in ("token_usage_details", "duration_details"):
         value = getattr(result, prefix + kind, None)
         if value is not None:
-            found.update(value.model_dump(exclude_none=True))
-    return found
+            actual.update(value.model_dump(exclude_none=True))
+    return actual
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -26,9 +26,9 @@ async def main() -> None:
     registry = register_custom_metrics_from_config(config, MetricEvaluatorRegistry())
     metrics = {metric.metric_name: metric for metric in get_eval_metrics_from_config(config)}
     results: list[dict[str, object]] = []
-    for one in asked["inputs"]:
-        actual, expected = ([Invocation.model_validate(turn) for turn in one[key]] for key in ("actual", "expected"))
-        evaluator = registry.get_evaluator(metrics[one["metric"]])
+    for item in asked["inputs"]:
+        actual, expected = ([Invocation.model_validate(turn) for turn in item[key]] for key in ("actual", "expected"))
+        evaluator = registry.get_evaluator(metrics[item["metric"]])
         try:
             result = evaluator.evaluate_invocations(actual, expected, None)
             if inspect.isawaitable(result):

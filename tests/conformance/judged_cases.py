@@ -163,7 +163,7 @@ def _hallucinations(rng: random.Random) -> Drawn:
                 drawn.samples[key] = [
                     sample
                     if isinstance(sample, str)
-                    else [None if one is None else labels[n] for n, one in enumerate(sample)]
+                    else [None if item is None else labels[n] for n, item in enumerate(sample)]
                 ]
             return " ".join(sentences)
 
@@ -259,13 +259,13 @@ def _adk_sentences(sentences: Sequence[str], sample: Sample) -> list[str | None]
     if sample == FAILS:
         return [None]
     if isinstance(sample, str):
-        return ["".join(f"<sentence>{one}</sentence>\n" for one in sentences), sample]
+        return ["".join(f"<sentence>{sentence}</sentence>\n" for sentence in sentences), sample]
     blocks = [
-        f"sentence: {one}\nlabel: {label}\nrationale: so\nsupporting_excerpt: null\ncontradicting_excerpt: null"
-        for one, label in zip(sentences, sample, strict=True)
+        f"sentence: {sentence}\nlabel: {label}\nrationale: so\nsupporting_excerpt: null\ncontradicting_excerpt: null"
+        for sentence, label in zip(sentences, sample, strict=True)
         if label is not None
     ]
-    return ["".join(f"<sentence>{one}</sentence>\n" for one in sentences), "\n\n".join(blocks)]
+    return ["".join(f"<sentence>{sentence}</sentence>\n" for sentence in sentences), "\n\n".join(blocks)]
 
 
 # --- our judge ------------------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ def main() -> None:
     from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulator
     from google.adk.events.event import Event
 
-    told = []
+    message = []
     for conversation in json.load(sys.stdin):
         events = [Event.model_validate(event) for event in conversation]
-        told.append([LlmBackedUserSimulator._summarize_conversation(events, calls) for calls in (False, True)])
-    json.dump(told, sys.stdout)
+        message.append([LlmBackedUserSimulator._summarize_conversation(events, calls) for calls in (False, True)])
+    json.dump(message, sys.stdout)
 
 
 if __name__ == "__main__":

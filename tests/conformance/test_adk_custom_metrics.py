@@ -53,9 +53,9 @@ def result(scores, passes, actual):
     )
 
 def seen(metric, actual, expected, scenario):
-    told = metric.model_dump_json() + repr(scenario)
+    text = metric.model_dump_json() + repr(scenario)
     scores = [
-        fraction(told + one.model_dump_json() + other.model_dump_json()) for one, other in zip(actual, expected)
+        fraction(text + one.model_dump_json() + other.model_dump_json()) for one, other in zip(actual, expected)
     ]
     return result(scores, lambda score: score >= metric.criterion.threshold, actual)
 
@@ -119,27 +119,27 @@ async def test_a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, adk_in
 
     hosts = MetricHosts(spec, name="metrics", timeout=60)
     try:
-        for one, theirs in zip(inputs, reference, strict=True):
-            given = CONFIG["criteria"][one["metric"]]
+        for item, theirs in zip(inputs, reference, strict=True):
+            given = CONFIG["criteria"][item["metric"]]
             form = given if isinstance(given, dict) else {"threshold": given}
-            happened = [Invocation.model_validate(turn) for turn in one["actual"]]
-            wanted = [Invocation.model_validate(turn) for turn in one["expected"]]
+            happened = [Invocation.model_validate(turn) for turn in item["actual"]]
+            wanted = [Invocation.model_validate(turn) for turn in item["expected"]]
             scorer = CustomMetric(
-                name=one["metric"],
+                name=item["metric"],
                 threshold=form["threshold"],
-                function=CONFIG["custom_metrics"][one["metric"]]["code_config"]["name"],
+                function=CONFIG["custom_metrics"][item["metric"]]["code_config"]["name"],
                 options={name: value for name, value in form.items() if name != "threshold"},
             )
             case = EvalCase(eval_id="e", conversation=wanted)
             ours = await scorer.score(Conversation(case=case, actual=happened, expected=wanted, metrics=hosts))
             if "raised" in theirs:
-                assert isinstance(ours, NotEvaluated), one
+                assert isinstance(ours, NotEvaluated), item
                 assert ours.code == "custom-metric-exception"
                 continue
-            assert isinstance(ours, Scored), (one, ours)
-            assert ours.score == theirs["score"], one
+            assert isinstance(ours, Scored), (item, ours)
+            assert ours.score == theirs["score"], item
             assert ("PASSED" if ours.passed else "FAILED") == theirs["status"]
             assert list(ours.turn_scores) == theirs["turns"]
     finally:
         await hosts.close()
-    assert {one.get("status", "raised") for one in reference} == {"PASSED", "FAILED", "raised"}
+    assert {item.get("status", "raised") for item in reference} == {"PASSED", "FAILED", "raised"}

@@ -44,7 +44,7 @@ def environ(service: FakeEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def verdict_on(request: EvaluationRequest) -> Mapping[str, Any]:
-    """By the request alone, so that both sides are told the same."""
+    """By the request alone, so that both sides get the same answers."""
     rng = random.Random(json.dumps(_plain(request.instance), sort_keys=True))
     if rng.random() < 0.15:
         return {"error": {"code": 3, "message": "no"}, "score": 0.5}
@@ -116,19 +116,19 @@ def in_order(bodies: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if not isinstance(value, dict):
         return value
     if isinstance(value.get("inline_data"), dict):
         blob = value["inline_data"]
         value = {**value, "inline_data": {**blob, "data": blob["data"].replace("-", "+").replace("_", "/")}}
-    return {key: _plain(one) for key, one in value.items()}
+    return {key: _plain(item) for key, item in value.items()}
 
 
 def ours(metric: str, threshold: float, actual: Any, expected: Any, environ: Mapping[str, str]) -> Result:
     form = CRITERION_MODELS[metric].model_validate({"threshold": threshold, "backend": "vertex"})
-    turns = [Invocation.model_validate(one) for one in actual]
-    references = None if expected is None else [Invocation.model_validate(one) for one in expected]
+    turns = [Invocation.model_validate(item) for item in actual]
+    references = None if expected is None else [Invocation.model_validate(item) for item in expected]
     conversation = Conversation(
         case=EvalCase(eval_id="c", conversation=references or []), actual=turns, expected=references
     )
@@ -176,8 +176,10 @@ def test_requests_and_scores_are_those_of_googles_sdk(
         assert list(result.turn_scores) == theirs["turns"], seed
         assert result.score is not None
         assert ("PASSED" if result.score >= threshold else "FAILED") == theirs["status"], seed
-        told = [(one.subject, one.score) for one in result.judgements if one.subject]
-        assert told == [(one["id"], one["score"]) for one in theirs["rubrics"] if one["score"] is not None], seed
+        matches = [(judgement.subject, judgement.score) for judgement in result.judgements if judgement.subject]
+        assert matches == [
+            (judgement["id"], judgement["score"]) for judgement in theirs["rubrics"] if judgement["score"] is not None
+        ], seed
     assert service.refused == []
     assert seen == {"PASSED", "FAILED", "not evaluated"}
 
@@ -187,8 +189,8 @@ def test_an_answer_without_text__ends_the_metric_in_adk_and_is_a_missing_verdict
     vertex_reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
 ) -> None:
     service.script = lambda request: {"score": METRICS[metric].high}
-    one = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "ho"}]}}
-    actual, expected = [one, {**one, "final_response": None}], [one, one]
+    by_id = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "ho"}]}}
+    actual, expected = [by_id, {**by_id, "final_response": None}], [by_id, by_id]
 
     theirs = vertex_reference.ask(
         {"metric": metric, "threshold": 1.0, "actual": actual, "expected": expected, "environ": environ}

@@ -1,4 +1,4 @@
-"""Runs inside an environment with google-adk[eval]: scores through Google's own SDK, at the service it is told of."""
+"""Runs in an environment with google-adk[eval]: scores through Google's own SDK, at the service of its environment."""
 
 import importlib
 import json

@@ -89,7 +89,7 @@ def find_engine() -> Engine:
         NoEngine: There is none; the message says what was tried.
     """
     tried = []
-    found = []
+    result = []
     for client in dict.fromkeys(filter(None, (shutil.which("docker"), "/usr/bin/docker"))):
         if not Path(client).exists():
             continue
@@ -101,10 +101,10 @@ def find_engine() -> Engine:
         major = int(answer.stdout.split(b".")[0])
         # Clients up to 22 have BuildKit inside, newer ones need the buildx plugin for it.
         built_in = major < 23
-        found.append(Engine(client=client, buildkit=built_in or probe.run("buildx", "version").returncode == 0))
-    if not found:
+        result.append(Engine(client=client, buildkit=built_in or probe.run("buildx", "version").returncode == 0))
+    if not result:
         raise NoEngine("no container engine answers: " + ("; ".join(tried) or "there is no docker client"))
-    return max(found, key=lambda engine: engine.buildkit)
+    return max(result, key=lambda engine: engine.buildkit)
 
 
 def base_image(engine: Engine) -> str:

@@ -26,7 +26,7 @@ SECRETS: list[str] = json.loads("@SECRETS@")
 
 def others() -> list[int]:
     """Processes of another user who isn't root: the other side's."""
-    found = []
+    result = []
     for entry in glob.glob("/proc/[0-9]*"):
         try:
             owner = os.stat(entry).st_uid
@@ -34,8 +34,8 @@ def others() -> list[int]:
         except OSError:
             continue
         if owner not in {0, os.getuid()} and b"/dev/fd/" in command:
-            found.append(int(entry.rpartition("/")[2]))
-    return found
+            result.append(int(entry.rpartition("/")[2]))
+    return result
 
 
 def attempts(them: list[int]) -> dict[str, Any]:

@@ -92,8 +92,8 @@ class GitServer:
             check=True,
         )
         head, _, content = done.stdout.partition(b"\r\n\r\n")
-        found = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        return int(found.pop("Status", "200 OK").split()[0]), found, content
+        result = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        return int(result.pop("Status", "200 OK").split()[0]), result, content
 
 
 def _exec_path() -> Path:

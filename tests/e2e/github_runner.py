@@ -74,8 +74,8 @@ class Finished:
 
     def results(self, folder: str = "agent-eval-results") -> dict[str, Any]:
         """The parsed results.json."""
-        found: dict[str, Any] = json.loads((self.workspace / folder / "results.json").read_text("utf-8"))
-        return found
+        result: dict[str, Any] = json.loads((self.workspace / folder / "results.json").read_text("utf-8"))
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,14 +253,14 @@ def outputs_in(text: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: The step would fail with a parse error.
     """
-    found = []
+    result = []
     lines = iter(text.split("\n"))
     for line in lines:
         if not line:
             continue
         equals, heredoc = line.find("="), line.find("<<")
         if equals >= 0 and (heredoc < 0 or equals < heredoc):
-            found.append((line[:equals], line[equals + 1 :]))
+            result.append((line[:equals], line[equals + 1 :]))
         elif heredoc >= 0:
             name, delimiter = line[:heredoc], line[heredoc + 2 :]
             value = []
@@ -270,15 +270,15 @@ def outputs_in(text: str) -> list[tuple[str, str]]:
                 value.append(inner)
             else:
                 raise ValueError(f"no end delimiter {delimiter!r} for {name!r}")
-            found.append((name, "\n".join(value)))
+            result.append((name, "\n".join(value)))
         else:
             raise ValueError(f"neither NAME=VALUE nor NAME<<DELIMITER: {line!r}")
-    return found
+    return result
 
 
 def commands_in(log: str) -> list[Command]:
     """The commands that the runner would carry out, honouring `stop-commands`."""
-    found = []
+    result = []
     token: str | None = None
     for line in log.splitlines():
         command = _second_form(line, token) or _first_form(line)
@@ -290,8 +290,8 @@ def commands_in(log: str) -> list[Command]:
         elif command.name == "stop-commands":
             token = command.data
         elif command.name in COMMANDS:
-            found.append(command)
-    return found
+            result.append(command)
+    return result
 
 
 def _second_form(line: str, token: str | None) -> Command | None:

@@ -1,4 +1,4 @@
-"""The gate in the container, started as GitHub starts it: the four exit codes and everything that is told."""
+"""The gate in the container, started as GitHub starts it: the four exit codes and everything that is printed."""
 
 from __future__ import annotations
 

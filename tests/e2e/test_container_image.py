@@ -72,10 +72,10 @@ def test_image__version_is_the_code_s(engine: Engine, image: str) -> None:
 
 
 def test_image__agent_account_owns_nothing_of_ours(engine: Engine, image: str) -> None:
-    found = inside(
+    result = inside(
         engine, image, "find /opt/agent-eval /entrypoint \\( -user agent -o -perm -o+w -not -type l \\) | head -n 3"
     )
-    assert found == ""
+    assert result == ""
 
 
 def test_image__pythonpath_and_checkout_can_t_replace_our_modules(

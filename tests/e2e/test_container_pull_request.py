@@ -53,11 +53,11 @@ def project(tmp_path: Path, github: FakeGitHub, forge: GitServer, runner: Runner
 
 
 def ours(project: Project, number: int = 7) -> list[str]:
-    return [one.body for one in project.github.state.comments_of(number) if one.body.startswith("<!-- agent-eval ")]
+    return [item.body for item in project.github.state.comments_of(number) if item.body.startswith("<!-- agent-eval ")]
 
 
 def newly_failing(done: Finished) -> set[str]:
-    return {one["eval_id"] for one in done.results()["comparison"]["cases"] if one["change"] == "newly_failing"}
+    return {case["eval_id"] for case in done.results()["comparison"]["cases"] if case["change"] == "newly_failing"}
 
 
 def check_left(project: Project, done: Finished) -> None:
@@ -67,10 +67,10 @@ def check_left(project: Project, done: Finished) -> None:
     assert not (done.workspace / ".git/worktrees").exists() or not list((done.workspace / ".git/worktrees").iterdir())
     status = git_in(done.workspace, "status", "--porcelain").splitlines()
     assert [line for line in status if "agent-eval-results" not in line] == []
-    told = done.log + done.summary + "".join(done.file_commands.values())
+    message = done.log + done.summary + "".join(done.file_commands.values())
     folder = done.workspace / "agent-eval-results"
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert project.github.token not in told and project.github.token.encode() not in written
+    assert project.github.token not in message and project.github.token.encode() not in written
 
 
 def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Project) -> None:
@@ -115,12 +115,12 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     assert single.outputs["comment-url"] == broken.outputs["comment-url"]
     check_left(project, single)
 
-    mended = project.pull_request(7, {TOOLS: good + "\n# As it was.\n"})
+    repaired = project.pull_request(7, {TOOLS: good + "\n# As it was.\n"})
 
-    assert (mended.exit_code, mended.results()["verdict"]) == (0, "passed"), mended.log
+    assert (repaired.exit_code, repaired.results()["verdict"]) == (0, "passed"), repaired.log
     assert ours(project)[0].splitlines()[1].startswith("## ✅ No regressions")
     assert len(project.github.state.comments_of(7)) == 251
-    check_left(project, mended)
+    check_left(project, repaired)
 
 
 def test_neither_side_gets_at_the_other_or_at_the_token(project: Project) -> None:

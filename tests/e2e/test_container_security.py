@@ -63,9 +63,9 @@ def test_security__agent_gets_nothing_and_changes_nothing(attacked: Finished) ->
     assert [attacked.file_commands[name] for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")] == ["", "", ""]
     files = [path for path in attacked.workspace.rglob("*") if path.is_file() and ".git/" not in str(path)]
     assert "planted" not in {path.name for path in files}
-    told = "".join(path.read_bytes().decode("utf-8", "replace") for path in files if "evil/" not in str(path))
+    text = "".join(path.read_bytes().decode("utf-8", "replace") for path in files if "evil/" not in str(path))
     for secret in (*SECRETS.values(), CHECKOUT, base64.b64decode(CHECKOUT).decode()):
-        assert secret not in told + attacked.log + attacked.summary
+        assert secret not in text + attacked.log + attacked.summary
 
 
 def test_security__agent_has_no_say_in_the_log(attacked: Finished) -> None:

@@ -36,7 +36,7 @@ async def run(agent: Any, text: str) -> list[Any]:
     return [event async for event in runner.run_async(user_id="u", session_id=session.id, new_message=message)]
 
 
-def told(host: Any, events: list[Any], text: str) -> dict[str, Any]:
+def decoded(host: Any, events: list[Any], text: str) -> dict[str, Any]:
     user = Event(
         author="user",
         invocation_id=events[0].invocation_id,
@@ -52,8 +52,8 @@ def main() -> None:
     host = load_host(request["host"])
     sys.path.insert(0, request["fixtures"])
     shapes = importlib.import_module("shapes.agent")
-    answers = [told(host, asyncio.run(run(shapes.root_agent, text)), text) for text in request["say"]]
-    answers += [told(host, [Event.model_validate(item) for item in events], "hi") for events in request["events"]]
+    answers = [decoded(host, asyncio.run(run(shapes.root_agent, text)), text) for text in request["say"]]
+    answers += [decoded(host, [Event.model_validate(item) for item in events], "hi") for events in request["events"]]
     Path(sys.argv[1]).write_text(json.dumps(answers), encoding="utf-8")
 
 

@@ -56,7 +56,7 @@ def _reply(prompt: str, properties: Mapping[str, Any], against: int) -> dict[str
 
 
 def criteria(repository: Repository, *metrics: str, samples: int = 5, more: Mapping[str, Any] | None = None) -> None:
-    """The config of all files: judged metrics with the threshold 0.5, and others as told."""
+    """The config of all files: judged metrics with the threshold 0.5, and the given ones."""
     options = {"judge_model_options": {"num_samples": samples}}
     form = {metric: {"threshold": 0.5, **options} for metric in metrics}
     path = repository.root / "evals" / "test_config.json"
@@ -89,6 +89,6 @@ def judged_run(repository: Repository, server: FakeGemini | None, *arguments: st
 
 
 def everything_written(done: Done) -> bytes:
-    """All that a run told or wrote."""
+    """All that a run printed or wrote."""
     files = [path.read_bytes() for path in done.output.rglob("*") if path.is_file()]
     return b"\n".join([done.out.encode(), done.err.encode(), *files])

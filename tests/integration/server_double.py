@@ -32,8 +32,8 @@ def answer(said: str) -> str:
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        known = {"/health": {"status": "ok"}, "/list-apps": ["double"], "/.well-known/agent-card.json": CARD}
-        self.reply(known.get(self.path, {"detail": "Not Found"}), 200 if self.path in known else 404)
+        by_id = {"/health": {"status": "ok"}, "/list-apps": ["double"], "/.well-known/agent-card.json": CARD}
+        self.reply(by_id.get(self.path, {"detail": "Not Found"}), 200 if self.path in by_id else 404)
 
     def do_DELETE(self) -> None:
         self.reply(None)

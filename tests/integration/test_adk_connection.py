@@ -151,10 +151,10 @@ def message(params: Any, **more: Any) -> bytes:
 
 
 def test_secrets_are_masked_and_the_message_stays_whole() -> None:
-    told = decode(
+    expected_text = decode(
         message({"text": f"is {SECRET}!", "number": 1234567, SECRET: [SECRET]}), Masker([SECRET, "123456", "params"])
     )
-    assert told["params"] == {"text": "is ***!", "number": 1234567, "***": ["***"]}
+    assert expected_text["params"] == {"text": "is ***!", "number": 1234567, "***": ["***"]}
 
 
 def test_an_escaped_secret_is_masked() -> None:

@@ -74,13 +74,13 @@ def held_for_head(repo: Repo, github: FakeGitHub, base: str, **flags: str) -> He
 
 
 def criteria_of(rules: HeldRules, eval_id: str = "price") -> dict[str, float]:
-    [file] = [file for file in rules.files if any(one.case.eval_id == eval_id for one in file.cases)]
-    return {one.name: one.threshold for one in file.config.criteria}
+    [file] = [file for file in rules.files if any(case.case.eval_id == eval_id for case in file.cases)]
+    return {case.name: case.threshold for case in file.config.criteria}
 
 
 def kinds(rules: HeldRules) -> list[tuple[str, str, int]]:
     assert rules.changes is not None, rules.unread
-    return [(one.kind, one.metric, len(one.case_ids)) for one in rules.changes.changes]
+    return [(change.kind, change.metric, len(change.case_ids)) for change in rules.changes.changes]
 
 
 def test_nothing_changed__the_criteria_are_those_of_the_files(repo: Repo, github: FakeGitHub) -> None:
@@ -99,7 +99,7 @@ def test_a_lower_threshold__is_replaced_for_known_cases_and_holds_for_new_ones(r
 
     assert kinds(rules) == [("threshold", "response_match_score", 3)]
     assert [criteria_of(rules, name)["response_match_score"] for name in ("price", "new", "stock")] == [0.8, 0.1, 0.8]
-    ids = [one.case.eval_id for file in rules.files for one in file.cases]
+    ids = [case.case.eval_id for file in rules.files for case in file.cases]
     assert ids == ["price", "new", "stock", "hours"], "in the order of the files"
 
 
@@ -158,8 +158,8 @@ def test_other_options__are_scored_by_both_definitions(repo: Repo, github: FakeG
     assert rules.changes is not None
     [change] = rules.changes.changes
     assert (change.base, change.head) == ("match_type IN_ORDER", "match_type ANY_ORDER")
-    both = [one for one in rules.files[0].config.criteria if one.metric == "tool_trajectory_avg_score"]
-    assert [(one.name, one.options["match_type"]) for one in both] == [
+    both = [item for item in rules.files[0].config.criteria if item.metric == "tool_trajectory_avg_score"]
+    assert [(item.name, item.options["match_type"]) for item in both] == [
         ("tool_trajectory_avg_score", MatchType.IN_ORDER),
         ("tool_trajectory_avg_score (as changed here)", MatchType.ANY_ORDER),
     ]
@@ -211,7 +211,7 @@ def test_removed_cases__are_counted_by_file(repo: Repo, github: FakeGitHub) -> N
     rules = held(repo, github, {"evals/a.test.json": evals("price"), "evals/b.test.json": None})
 
     assert rules.changes is not None
-    assert [(one.file, one.base, one.removed) for one in rules.changes.removed] == [
+    assert [(item.file, item.base, item.removed) for item in rules.changes.removed] == [
         ("evals/a.test.json", 2, 1),
         ("evals/b.test.json", 1, 1),
     ]
@@ -232,8 +232,8 @@ def test_a_base_commit_that_can_not_be_read__is_told(repo: Repo, github: FakeGit
     repo.git("checkout", "-q", "main")
     rules = held(repo, github, {"loose.json": loose[CONFIG]}, config="loose.json")
     assert rules.changes is None and "has no file loose.json" in rules.unread
-    told = rules.report([])
-    assert told is not None and told.unread == rules.unread
+    report = rules.report([])
+    assert report is not None and report.unread == rules.unread
 
 
 def test_report__leaves_the_rules_to_the_pull_request(repo: Repo, github: FakeGitHub) -> None:

@@ -144,7 +144,7 @@ async def test_the_newest_run_of_the_commit(bench: Bench) -> None:
     baseline = await bench.find()
 
     assert isinstance(baseline, Found)
-    assert [one.eval_id for one in baseline.report.cases] == ["newest"]
+    assert [item.eval_id for item in baseline.report.cases] == ["newest"]
 
 
 async def test_the_newest_complete_artifact_of_several_attempts(bench: Bench) -> None:
@@ -154,7 +154,7 @@ async def test_the_newest_complete_artifact_of_several_attempts(bench: Bench) ->
     baseline = await bench.find()
 
     assert isinstance(baseline, Found)
-    assert [one.eval_id for one in baseline.report.cases] == ["first attempt"]
+    assert [item.eval_id for item in baseline.report.cases] == ["first attempt"]
 
 
 async def test_never_ones_own_run(bench: Bench) -> None:
@@ -164,7 +164,7 @@ async def test_never_ones_own_run(bench: Bench) -> None:
     baseline = await bench.find(own_run=own.id)
 
     assert isinstance(baseline, Found)
-    assert [one.eval_id for one in baseline.report.cases] == ["before"]
+    assert [item.eval_id for item in baseline.report.cases] == ["before"]
 
 
 async def test_walking_back_along_first_parents_and_saying_so(bench: Bench) -> None:
@@ -286,7 +286,7 @@ def _invalid(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("situation", "told"),
+    ("situation", "message"),
     [
         (_nothing, "It exists once the workflow has run on a push to main."),
         (_another_workflow, "It exists once the workflow has run on a push to main."),
@@ -314,7 +314,7 @@ def _invalid(bench: Bench) -> None:
         ),
     ],
 )
-async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None], told: str) -> None:
+async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None], message: str) -> None:
     situation(bench)
 
     baseline = await bench.find()
@@ -324,7 +324,7 @@ async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None]
     run = max(bench.fake.state.runs)
     url = f"{bench.fake.server_url}/{bench.fake.state.repository}/actions/runs/{run}"
     said = " ".join(part for part in (baseline.message, baseline.hint) if part)
-    assert said.startswith(f"{begin} {told.format(short=bench.short(), url=url)}")
+    assert said.startswith(f"{begin} {message.format(short=bench.short(), url=url)}")
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ async def test_an_earlier_commit_serves_then_and_the_reason_is_told(
     baseline = await bench.find()
 
     assert isinstance(baseline, Found)
-    assert [one.eval_id for one in baseline.report.cases] == ["earlier"]
+    assert [item.eval_id for item in baseline.report.cases] == ["earlier"]
     assert baseline.provenance.distance == 2
     assert f"2 commits before the tested base {bench.short()}" in baseline.message
 
@@ -413,7 +413,7 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
 
 
 @pytest.mark.parametrize(
-    ("situation", "told"),
+    ("situation", "message"),
     [
         (_zip(b"no zip"), "is not used: it is damaged or not a zip archive"),
         (
@@ -448,7 +448,7 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
     ],
 )
 async def test_what_must_not_be_used_ends_the_search(
-    bench: Bench, situation: Callable[[Bench], None], told: str
+    bench: Bench, situation: Callable[[Bench], None], message: str
 ) -> None:
     situation(bench)
     bench.record(1)
@@ -456,7 +456,7 @@ async def test_what_must_not_be_used_ends_the_search(
     baseline = await bench.find(limits=LIMITS)
 
     assert isinstance(baseline, FetchFailed)
-    assert told in baseline.message
+    assert message in baseline.message
     assert bench.short() in baseline.message
 
 
@@ -569,4 +569,4 @@ async def test_an_artifact_by_another_name(bench: Bench) -> None:
     baseline = await bench.find(artifact="home-results")
 
     assert isinstance(baseline, Found)
-    assert [one.eval_id for one in baseline.report.cases] == ["mine"]
+    assert [item.eval_id for item in baseline.report.cases] == ["mine"]

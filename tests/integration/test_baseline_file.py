@@ -72,7 +72,7 @@ async def test_paths_start_where_agent_eval_works(repo: Repo) -> None:
     committed = await ask(repo, base, root="bots/home")
     lying = await ask(repo, base, root="bots/home", is_pull_request=False)
 
-    assert [one.report for one in (committed, lying) if isinstance(one, Found)] == [GOOD, GOOD]
+    assert [item.report for item in (committed, lying) if isinstance(item, Found)] == [GOOD, GOOD]
 
 
 async def test_a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_without_a_checkout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_pull_request", [True, False])
 @pytest.mark.parametrize(
-    ("content", "kind", "told"),
+    ("content", "kind", "message"),
     [
         (None, NoneYet, "There is no evals/baseline.json"),
         (b"{", FetchFailed, "is not used: it is not JSON"),
@@ -127,14 +127,14 @@ async def test_without_a_checkout(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_no_baseline(
-    repo: Repo, content: bytes | None, kind: type[Baseline], told: str, is_pull_request: bool
+    repo: Repo, content: bytes | None, kind: type[Baseline], message: str, is_pull_request: bool
 ) -> None:
     base = repo.commit({"README": "", **({} if content is None else {PATH: content})})
 
     baseline = await ask(repo, base, is_pull_request=is_pull_request)
 
     assert type(baseline) is kind
-    assert told in baseline.message
+    assert message in baseline.message
     assert ("on main at" in baseline.message) is is_pull_request
 
 
@@ -153,8 +153,8 @@ async def test_a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: b
     baseline = await ask(repo, base, is_pull_request=is_pull_request)
 
     assert isinstance(baseline, FetchFailed)
-    told = "regular file" if is_pull_request else "regular file|could not be read|it is not JSON"
-    assert re.search(told, baseline.message)
+    message = "regular file" if is_pull_request else "regular file|could not be read|it is not JSON"
+    assert re.search(message, baseline.message)
 
 
 async def test_a_directory_is_no_baseline(repo: Repo) -> None:

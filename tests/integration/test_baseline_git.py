@@ -50,11 +50,11 @@ def test_commits_parents_and_the_merge_base(repo: Repo) -> None:
 
 
 def test_unrelated_histories_have_no_merge_base(repo: Repo) -> None:
-    one = repo.commit({"a": "1"})
+    item = repo.commit({"a": "1"})
     repo.git("checkout", "-q", "--orphan", "other")
     other = repo.commit({"b": "1"})
 
-    assert repo.opened().merge_base(one, other) is None
+    assert repo.opened().merge_base(item, other) is None
 
 
 def test_a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
     repo.commit({"a": "1"})
     git = repo.opened()
 
-    for ask in (git.parents, git.blob, lambda one: git.need(one, Remote()), lambda one: git.first_parents(one, 1)):
+    for ask in (git.parents, git.blob, lambda item: git.need(item, Remote()), lambda item: git.first_parents(item, 1)):
         with pytest.raises(GitError, match="is not the full sha of a commit"):
             ask(sha)
 

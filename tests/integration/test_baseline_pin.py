@@ -181,9 +181,11 @@ def test_histories_without_a_common_commit(story: Story, tmp_path: Path, fake: F
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [(forbidden(), "GitHub answered 403"), (Fault(status=500, times=99), "GitHub answered 500")]
+    ("fault", "message"), [(forbidden(), "GitHub answered 403"), (Fault(status=500, times=99), "GitHub answered 500")]
 )
-def test_a_github_that_does_not_tell(story: Story, tmp_path: Path, fake: FakeGitHub, fault: Fault, told: str) -> None:
+def test_a_github_that_does_not_tell(
+    story: Story, tmp_path: Path, fake: FakeGitHub, fault: Fault, message: str
+) -> None:
     fake.state.take_git(story.repo.root)
     fake.faults.append(fault)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
@@ -192,7 +194,7 @@ def test_a_github_that_does_not_tell(story: Story, tmp_path: Path, fake: FakeGit
 
     assert isinstance(baseline, FetchFailed)
     assert baseline.message.startswith("The commit to compare with is unknown: ")
-    assert told in baseline.message
+    assert message in baseline.message
 
 
 def group(head: str, base: str) -> Event:

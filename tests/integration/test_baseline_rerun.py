@@ -54,7 +54,7 @@ def place(tmp_path: Path) -> Path:
 def traces(repo: Repo, place: Path) -> list[str]:
     """What should not be left."""
     listed = repo.git("worktree", "list", "--porcelain").split("\n\n")
-    return [*(one for one in listed[1:] if one), *(str(path) for path in place.iterdir())]
+    return [*(item for item in listed[1:] if item), *(str(path) for path in place.iterdir())]
 
 
 def test_the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
@@ -288,10 +288,12 @@ def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> N
         by_file={f"{number}.test.json": AgentChoice(path=name, reason="named") for number, name in enumerate(names)}
     )
 
-    found = agents_on_base(choices, checkout_of(base, head), head)
+    result = agents_on_base(choices, checkout_of(base, head), head)
 
-    assert found.missing == {name: reason for name, reason in names.items() if reason is not None}
-    assert [choice.path for choice in found.choices.by_file.values()] == [name for name in names if names[name] is None]
+    assert result.missing == {name: reason for name, reason in names.items() if reason is not None}
+    assert [choice.path for choice in result.choices.by_file.values()] == [
+        name for name in names if names[name] is None
+    ]
 
 
 def test_pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
@@ -331,9 +333,9 @@ async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
     seen: list[Path] = []
     report = results(case("one"), case("two", "failed"))
 
-    found = await rerun(repo, base, report, seen)
+    result = await rerun(repo, base, report, seen)
 
-    assert found == Found(
+    assert result == Found(
         report=report,
         provenance=Provenance(commit=base, distance=0, recorded_at=report.started_at),
         message=f"The agent of main at {base[:7]} was re-run with this run's eval files (2 cases).",
@@ -342,14 +344,14 @@ async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
 
 
 def _broken() -> RunReport:
-    one = case("one", "failed", measured(None))
+    item = case("one", "failed", measured(None))
     error = RunError(kind="load", message="No module named 'bot.tools'.\nmore", owner="agent")
-    one.runs = [RunResult(run_id="one#1", run=0, status="failed", error=error)]
-    return results(one)
+    item.runs = [RunResult(run_id="one#1", run=0, status="failed", error=error)]
+    return results(item)
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "told"),
+    ("answer", "kind", "message"),
     [
         (results(case("one", "not_run")), FetchFailed, "was re-run, but 1 of its 1 case did not finish"),
         (
@@ -362,15 +364,17 @@ def _broken() -> RunReport:
         (OSError("No space left on device"), FetchFailed, "could not be re-run: No space left on device."),
     ],
 )
-async def test_what_is_no_baseline(repo: Repo, answer: RunReport | Exception, kind: type[Baseline], told: str) -> None:
+async def test_what_is_no_baseline(
+    repo: Repo, answer: RunReport | Exception, kind: type[Baseline], message: str
+) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
 
-    found = await rerun(repo, base, answer)
+    result = await rerun(repo, base, answer)
 
-    assert type(found) is kind
-    assert told in found.message
+    assert type(result) is kind
+    assert message in result.message
     if kind is FetchFailed:
-        assert found.message.startswith(f"main at {base[:7]} ")
+        assert result.message.startswith(f"main at {base[:7]} ")
 
 
 async def test_without_a_checkout_or_the_commit(repo: Repo) -> None:

@@ -98,7 +98,7 @@ async def test_the_first_that_has_one(bench: Bench, order: str, wins: str, asked
     outcome = await bench.ask(order)
 
     assert isinstance(outcome.baseline, Found)
-    assert [one.eval_id for one in outcome.baseline.report.cases] == [wins]
+    assert [item.eval_id for item in outcome.baseline.report.cases] == [wins]
     assert [step.source for step in outcome.steps] == asked
 
 

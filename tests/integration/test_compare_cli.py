@@ -86,12 +86,12 @@ def test_compare__as_a_process_anywhere(files: tuple[str, str], tmp_path: Path) 
 def test_compare__markdown_is_that_of_the_comment(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     source = "https://gitlab.example/group/project/-/blob/main"
     assert main(["compare", *files, "--format", "markdown", "--source-url", source]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith(
+    message = capsys.readouterr().out
+    assert message.startswith(
         "## ❌ Failed: 1 regression vs. the base branch (lamp); 1 of the base branch's cases is gone\n"
     )
-    assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in told
-    assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in told
+    assert f"[`evals/home.test.json:3`]({source}/evals/home.test.json#L3)" in message
+    assert "| `response_match_score` | 0.72 | 0.83 | −0.12 | 0.80 | **1** |" in message
 
 
 def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,13 +105,13 @@ def test_compare__takes_output_directories(files: tuple[str, str], capsys: pytes
 
 def test_compare__json_is_the_comparison(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", *files, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(case["eval_id"], case["change"]) for case in told["cases"]] == [
+    loaded = json.loads(capsys.readouterr().out)
+    assert [(case["eval_id"], case["change"]) for case in loaded["cases"]] == [
         ("lamp", "newly_failing"),
         ("fan", "fixed"),
         ("gone", "removed"),
     ]
-    assert ComparisonReport.model_validate(told).compared == 3
+    assert ComparisonReport.model_validate(loaded).compared == 3
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_compare__what_is_no_results_file_is_exit_2(
         bad.write_bytes(content)
     for pair in ((files[0], str(bad)), (str(bad), files[1])):
         assert main(["compare", *pair]) == 2
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert sentence in told.err
-        assert "bad.json" in told.err
+        result = capsys.readouterr()
+        assert result.out == ""
+        assert sentence in result.err
+        assert "bad.json" in result.err
 
 
 def test_compare__a_source_url_is_a_web_address(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

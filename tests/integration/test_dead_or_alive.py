@@ -118,8 +118,8 @@ def rows_of(trouble: Trouble, cells: Mapping[tuple[str, str], Cell]) -> list[str
         key = tuple((tuple(gates), cell) for cell, gates in by_cell.items())
         by_base.setdefault(key, []).append(base)
     rows = []
-    for found, bases in by_base.items():
-        for gates, (code, line) in found:
+    for result, bases in by_base.items():
+        for gates, (code, line) in result:
             which = "any" if len(gates) == len(GATES) else ", ".join(f"`{gate}`" for gate in gates)
             where = "any" if len(bases) == len(BASES) else ", ".join(bases)
             rows.append(f"| {trouble.name} | {where} | {which} | {code} | {line.replace('|', '&#124;')} |\n")
@@ -133,7 +133,7 @@ def golden(trouble: Trouble, rows: list[str]) -> list[str]:
         with PAGE.open("r+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before, table, after = _parts(file.read())
-            names = [f"| {one.name} |" for one in TROUBLES]
+            names = [f"| {item.name} |" for item in TROUBLES]
             kept = [row for row in table if not row.startswith(mine)] + rows
             kept = [row for name in names for row in kept if row.startswith(name)]
             file.seek(0)
@@ -144,8 +144,8 @@ def golden(trouble: Trouble, rows: list[str]) -> list[str]:
 
 def _parts(text: str) -> tuple[str, list[str], str]:
     """The page up to the table's rows, the rows, and the rest."""
-    before, found, rest = text.partition(HEAD)
-    assert found, "docs/verdict.md has no table of what is dead or alive"
+    before, result, rest = text.partition(HEAD)
+    assert result, "docs/verdict.md has no table of what is dead or alive"
     lines = rest.splitlines(keepends=True)
     end = next((at for at, line in enumerate(lines) if not line.startswith("|")), len(lines))
     return before + HEAD, lines[:end], "".join(lines[end:])
@@ -207,7 +207,7 @@ def cell_of(trouble: str, base: str, gate: str) -> Cell:
 WHOLE = ("import error", "all quarantined", "agent that always raises")
 
 
-@pytest.mark.parametrize("trouble", [one for one in TROUBLES if one.name in WHOLE], ids=lambda trouble: trouble.name)
+@pytest.mark.parametrize("trouble", [item for item in TROUBLES if item.name in WHOLE], ids=lambda trouble: trouble.name)
 def test_a_whole_run_beside_a_baseline_says_what_the_page_says(
     trouble: Trouble, tmp_path: Path, healthy: bytes
 ) -> None:

@@ -41,10 +41,10 @@ def codes(found: Discovery) -> list[str]:
 
 def test_both_suffixes_sorted_and_recursive(tmp_path: Path) -> None:
     make(tmp_path, ["b/x.test.json", "a.evalset.json", "b/a/y.test.json", "b.test.json", "test_config.json", "n.json"])
-    found = discover(tmp_path)
-    assert names(found) == ["a.evalset.json", "b.test.json", "b/a/y.test.json", "b/x.test.json"]
-    assert found.problems == []
-    assert all(file.path.is_absolute() and file.ids == () for file in found.files)
+    result = discover(tmp_path)
+    assert names(result) == ["a.evalset.json", "b.test.json", "b/a/y.test.json", "b/x.test.json"]
+    assert result.problems == []
+    assert all(file.path.is_absolute() and file.ids == () for file in result.files)
 
 
 def test_directories_that_are_never_searched(tmp_path: Path) -> None:
@@ -57,18 +57,18 @@ def test_directories_that_are_never_searched(tmp_path: Path) -> None:
 
 
 def test_nothing_found_is_an_error(tmp_path: Path) -> None:
-    found = discover(tmp_path, exclude=["x"])
-    assert codes(found) == ["no-eval-files"]
-    assert "exclude" in str(found.problems[0].hint)
+    result = discover(tmp_path, exclude=["x"])
+    assert codes(result) == ["no-eval-files"]
+    assert "exclude" in str(result.problems[0].hint)
 
 
 def test_missing_path_lists_its_neighbours(tmp_path: Path) -> None:
     make(tmp_path, ["evals/home.test.json"])
-    found = discover(tmp_path, ["evals/hom.test.json", "gs://b/x.json"])
-    assert codes(found) == ["path-not-found", "path-not-found"]
-    assert found.problems[0].hint == "Did you mean `evals/home.test.json`?"
-    assert "local" in str(found.problems[1].hint)
-    assert names(found) == []
+    result = discover(tmp_path, ["evals/hom.test.json", "gs://b/x.json"])
+    assert codes(result) == ["path-not-found", "path-not-found"]
+    assert result.problems[0].hint == "Did you mean `evals/home.test.json`?"
+    assert "local" in str(result.problems[1].hint)
+    assert names(result) == []
 
 
 def test_named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
@@ -86,19 +86,19 @@ def test_file_outside_the_root(tmp_path: Path) -> None:
 
 def test_same_file_twice_merges_ids(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json", "b.test.json"])
-    found = discover(tmp_path, ["a.test.json:c1", "./a.test.json:c2,c1", ".", str(tmp_path / "b.test.json")])
-    assert {file.name: file.ids for file in found.files} == {"a.test.json": ("c1", "c2"), "b.test.json": ()}
+    result = discover(tmp_path, ["a.test.json:c1", "./a.test.json:c2,c1", ".", str(tmp_path / "b.test.json")])
+    assert {file.name: file.ids for file in result.files} == {"a.test.json": ("c1", "c2"), "b.test.json": ()}
 
 
 def test_globs_and_directories_with_ids(tmp_path: Path) -> None:
     make(tmp_path, ["evals/a.test.json", "evals/b.test.json", "evals/c.evalset.json", "x.test.json"])
-    found = discover(tmp_path, ["evals/*.test.json:c1", "evals/:c2"])
-    assert {file.name: file.ids for file in found.files} == {
+    result = discover(tmp_path, ["evals/*.test.json:c1", "evals/:c2"])
+    assert {file.name: file.ids for file in result.files} == {
         "evals/a.test.json": ("c1", "c2"),
         "evals/b.test.json": ("c1", "c2"),
         "evals/c.evalset.json": ("c2",),
     }
-    assert [len(files) for _, files in found.groups] == [2, 3]
+    assert [len(files) for _, files in result.groups] == [2, 3]
     assert codes(discover(tmp_path, ["none/*.test.json"])) == ["path-not-found"]
 
 
@@ -118,9 +118,9 @@ def test_links(tmp_path: Path) -> None:
     (root / "b.test.json").symlink_to(root / "z" / "x.test.json")
     (root / "far").symlink_to(tmp_path / "outside")
     (root / "w.test.json").symlink_to(tmp_path / "w.test.json")
-    found = discover(root)
-    assert names(found) == ["z/x.test.json"]
-    [outside] = found.problems
+    result = discover(root)
+    assert names(result) == ["z/x.test.json"]
+    [outside] = result.problems
     assert (outside.code, outside.file, outside.severity) == ("link-outside-root", "w.test.json", Severity.ERROR)
     assert names(discover(root, ["w.test.json"])) == ["w.test.json"]
     assert names(discover(root, ["a"])) == ["a/x.test.json"]
@@ -139,11 +139,11 @@ def test_unreadable_directory_is_a_warning(tmp_path: Path) -> None:
     make(tmp_path, ["a/x.test.json", "b.test.json"])
     (tmp_path / "a").chmod(0)
     try:
-        found = discover(tmp_path)
+        result = discover(tmp_path)
     finally:
         (tmp_path / "a").chmod(0o700)
-    assert names(found) == ["b.test.json"]
-    assert [problem.severity for problem in found.problems] == [Severity.WARNING]
+    assert names(result) == ["b.test.json"]
+    assert [problem.severity for problem in result.problems] == [Severity.WARNING]
 
 
 def test_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
     make(tmp_path, [":[b]*/a/x.test.json", ":[b]*/b/y.test.json", ":[b]*/venv/z.test.json"])
     make(tmp_path, [".gitignore"], "*\n")
     make(tmp_path, [":[b]*/.gitignore"], "b/\n")
-    found = discover(tmp_path, [":[b]*"])
-    assert (names(found), found.problems) == ([":[b]*/a/x.test.json", ":[b]*/b/y.test.json"], [])
+    result = discover(tmp_path, [":[b]*"])
+    assert (names(result), result.problems) == ([":[b]*/a/x.test.json", ":[b]*/b/y.test.json"], [])
     assert codes(discover(tmp_path)) == ["no-eval-files"]
 
 
@@ -184,8 +184,8 @@ def test_discover__tracked_file_is_never_ignored(tmp_path: Path, name: str, reas
     untracked = str(Path(name).with_name("untracked.test.json"))
     make(tmp_path, [untracked])
     skip = [tmp_path / "out"]
-    found = discover(tmp_path, skip=skip)
-    assert (names(found), found.problems) == (sorted([name, "ok.test.json"]), [])
+    result = discover(tmp_path, skip=skip)
+    assert (names(result), result.problems) == (sorted([name, "ok.test.json"]), [])
     assert names(discover(tmp_path, exclude=[name], skip=skip)) == ["ok.test.json"]
     assert name in names(discover(tmp_path, [str(Path(name).parent)], skip=skip))
 
@@ -195,8 +195,8 @@ def test_discover__deleted_tracked_file_is_not_listed(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json", "b.test.json"])
     git(tmp_path, "add", ".")
     (tmp_path / "b.test.json").unlink()
-    found = discover(tmp_path)
-    assert (names(found), found.problems) == (["a.test.json"], [])
+    result = discover(tmp_path)
+    assert (names(result), result.problems) == (["a.test.json"], [])
 
 
 def upstream(tmp_path: Path) -> Path:
@@ -230,28 +230,28 @@ def test_discover__submodule_that_is_not_checked_out(tmp_path: Path) -> None:
     git(root, "add", ".")
     git(root, "commit", "-m", "x")
     git(tmp_path, "clone", str(root), "shallow")
-    found = discover(tmp_path / "shallow")
-    assert [(problem.severity, problem.code, problem.file) for problem in found.problems] == [
+    result = discover(tmp_path / "shallow")
+    assert [(problem.severity, problem.code, problem.file) for problem in result.problems] == [
         (Severity.ERROR, "not-checked-out", "evals"),
         (Severity.NOTICE, "not-checked-out", None),
     ]
-    assert "third_party/x" in found.problems[1].message
+    assert "third_party/x" in result.problems[1].message
     assert names(discover(tmp_path / "shallow", exclude=["evals/"])) == ["a.test.json"]
 
 
 def test_discover__linked_worktree(tmp_path: Path) -> None:
     other = upstream(tmp_path)
     git(other, "worktree", "add", "--detach", str(tmp_path / "tree"))
-    found = discover(tmp_path / "tree")
-    assert (names(found), found.problems) == (["data/t.test.json", "s.test.json"], [])
+    result = discover(tmp_path / "tree")
+    assert (names(result), result.problems) == (["data/t.test.json", "s.test.json"], [])
 
 
 def test_discover__sparse_checkout(tmp_path: Path) -> None:
     other = upstream(tmp_path)
     git(other, "sparse-checkout", "set", "--no-cone", "/data/")
-    found = discover(other)
-    assert names(found) == ["data/t.test.json"]
-    assert [(problem.severity, problem.message) for problem in found.problems] == [
+    result = discover(other)
+    assert names(result) == ["data/t.test.json"]
+    assert [(problem.severity, problem.message) for problem in result.problems] == [
         (Severity.NOTICE, "1 eval file not checked out: s.test.json.")
     ]
 
@@ -280,8 +280,8 @@ def test_discover__configuration_of_the_repository_starts_no_program(tmp_path: P
         git(tmp_path, "config", key, str(program))
     make(tmp_path, [".gitattributes"], "* filter=x\n")
     (tmp_path / "it-ran").unlink(missing_ok=True)
-    found = discover(tmp_path)
-    assert (names(found), found.problems) == (["a.test.json"], [])
+    result = discover(tmp_path)
+    assert (names(result), result.problems) == (["a.test.json"], [])
     assert not (tmp_path / "it-ran").exists()
 
 
@@ -291,8 +291,8 @@ def test_discover__directory_that_looks_like_a_bare_repository(tmp_path: Path) -
     make(tmp_path, ["evals/a.test.json", "evals/data/b.test.json"])
     git(tmp_path, "add", "evals/a.test.json")
     for target in ([], ["evals"]):
-        found = discover(tmp_path, target)
-        assert (names(found), found.problems) == (["evals/a.test.json", "evals/data/b.test.json"], [])
+        result = discover(tmp_path, target)
+        assert (names(result), result.problems) == (["evals/a.test.json", "evals/data/b.test.json"], [])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
@@ -303,16 +303,16 @@ def test_discover__checkout_of_another_user(reachable: bool) -> None:
         root = upstream(Path(name))
         for path in (root, *root.rglob("*")):
             os.chown(path, 4711, 4711)
-        found = discover(root)
-    assert (names(found), found.problems) == (["data/t.test.json", "s.test.json"], [])
+        result = discover(root)
+    assert (names(result), result.problems) == (["data/t.test.json", "s.test.json"], [])
 
 
 def test_discover__broken_repository_is_walked_with_a_warning(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json", "data/b.test.json", ".git/HEAD"], "nonsense")
     make(tmp_path, [".gitignore"], "data/\n")
-    found = discover(tmp_path)
-    assert names(found) == ["a.test.json", "data/b.test.json"]
-    [problem] = found.problems
+    result = discover(tmp_path)
+    assert names(result) == ["a.test.json", "data/b.test.json"]
+    [problem] = result.problems
     assert (problem.severity, problem.code) == (Severity.WARNING, "git-failed")
     assert "not a git repository" in problem.message
 
@@ -328,9 +328,9 @@ def test_discover__dangling_link_is_an_error_where_it_may_hold_evals(tmp_path: P
         (tmp_path / name).symlink_to(target)
     if in_git:
         git(tmp_path, "add", ".")
-    found = discover(tmp_path)
-    assert names(found) == ["evals/ok.test.json", "ok.test.json"]
-    errors = {problem.file: problem.message for problem in found.problems if problem.severity is Severity.ERROR}
+    result = discover(tmp_path)
+    assert names(result) == ["evals/ok.test.json", "ok.test.json"]
+    errors = {problem.file: problem.message for problem in result.problems if problem.severity is Severity.ERROR}
     expected = {
         "home.test.json": "The symbolic link points to none, which does not exist.",
         "loop.test.json": "The symbolic link points to itself.",
@@ -338,7 +338,7 @@ def test_discover__dangling_link_is_an_error_where_it_may_hold_evals(tmp_path: P
     if in_git:  # Elsewhere nothing says whether a link belongs to the repository.
         expected["evals/shared"] = "The symbolic link points to ../../elsewhere, which does not exist."
     assert errors == expected
-    notices = [problem.message for problem in found.problems if problem.severity is Severity.NOTICE]
+    notices = [problem.message for problem in result.problems if problem.severity is Severity.NOTICE]
     assert notices == (["3 symbolic links are broken: a, b, docs."] if in_git else [])
     assert codes(discover(tmp_path, exclude=["evals/shared", "l*", "h*"])) == ["dangling-link"] * in_git
 
@@ -346,8 +346,8 @@ def test_discover__dangling_link_is_an_error_where_it_may_hold_evals(tmp_path: P
 def test_discover__named_dangling_link_is_an_error(tmp_path: Path) -> None:
     make(tmp_path, ["ok.test.json"])
     (tmp_path / "evals").symlink_to("../none")
-    found = discover(tmp_path, ["evals", "ok.test.json"])
-    assert [(problem.severity, problem.code, problem.file) for problem in found.problems] == [
+    result = discover(tmp_path, ["evals", "ok.test.json"])
+    assert [(problem.severity, problem.code, problem.file) for problem in result.problems] == [
         (Severity.ERROR, "dangling-link", "evals")
     ]
 
@@ -363,8 +363,8 @@ def test_discover__patterns_in_linear_time(tmp_path: Path) -> None:
 
 def test_discover__pattern_that_is_none(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json"])
-    found = discover(tmp_path, include=["a\\"], exclude=["!"])
-    assert [problem.message for problem in found.problems if problem.code == "pattern-invalid"] == [
+    result = discover(tmp_path, include=["a\\"], exclude=["!"])
+    assert [problem.message for problem in result.problems if problem.code == "pattern-invalid"] == [
         "`include` has an invalid pattern: `a\\` ends in a backslash, which has nothing to escape.",
         "`exclude` has an invalid pattern: `!` names nothing; `**` is everything.",
     ]
@@ -381,11 +381,11 @@ def test_covers__says_what_discovery_finds(seed: int, tmp_path: Path) -> None:
     patterns = ["a", "b/", "/a", "x.*", "!a", "a/**", "!/b/a/", "[x]*"]
     named = chance.sample(targets, k=chance.randint(0, 3))
     include, exclude = (chance.sample(patterns, k=chance.randint(0, 2)) for _ in range(2))
-    found = discover(tmp_path, named, include=include, exclude=exclude)
+    result = discover(tmp_path, named, include=include, exclude=exclude)
     cases = [(name, eval_id) for name in FILES for eval_id in ("c1", "c2", "d")]
-    ids = {file.name: file.ids for file in found.files}
+    ids = {file.name: file.ids for file in result.files}
     expected = [case for case in cases if case[0] in ids and (not ids[case[0]] or select([case[1]], ids[case[0]]))]
-    chosen = [(name_of(absolute(tmp_path / one.path), tmp_path), one.ids) for one in selectors_of(tmp_path, named)]
+    chosen = [(name_of(absolute(tmp_path / item.path), tmp_path), item.ids) for item in selectors_of(tmp_path, named)]
     here = covers(chosen, include, exclude)
     assert [case for case in cases if here(":".join(case))] == expected, (named, include, exclude)
 

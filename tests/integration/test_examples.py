@@ -106,14 +106,14 @@ def test_home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) 
     code, results = gate("examples/home_automation", output=tmp_path / "out")
     assert (code, results["verdict"]) == (0, "passed")
     assert by_status(results, "passed") == HOME_CASES
-    found = scores(results)
-    below_one = {key: score for key, score in found.items() if score < 1}
+    result = scores(results)
+    below_one = {key: score for key, score in result.items() if score < 1}
     assert below_one == {
         ("any_order/good_night.test.json", "lamps_in_any_order", "response_match_score"): pytest.approx(20 / 21),
         ("conversation.test.json", "room_is_remembered", "response_match_score"): pytest.approx((1 + 20 / 22 + 1) / 3),
         ("partial/bedroom.test.json", "two_of_three_calls_named", "trajectory_precision"): pytest.approx(2 / 3),
     }
-    assert {name for _, _, name in found} == {
+    assert {name for _, _, name in result} == {
         "tool_trajectory_avg_score",
         "response_match_score",
         "trajectory_precision",
@@ -144,19 +144,19 @@ def test_one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_path: Path) -
 
 def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
     """The cause of all failures, where one looks first, without a click."""
-    found = 'find_devices(room="bedroom")', '{"devices": []}'
+    result = 'find_devices(room="bedroom")', '{"devices": []}'
     cases = (output / "console.txt").read_text(encoding="utf-8").split("✗ failed ")
-    assert all(text in cases[1] for text in found)
+    assert all(text in cases[1] for text in result)
     summary = (output / "summary.md").read_text(encoding="utf-8")
     opened = summary.partition("<details open>")[2].partition("</details>")[0]
-    assert all(text in opened for text in found)
+    assert all(text in opened for text in result)
     failure = ElementTree.parse(output / "junit.xml").find(".//failure")
     assert failure is not None
-    assert all(text in (failure.text or "") for text in found)
+    assert all(text in (failure.text or "") for text in result)
 
     command = ["show", str(output), "bedroom_lamp_off"]
     shown = gate_server.run(command, cwd=PROJECT, environment=os.environ, timeout=60).stdout
-    assert shown.index("Turn off the lamp") < shown.index(found[1]) < shown.index("The bedroom lamp is now off.")
+    assert shown.index("Turn off the lamp") < shown.index(result[1]) < shown.index("The bedroom lamp is now off.")
 
 
 def test_the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_validate__reports_invalid_settings_in_the_same_format(repository: Repos
     (repository.root / "agent-eval.toml").write_text("nun-runs = 1\n", encoding="utf-8")
     done = repository.gate("validate", "--format", "json")
     assert done.code == 2
-    assert [(one["code"], one["file"], one["line"]) for one in json.loads(done.out)] == [
+    assert [(load["code"], load["file"], load["line"]) for load in json.loads(done.out)] == [
         ("setting-unknown", "agent-eval.toml", 1)
     ]
 

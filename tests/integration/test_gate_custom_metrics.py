@@ -74,7 +74,7 @@ def test_custom_metrics_pass_fail_and_break(repository: Repository) -> None:
     ]
     assert metrics["brief"].direction == "lower"
     rude = next(metric for metric in cases["rude"].metrics if metric.name == "polite")
-    assert [(one.turn, one.score, one.actual) for one in rude.runs[0].evidence] == [(0, 0.0, "say no")]
+    assert [(item.turn, item.score, item.actual) for item in rude.runs[0].evidence] == [(0, 0.0, "say no")]
     for name, code in BROKEN.items():
         [score] = cases[name].metrics[0].runs
         assert (score.status, score.score) == ("not_evaluated", None)

@@ -44,9 +44,9 @@ def test_judge__approves(repository: Repository, judge: FakeGemini) -> None:
     assert any(
         notice.startswith("gemini-2.5-flash: 6 calls, 4 further votes not needed") for notice in done.report.notices
     )
-    spent = {(one.case_id.rpartition(":")[2], one.purpose, one.calls) for one in done.report.case_usage}
+    spent = {(item.case_id.rpartition(":")[2], item.purpose, item.calls) for item in done.report.case_usage}
     assert spent == {("good", METRIC, 3), ("wordy", METRIC, 3)}
-    assert sum(one.cost or 0 for one in done.report.case_usage) == pytest.approx(bill.cost)
+    assert sum(item.cost or 0 for item in done.report.case_usage) == pytest.approx(bill.cost)
     done.check_files()
 
 
@@ -168,7 +168,7 @@ def test_judge_replay__without_a_key_and_with_a_miss(repository: Repository, jud
     answers(repository, {"torn": TORN, "good": "Paris!"})
     missed = judged_run(repository, None, "--judge", "replay:cache", "--on-inconclusive", "fail")
     assert missed.statuses == {"torn": "failed", "good": "errored"}
-    [metric] = [one for one in missed.report.cases[1].metrics if one.name == METRIC]
+    [metric] = [item for item in missed.report.cases[1].metrics if item.name == METRIC]
     assert metric.status == "not_evaluated"
     assert (metric.reason or metric.runs[0].reason).code == "judge-replay-miss"  # type: ignore[union-attr]
 
@@ -206,7 +206,7 @@ def test_judge__invalid_settings_are_reported_before_anything_runs(
     done = judged_run(repository, None, *arguments, environment={**environment, **absent})
 
     assert (done.code, done.report.verdict) == (2, "invalid")
-    [problem] = [one for one in done.report.problems if one.severity == "error"]
+    [problem] = [item for item in done.report.problems if item.severity == "error"]
     text = f"{problem.message} {problem.hint}"
     assert problem.code == code and all(word in text for word in words), text
     assert not done.report.cases and not (done.output / "recordings.jsonl.gz").exists()

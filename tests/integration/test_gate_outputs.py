@@ -49,32 +49,32 @@ def recorded(repository: Repository, answers: Mapping[str, str]) -> None:
 
 def outputs(job: Mapping[str, str]) -> dict[str, str]:
     """The outputs as the runner reads them."""
-    found = {}
+    by_id = {}
     lines = iter(Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8").splitlines())
     for line in lines:
         name, _, delimiter = line.partition("<<")
         value = []
         while (line := next(lines)) != delimiter:
             value.append(line)
-        found[name] = "\n".join(value)
-    return found
+        by_id[name] = "\n".join(value)
+    return by_id
 
 
 def commands(done: Done) -> list[str]:
     """The workflow commands that the runner obeys in both streams."""
-    found, token = [], None
+    result, token = [], None
     for line in (done.out + done.err).splitlines():
         if token is not None:
             token = None if line.strip() == f"::{token}::" else token
         elif match := re.match(r"\s*::stop-commands::(\S+)", line):
             token = match[1]
         elif line.lstrip().startswith("::"):
-            found.append(line)
+            result.append(line)
     # The older form counts anywhere in a line, and is not stopped by anything.
-    found += [line for line in (done.out + done.err).splitlines() if "##[" in line]
+    result += [line for line in (done.out + done.err).splitlines() if "##[" in line]
     assert token is None, "the reading of commands is never resumed"
     # As root below a directory that only root can enter, the agent is not isolated, and that is said.
-    return [line for line in found if "agent-not-isolated" not in line]
+    return [line for line in result if "agent-not-isolated" not in line]
 
 
 @pytest.mark.parametrize("command", ["run", "action"])
@@ -104,10 +104,13 @@ def test_outputs_summary_and_annotations(repository: Repository, job: dict[str, 
         "junit-file": "agent-eval-results/junit.xml",
         "summary-file": "agent-eval-results/summary.md",
     }
-    found = outputs(job)
-    assert {name: found.get(name) for name in expected} == expected
+    result = outputs(job)
+    assert {name: result.get(name) for name in expected} == expected
     assert len(done.report.cases[0].runs) == 2
-    assert [(one.k, one.any, one.all) for one in done.report.pass_rates] == [(1, 0.5, 0.5), (2, 0.5, 0.5)]
+    assert [(pass_rate.k, pass_rate.any, pass_rate.all) for pass_rate in done.report.pass_rates] == [
+        (1, 0.5, 0.5),
+        (2, 0.5, 0.5),
+    ]
     summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
     assert summary == (done.output / "summary.md").read_text(encoding="utf-8")
     assert f"https://github.com/octo/agents/blob/{job['GITHUB_SHA']}/evals/some.test.json" in summary
@@ -122,9 +125,9 @@ def test_whoever_writes_hostile_text_gives_no_order(repository: Repository, job:
     recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
     assert done.code == 1
-    found = commands(done)
-    assert len(found) == 2
-    assert all(line.startswith("::error file=evals/some.test.json,line=") for line in found)
+    result = commands(done)
+    assert len(result) == 2
+    assert all(line.startswith("::error file=evals/some.test.json,line=") for line in result)
     assert outputs(job)["verdict"] == "failed"
     assert "\x1b" not in done.out + done.err + Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
 
@@ -145,9 +148,9 @@ def test_wrong_inputs_have_outputs_and_annotations_too(repository: Repository, j
     (repository.root / "agent-eval.toml").write_text("\nconcurency = 1\n", encoding="utf-8")
     done = repository.gate("action", environment={**job, "INPUT_NUM-RUNS": "many", "INPUT_OUTPUT-DIR": "out"})
     assert done.code == 2
-    found = outputs(job)
-    assert (found["verdict"], found["total"], found["pass-rate"]) == ("invalid", "0", "")
-    assert found["results-file"] == "out/results.json"
+    result = outputs(job)
+    assert (result["verdict"], result["total"], result["pass-rate"]) == ("invalid", "0", "")
+    assert result["results-file"] == "out/results.json"
     assert (repository.root / "out" / "results.json").exists()
     texts = commands(done)
     assert any(text.startswith("::error file=agent-eval.toml,line=2,") for text in texts)
@@ -167,9 +170,9 @@ def test_outputs_that_cannot_be_written_do_not_change_the_verdict(repository: Re
 def test_a_hundred_failures_annotate_ten_lines(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {f"bad {number:03}": "no" for number in range(100)})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
-    found = commands(done)
-    assert len(found) == 10
-    assert "91 more errors" in found[-1]
+    result = commands(done)
+    assert len(result) == 10
+    assert "91 more errors" in result[-1]
     assert len(done.out.splitlines()) < 400
 
 
@@ -187,7 +190,7 @@ def test_a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str,
     files = [path for path in done.output.rglob("*") if path.is_file()]
     assert any(b"printed ***" in path.read_bytes() for path in files), "the log was kept"
     texts = {str(path): path.read_bytes() for path in files}
-    texts |= {"recordings": "\n".join(one.model_dump_json() for one in done.recordings).encode()}
+    texts |= {"recordings": "\n".join(recording.model_dump_json() for recording in done.recordings).encode()}
     texts |= {"out": done.out.encode(), "err": done.err.encode()}
     texts |= {name: Path(job[name]).read_bytes() for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     assert [name for name, text in texts.items() if SECRET.encode() in text] == []

@@ -49,8 +49,8 @@ def plan(repository: Repository, *arguments: str, **options: Any) -> dict[str, A
         *("plan", "evals", "--agent", "recorded:answers.json", "--format", "json", *arguments), python=False, **options
     )
     assert done.code == 0, done.err
-    told: dict[str, Any] = json.loads(done.out)
-    return told
+    message: dict[str, Any] = json.loads(done.out)
+    return message
 
 
 @pytest.mark.parametrize(("samples", "runs"), [(1, 1), (5, 2)])
@@ -59,34 +59,34 @@ def test_the_calls_of_a_run_are_within_the_plan__and_the_tokens_of_the_right_siz
 ) -> None:
     judged(repository, samples=samples)
     with FakeGemini(Judge()) as server:
-        told = plan(repository, "--num-runs", str(runs), environment=NO_KEYS)
+        message = plan(repository, "--num-runs", str(runs), environment=NO_KEYS)
         assert server.stats.requests == 0
         done = judged_run(repository, server, "--num-runs", str(runs))
 
-        least, most = told["calls"]["least"], told["calls"]["most"]
+        least, most = message["calls"]["least"], message["calls"]["most"]
         assert 0 < least <= server.stats.requests <= most
         assert samples > 1 or least < most, "only what is skipped costs more than a single vote"
         line = f"Judges and simulated users will be asked {least:,} to {most:,} times (gemini-2.5-flash)."
         assert line in done.err, "`run` says it before it begins"
-    assert told["turns"] == {"least": 6 * runs, "most": 6 * runs}
+    assert message["turns"] == {"least": 6 * runs, "most": 6 * runs}
     asked = dict.fromkeys(METRICS, 0)
     for case in done.report.cases:
         for metric in case.metrics:
             for run in metric.runs:
                 if "judge" in run.details:
                     asked[metric.name] = asked.get(metric.name, 0) + run.details["judge"]["calls"]
-    rows = {row["metric"]: row["calls"] for row in told["files"][0]["criteria"]}
+    rows = {row["metric"]: row["calls"] for row in message["files"][0]["criteria"]}
     assert len(asked) == 10
     for name, calls in asked.items():
         assert rows[name]["least"] <= calls <= rows[name]["most"], name
     assert rows["response_match_score"] == {"least": 0, "most": 0}
     if samples == 1:  # The agent has no instructions and no tools here, so that nothing comes on top.
         [bill] = done.report.model_usage
-        estimated = told["tokens"]["least"] - 500 * told["calls"]["least"]
+        estimated = message["tokens"]["least"] - 500 * message["calls"]["least"]
         assert bill.input_tokens is not None
         assert 0.7 * bill.input_tokens < estimated < 1.3 * bill.input_tokens
-        least_cost, most_cost = told["cost"]
-        assert 0 < least_cost < most_cost and told["unpriced"] == []
+        least_cost, most_cost = message["cost"]
+        assert 0 < least_cost < most_cost and message["unpriced"] == []
 
 
 def test_it_names_the_missing_key_and_who_needs_it__and_ends_well(repository: Repository) -> None:
@@ -144,15 +144,15 @@ def test_the_evaluation_service_is_named_with_what_it_needs(repository: Reposito
     command = ("evals", "--agent", "recorded:answers.json")
     place = {"GOOGLE_CLOUD_PROJECT": "a-project", "GOOGLE_CLOUD_LOCATION": "us-central1"}
 
-    told = repository.gate("plan", *command, python=False, environment={**NO_KEYS, **place})
+    message = repository.gate("plan", *command, python=False, environment={**NO_KEYS, **place})
     refused = repository.gate(
         "run", *command, python=False, environment={**NO_KEYS, **place, "GOOGLE_CLOUD_PROJECT": ""}
     )
 
-    assert told.code == 0, told.err
-    assert "vertex_ai_evaluation" in told.out and "application default credentials" in told.out
-    assert "No estimate of the cost of safety_v1" in told.out
-    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in told.out
+    assert message.code == 0, message.err
+    assert "vertex_ai_evaluation" in message.out and "application default credentials" in message.out
+    assert "No estimate of the cost of safety_v1" in message.out
+    assert "`vertex-eval` is Vertex AI's evaluation service, which bills each call." in message.out
     assert refused.code == 2
     said = " ".join(refused.out.split())
     assert "GOOGLE_CLOUD_PROJECT is not set" in said
@@ -194,9 +194,9 @@ def test_the_examples_ask_no_judge(repository: Repository, example: str) -> None
 
     done = repository.gate("plan", "--format", "json", environment=NO_KEYS)
 
-    told = json.loads(done.out)
-    assert (done.code, told["calls"], told["models"]) == (0, {"least": 0, "most": 0}, [])
-    assert told["turns"]["least"] == told["turns"]["most"] > 0
+    loaded = json.loads(done.out)
+    assert (done.code, loaded["calls"], loaded["models"]) == (0, {"least": 0, "most": 0}, [])
+    assert loaded["turns"]["least"] == loaded["turns"]["most"] > 0
 
 
 def test_a_policy_for_cases_that_are_not_there__is_told_before_the_run(repository: Repository) -> None:

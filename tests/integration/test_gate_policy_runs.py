@@ -71,9 +71,9 @@ def test_the_bases_policy_counts__and_a_quarantine_that_has_ended_does_not(
     assert (done.code, report.verdict, report.gate) == (1, "failed", "regressions"), done.out + done.err
     assert set(done.statuses.values()) == {"passed", "failed"}
     assert all("lamp_on" in reason.message and "heater" not in reason.message for reason in report.reasons)
-    told = " ".join(report.notices)
-    assert "1 case that only informs failed: evals/bot.evalset.json:heater" in told
-    assert "1 case failed as on main (evals/bot.evalset.json:door" in told
+    text = " ".join(report.notices)
+    assert "1 case that only informs failed: evals/bot.evalset.json:heater" in text
+    assert "1 case failed as on main (evals/bot.evalset.json:door" in text
     warnings = [problem for problem in report.problems if problem.code == "quarantine-expired"]
     assert [problem.severity for problem in warnings] == ["warning"]
     assert warnings[0].message.startswith("agent-eval.toml of the base branch, line 3: ")
@@ -123,7 +123,7 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
         assert done.report.blocking == [f"evals/bot.evalset.json:{new}"]
         assert done.report.rule_changes is not None
         assert done.report.rule_changes.renamed == {f"evals/bot.evalset.json:{new}": "evals/bot.evalset.json:lamp_on"}
-        [comment] = [one.body for one in lab.github.state.comments_of(number)]
+        [comment] = [item.body for item in lab.github.state.comments_of(number)]
         assert "the stricter policy of both ids decides" in comment and ACCEPT_RULES in comment
         assert "The rules of this pull request decide" not in comment
 
@@ -131,7 +131,7 @@ def test_renaming_a_case__does_not_loosen_its_policy(lab: Lab) -> None:
 
     assert accepted.code == 0, accepted.out + accepted.err
     assert accepted.statuses["flaky_lamp"] == "quarantined"
-    [comment] = [one.body for one in lab.github.state.comments_of(7)]
+    [comment] = [item.body for item in lab.github.state.comments_of(7)]
     assert "The rules of this pull request decide: maintainer set the label" in comment
 
 
@@ -156,7 +156,7 @@ def test_a_quarantined_case_that_is_broken_now__stands_at_the_top_of_every_repor
     done = lab.pull_request(7, {"door": 0.0})
 
     assert done.code == 0, done.out + done.err
-    [comment] = [one.body for one in lab.github.state.comments_of(7)]
+    [comment] = [item.body for item in lab.github.state.comments_of(7)]
     summary = (done.output / "summary.md").read_text("utf-8")
     for text in (comment.split("\n", 1)[1], summary):
         lines = [line for line in text.splitlines() if line]

@@ -25,10 +25,10 @@ def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
     made.repository.end()
 
 
-def told(lab: Lab, number: int = 7) -> str:
+def comment_texts(lab: Lab, number: int = 7) -> str:
     """The only comment, as people read it."""
-    [one] = lab.github.state.comments_of(number)
-    return one.body.replace("\\", "").replace("&#8203;", "")
+    [item] = lab.github.state.comments_of(number)
+    return item.body.replace("\\", "").replace("&#8203;", "")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str],
     done = lab.pull_request(7, {}, files=files)
 
     assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
-    assert words in told(lab)
+    assert words in comment_texts(lab)
     origin = done.report.origin
     assert origin is not None and origin.pull_request == 7
 
@@ -57,14 +57,14 @@ def test_a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
     done = lab.pull_request(7, {}, files={TOML: 'comment-key = "theirs"\ncomment = "never"\nnum-runs = 0\n'})
 
     assert done.code == 2
-    assert "key=ours" in told(lab) and "This pull request changes agent-eval.toml" in told(lab)
+    assert "key=ours" in comment_texts(lab) and "This pull request changes agent-eval.toml" in comment_texts(lab)
 
 
 def test_a_wrong_input_is_told_as_well(lab: Lab) -> None:
     done = lab.pull_request(7, {}, "--num-runs", "many")
 
     assert done.code == 2
-    assert "--num-runs" in told(lab)
+    assert "--num-runs" in comment_texts(lab)
 
 
 @pytest.mark.parametrize("place", ["agent-eval-results", "agent-eval-results/logs", "agent-eval-results/journal.jsonl"])
@@ -80,7 +80,7 @@ def test_a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, pla
     done = lab.pull_request(7, {})
 
     assert done.code == 2, done.out + done.err
-    assert "is a symbolic link" in told(lab) and place in told(lab)
+    assert "is a symbolic link" in comment_texts(lab) and place in comment_texts(lab)
     assert {path.name: path.read_text("utf-8") for path in victim.iterdir()} == {"kept.txt": "as it was"}
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
@@ -94,7 +94,7 @@ def test_a_file_in_the_place_of_results_is_told(lab: Lab, place: str) -> None:
 
     assert done.code == 2, done.out + done.err
     assert f"{place.split('/')[0]} is a file: no results can be written there." in " ".join(done.out.split())
-    assert "is a file: no results can be written there" in told(lab)
+    assert "is a file: no results can be written there" in comment_texts(lab)
     outputs = (lab.repository.root.parent / f"job-{lab.runs[-1].id}/output").read_text("utf-8")
     assert "results-file" in outputs and "invalid" in outputs
 
@@ -145,7 +145,7 @@ def test_a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
         done = lab.pull_request(7, {"door": 0.0}, "--baseline", "none", stdout=full)
 
     assert done.code == 1, done.err
-    assert "door" in told(lab)
+    assert "door" in comment_texts(lab)
 
 
 def test_answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:

@@ -28,7 +28,7 @@ def lab(tmp_path: Path, github: FakeGitHub) -> Iterator[Lab]:
 
 
 def ours(lab: Lab, number: int = 7) -> list[str]:
-    return [one.body for one in lab.github.state.comments_of(number) if "agent-eval key=" in one.body]
+    return [item.body for item in lab.github.state.comments_of(number) if "agent-eval key=" in item.body]
 
 
 def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_too(lab: Lab) -> None:
@@ -42,14 +42,14 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
     report = broken.report
     assert (broken.code, report.verdict, report.gate) == (1, "failed", "regressions"), broken.out + broken.err
     assert report.baseline is not None and report.baseline.status == "found" and report.baseline.distance == 0
-    assert report.comparison is not None and [one.eval_id for one in report.comparison.cases] == ["door"]
-    assert report.decision is not None and [one.word for one in report.decision.cases] == ["broken"]
+    assert report.comparison is not None and [case.eval_id for case in report.comparison.cases] == ["door"]
+    assert report.decision is not None and [case.word for case in report.decision.cases] == ["broken"]
     [comment] = ours(lab)
     assert "door" in comment and "No idea." in comment and "| 10/10 |" in comment
 
-    mended = lab.pull_request(7, {})
+    repaired = lab.pull_request(7, {})
 
-    assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
+    assert (repaired.code, repaired.report.verdict) == (0, "passed"), repaired.out + repaired.err
     [updated] = ours(lab)
     assert "No regressions: 5 of 5 cases pass, as on main" in updated and "door" not in updated
     assert len(lab.github.state.comments_of(7)) == 251
@@ -89,8 +89,8 @@ def test_pushing_until_it_is_green__is_noticed(lab: Lab, github: FakeGitHub) -> 
     strangers = lab.pull_request(8, {"door": 0.0}, files={"bot/agent.py": lucky})
     assert strangers.code == 0, "another pull request has nothing to do with it"
 
-    mended = lab.pull_request(7, {})
-    assert (mended.code, mended.report.verdict) == (0, "passed"), mended.out + mended.err
+    repaired = lab.pull_request(7, {})
+    assert (repaired.code, repaired.report.verdict) == (0, "passed"), repaired.out + repaired.err
 
 
 LUCKY = """

@@ -38,14 +38,14 @@ def config(**criteria: Any) -> str:
 
 
 def comment_of(lab: Lab, number: int = 7) -> str:
-    [found] = [one.body for one in lab.github.state.comments_of(number) if "agent-eval key=" in one.body]
-    return found.replace("&#8203;", "")
+    [result] = [item.body for item in lab.github.state.comments_of(number) if "agent-eval key=" in item.body]
+    return result.replace("&#8203;", "")
 
 
 def rules_of(done: Done) -> RuleChangesReport:
-    found = done.report.rule_changes
-    assert found is not None, done.out + done.err
-    return found
+    result = done.report.rule_changes
+    assert result is not None, done.out + done.err
+    return result
 
 
 def test_a_lower_threshold__hides_nothing_until_somebody_accepts_it_for_this_commit(lab: Lab) -> None:
@@ -56,11 +56,11 @@ def test_a_lower_threshold__hides_nothing_until_somebody_accepts_it_for_this_com
     done = lab.pull_request(7, BROKEN, files=loose)
 
     assert done.code == 1, done.out + done.err
-    found = rules_of(done)
-    [change] = found.changes
+    result = rules_of(done)
+    [change] = result.changes
     assert (change.kind, change.metric) == ("threshold", "response_match_score")
     assert (change.base, change.head) == ("1.00", "0.00")
-    assert (change.cases, change.fails, found.decides, found.base_ref) == (3, 2, "base", "main")
+    assert (change.cases, change.fails, result.decides, result.base_ref) == (3, 2, "base", "main")
     comment = comment_of(lab)
     assert "What this pull request changes about the gate | On main | Here" in comment
     assert "**2 cases fail**" in comment and ACCEPT_RULES in comment
@@ -118,7 +118,9 @@ def test_the_code_of_a_custom_metric__can_not_be_rewritten_silently(lab: Lab) ->
     removed = lab.pull_request(8, BROKEN, files={CONFIG: config(response_match_score=0.0)})
 
     assert removed.code == 1, removed.out + removed.err
-    assert [(one.kind, one.metric, one.fails) for one in rules_of(removed).changes] == [("removed", "same", 2)]
+    assert [(change.kind, change.metric, change.fails) for change in rules_of(removed).changes] == [
+        ("removed", "same", 2)
+    ]
 
 
 def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
@@ -132,7 +134,7 @@ def test_removed_cases__stand_in_the_headline_and_can_block(lab: Lab) -> None:
     assert done.code == 0, done.out + done.err
     assert "2 of main's 3 cases are gone" in comment_of(lab).splitlines()[1]
     assert "2 of main's 3 cases are gone" in done.out
-    assert [(one.base, one.removed) for one in rules_of(done).removed] == [(3, 2)]
+    assert [(item.base, item.removed) for item in rules_of(done).removed] == [(3, 2)]
 
     blocked = lab.pull_request(8, {}, "--removed-cases", "block", files={"evals/bot.evalset.json": smaller})
 
@@ -164,7 +166,7 @@ def test_all_cases_renamed_with_blanks_in_their_prompts__stay_held_to_the_base_b
     done = lab.pull_request(7, {}, files=broken)
 
     assert done.code == 1, done.out + done.err
-    assert [(one.kind, one.cases, one.fails) for one in rules_of(done).changes] == [("threshold", 3, 2)]
+    assert [(change.kind, change.cases, change.fails) for change in rules_of(done).changes] == [("threshold", 3, 2)]
     assert rules_of(done).removed == []
     assert "2 by rules of main that this pull request loosens" in comment_of(lab).splitlines()[1]
 

@@ -1,4 +1,4 @@
-"""A gate that is told to end leaves complete, valid results of what it had, and no process."""
+"""A gate that gets a signal leaves complete, valid results of what it had, and no process."""
 
 from __future__ import annotations
 

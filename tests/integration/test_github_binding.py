@@ -33,25 +33,25 @@ def run_of(fake: FakeGitHub, pull: Pull, **more: Any) -> Run:
 
 
 def bound(fake: FakeGitHub, run: Run, claim: Claim | None = None) -> Bound:
-    found = bind(client(fake), run.id, claim)
-    assert isinstance(found, Bound), found
-    return found
+    result = bind(client(fake), run.id, claim)
+    assert isinstance(result, Bound), result
+    return result
 
 
 def unbound(fake: FakeGitHub, run: Run, claim: Claim | None = None) -> Unbound:
-    found = bind(client(fake), run.id, claim)
-    assert isinstance(found, Unbound), found
-    return found
+    result = bind(client(fake), run.id, claim)
+    assert isinstance(result, Unbound), result
+    return result
 
 
 def test_a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
     fake.state.pull(6, head_repository="other/shop", head_ref="main")
     pull = fork(fake)
 
-    found = bound(fake, run_of(fake, pull))
+    result = bound(fake, run_of(fake, pull))
 
-    assert found.pull_request.number == 7
-    assert found.run.head_sha == pull.head_sha
+    assert result.pull_request.number == 7
+    assert result.run.head_sha == pull.head_sha
 
 
 def test_a_branch_of_the_repository_is_found(fake: FakeGitHub) -> None:
@@ -91,10 +91,10 @@ def test_a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGit
     run = run_of(fake, pull)
     pull.head_sha = fake.state.commit(pull.head_sha)
 
-    found = unbound(fake, run)
+    result = unbound(fake, run)
 
-    assert "Pull request 7 has newer commits" in found.message
-    assert not found.is_contradiction
+    assert "Pull request 7 has newer commits" in result.message
+    assert not result.is_contradiction
 
 
 def test_a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
@@ -139,10 +139,10 @@ def test_of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
 )
 def test_what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, words: str) -> None:
     fake.state.pull(6)
-    found = unbound(fake, run_of(fake, fork(fake)), claim)
+    result = unbound(fake, run_of(fake, fork(fake)), claim)
 
-    assert found.is_contradiction
-    assert words in found.message
+    assert result.is_contradiction
+    assert words in result.message
 
 
 def test_a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is_refused(fake: FakeGitHub) -> None:

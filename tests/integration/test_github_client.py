@@ -285,7 +285,7 @@ def test_no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
 
     assert len(list(github.paginate(path, limit=150))) == 150
     assert len(list(github.paginate(path, limit=5))) == 5
-    assert [one.query for one in fake.requests] == ["per_page=100", "per_page=100&page=2", "per_page=5"]
+    assert [request.query for request in fake.requests] == ["per_page=100", "per_page=100&page=2", "per_page=5"]
 
 
 # Redirects
@@ -377,10 +377,10 @@ class TestToken:
         error = failure(github)
 
         chain: list[BaseException] = []
-        one: BaseException | None = error
-        while one is not None and one not in chain:
-            chain.append(one)
-            one = one.__cause__ or one.__context__
+        item: BaseException | None = error
+        while item is not None and item not in chain:
+            chain.append(item)
+            item = item.__cause__ or item.__context__
         text = "".join(traceback.format_exception(error)) + "".join(map(repr, chain)) + "".join(lines)
         text += repr(vars(error)) + repr(github) + str(error.args)
         assert self.SECRET not in text
@@ -389,7 +389,7 @@ class TestToken:
     def test_is_in_no_address(self, hostile: FakeGitHub) -> None:
         client(hostile, token=self.SECRET).get("/repos/octo/shop/pulls/7")
 
-        assert all(self.SECRET not in one.path + one.query for one in hostile.requests)
+        assert all(self.SECRET not in request.path + request.query for request in hostile.requests)
 
     @pytest.mark.parametrize("token", ["ghs_a b", "ghs_a\nb", "ghs_ü", "ghs_a\x00b"])
     def test_that_can_be_none_is_refused_without_showing_it(self, fake: FakeGitHub, token: str) -> None:

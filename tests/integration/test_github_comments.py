@@ -34,7 +34,7 @@ def post(fake: FakeGitHub, body: str = "3 of 4 cases pass", *, clock: Clock | No
 
 
 def ours(fake: FakeGitHub) -> list[Comment]:
-    return [one for one in fake.state.comments_of(7) if read_marker(one.body)]
+    return [item for item in fake.state.comments_of(7) if read_marker(item.body)]
 
 
 def test_first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
@@ -45,9 +45,9 @@ def test_first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
     assert comment.login == ACTIONS_LOGIN
     assert (first.kind, second.kind) == ("created", "updated")
     assert first.url == second.url == f"{fake.server_url}/octo/shop/pull/7#issuecomment-{comment.id}"
-    found = read_marker(comment.body)
-    assert found is not None
-    assert (found.text, found.run) == ("green", stamp(101, sha=OTHER_SHA))
+    result = read_marker(comment.body)
+    assert result is not None
+    assert (result.text, result.run) == ("green", stamp(101, sha=OTHER_SHA))
 
 
 def test_250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
@@ -143,7 +143,7 @@ def test_a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
     assert post(fake, token="ghp_personal").kind == "created"
     assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
 
-    assert [one.login for one in ours(fake)] == ["Alice"]
+    assert [our.login for our in ours(fake)] == ["Alice"]
 
 
 def test_a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGitHub) -> None:
@@ -156,7 +156,7 @@ def test_a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGit
 def test_nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
     post(fake)
 
-    assert [one.path for one in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 3, (
+    assert [request.path for request in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 3, (
         "a look, the comment, a look"
     )
 
@@ -253,7 +253,7 @@ def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
     assert outcome.kind == "created"
     assert outcome.url is not None
     assert len(ours(fake)) == 1
-    assert [one.method for one in fake.requests] == ["GET", "POST", "GET", "GET"]
+    assert [request.method for request in fake.requests] == ["GET", "POST", "GET", "GET"]
 
 
 def test_an_answer_that_breaks_off_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
@@ -351,12 +351,12 @@ class _Overtaken(Fault):
         self._fake = fake
 
     def matches(self, method: str, path: str) -> bool:
-        found = super().matches(method, path)
-        if found:
+        result = super().matches(method, path)
+        if result:
             body = marked("default", stamp(200), "newer")
-            [one, *_] = ours(self._fake) or [self._fake.state.comment(7, "", login=ACTIONS_LOGIN, kind="Bot")]
-            one.body = body
-        return found
+            [item, *_] = ours(self._fake) or [self._fake.state.comment(7, "", login=ACTIONS_LOGIN, kind="Bot")]
+            item.body = body
+        return result
 
 
 @pytest.mark.parametrize("exists", [False, True])

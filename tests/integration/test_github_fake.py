@@ -87,10 +87,10 @@ def test_a_real_repository_can_be_served(tmp_path: Path) -> None:
     with FakeGitHub() as fake:
         fake.state.take_git(tmp_path)
         github = client(fake)
-        found = github.get(github.repo("compare", "main...feature/x"))
+        result = github.get(github.repo("compare", "main...feature/x"))
 
-        assert found["merge_base_commit"]["sha"] == git("rev-parse", "main")
-        assert found["ahead_by"] == 1
+        assert result["merge_base_commit"]["sha"] == git("rev-parse", "main")
+        assert result["ahead_by"] == 1
         assert fake.state.content("feature/x", "a.txt") == b"two\n"
         assert fake.state.content("main", "a.txt") == b"one\n"
         assert fake.state.content("main", "b.txt") is None

@@ -59,9 +59,9 @@ def test_a_label_that_was_removed_again__accepts_nothing(fake: FakeGitHub) -> No
 def test_a_label_from_before_the_push__is_told_and_does_not_count(fake: FakeGitHub) -> None:
     fake.state.label(7, ACCEPT_RULES)
 
-    found = asked(fake, run_of(fake))
+    result = asked(fake, run_of(fake))
 
-    assert found.by == "" and "before this commit was pushed" in found.why_not
+    assert result.by == "" and "before this commit was pushed" in result.why_not
 
 
 def test_a_run_that_the_label_started__is_accepted(fake: FakeGitHub) -> None:
@@ -76,9 +76,9 @@ def test_a_program__can_not_accept(fake: FakeGitHub) -> None:
     event = run_of(fake)
     fake.state.label(7, ACCEPT_RULES, login="github-actions[bot]", kind="Bot")
 
-    found = asked(fake, event)
+    result = asked(fake, event)
 
-    assert found.by == "" and "a program set it" in found.why_not
+    assert result.by == "" and "a program set it" in result.why_not
 
 
 def test_labels_that_can_not_be_read__accept_nothing(fake: FakeGitHub) -> None:
@@ -86,6 +86,6 @@ def test_labels_that_can_not_be_read__accept_nothing(fake: FakeGitHub) -> None:
     fake.state.label(7, ACCEPT_RULES)
     fake.faults.append(Fault(status=403, times=1_000))
 
-    found = asked(fake, event)
+    result = asked(fake, event)
 
-    assert found.by == "" and "could not be read" in found.why_not
+    assert result.by == "" and "could not be read" in result.why_not

@@ -34,12 +34,12 @@ def test_runs_are_found_by_what_they_are(fake: FakeGitHub) -> None:
     state.run(base, branch="other")
     state.run(base, status="in_progress")
 
-    found = runs.list_runs(
+    result = runs.list_runs(
         client(fake), workflow=WORKFLOW, event="push", branch="main", head_sha=base, status="completed"
     )
 
-    assert [one.id for one in found] == [wanted.id]
-    [run] = found
+    assert [item.id for item in result] == [wanted.id]
+    [run] = result
     assert (run.conclusion, run.workflow_path, run.head_sha) == ("failure", WORKFLOW, base)
     assert run.head_repository is not None
     assert run.head_repository.full_name == "octo/shop"
@@ -51,15 +51,15 @@ def test_a_forks_branch_of_the_same_name_is_told_apart(fake: FakeGitHub) -> None
     fake.state.run(sha, head_repository="fork/shop")
     fake.state.run(sha, head_repository=None)
 
-    found = runs.list_runs(client(fake), workflow="evals.yml", branch="main")
+    result = runs.list_runs(client(fake), workflow="evals.yml", branch="main")
 
-    assert [one.head_repository and one.head_repository.full_name for one in found] == [None, "fork/shop"]
+    assert [item.head_repository and item.head_repository.full_name for item in result] == [None, "fork/shop"]
 
 
 def test_runs_come_newest_first_and_no_more_than_wanted(fake: FakeGitHub) -> None:
     ids = [fake.state.run(fake.state.branches["main"]).id for _ in range(130)]
 
-    assert [one.id for one in runs.list_runs(client(fake), workflow=WORKFLOW, limit=120)] == ids[::-1][:120]
+    assert [list_run.id for list_run in runs.list_runs(client(fake), workflow=WORKFLOW, limit=120)] == ids[::-1][:120]
 
 
 def test_an_unknown_workflow_is_not_found(fake: FakeGitHub) -> None:
@@ -76,10 +76,10 @@ def test_artifacts_of_a_run(fake: FakeGitHub) -> None:
     second = state.artifact(run, b"second!", expired=True)
     state.artifact(other, b"other")
 
-    found = runs.list_artifacts(client(fake), run.id, "agent-eval-results")
+    result = runs.list_artifacts(client(fake), run.id, "agent-eval-results")
 
-    assert [one.id for one in found] == [second.id, first.id]
-    assert [(one.size_in_bytes, one.expired) for one in found] == [(7, True), (5, False)]
+    assert [item.id for item in result] == [second.id, first.id]
+    assert [(item.size_in_bytes, item.expired) for item in result] == [(7, True), (5, False)]
     assert len(runs.list_artifacts(client(fake), run.id)) == 3
 
 
@@ -120,7 +120,7 @@ def test_where_commits_have_forked(fake: FakeGitHub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "result"),
     [
         ([], []),
         ([{"filename": "a"}, {"filename": "b", "previous_filename": "c"}], ["a", "b", "c"]),
@@ -128,10 +128,10 @@ def test_where_commits_have_forked(fake: FakeGitHub) -> None:
         (None, None),
     ],
 )
-def test_changed_files(fake: FakeGitHub, files: list[dict[str, str]] | None, found: list[str] | None) -> None:
+def test_changed_files(fake: FakeGitHub, files: list[dict[str, str]] | None, result: list[str] | None) -> None:
     fake.faults.append(Fault(path="/compare/", status=200, body=json.dumps({"files": files}).encode()))
 
-    assert runs.changed_files(client(fake), "main", "main") == found
+    assert runs.changed_files(client(fake), "main", "main") == result
 
 
 def test_parents(fake: FakeGitHub) -> None:
@@ -165,9 +165,9 @@ def test_walking_back_further_than_the_list(fake: FakeGitHub) -> None:
         side = state.commit(side)
     merge = state.commit(before, side, branch="main")
 
-    found = runs.first_parents(client(fake), merge, limit=3)
-    assert found[:2] == [merge, before]
-    assert len(found) == 3
+    result = runs.first_parents(client(fake), merge, limit=3)
+    assert result[:2] == [merge, before]
+    assert len(result) == 3
 
 
 def test_files(fake: FakeGitHub) -> None:
@@ -209,9 +209,9 @@ def test_pull_requests(fake: FakeGitHub) -> None:
     assert (fork.head_repository, fork.is_fork, fork.author, fork.draft) == ("fork/shop", True, "mallory", True)
     assert not runs.get_pull(github, 7).is_fork
     assert runs.get_pull(github, 10).is_fork
-    assert [one.number for one in runs.pulls_of_head(github, "fork", "main")] == [8]
-    assert [one.number for one in runs.pulls_of_head(github, "fork", "main", state="all")] == [9, 8]
-    assert [one.number for one in runs.open_pulls(github)] == [10, 8, 7]
+    assert [open_pull.number for open_pull in runs.pulls_of_head(github, "fork", "main")] == [8]
+    assert [open_pull.number for open_pull in runs.pulls_of_head(github, "fork", "main", state="all")] == [9, 8]
+    assert [open_pull.number for open_pull in runs.open_pulls(github)] == [10, 8, 7]
 
 
 def test_a_head_that_github_drops_does_not_fit_every_pull_request(fake: FakeGitHub) -> None:

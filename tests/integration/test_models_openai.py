@@ -163,11 +163,11 @@ async def test_openai__schema_in_the_prompt() -> None:
 
 async def test_pool__sends_each_key_to_its_provider_only() -> None:
     """Two providers: the input key is for the provider of judge-model; the other uses its own."""
-    with FakeOpenAI(lambda _: completion(GOOD)) as one, FakeOpenAI(lambda _: completion(GOOD)) as two:
-        settings = quick(judge_model=MODEL, api_key="judge-key", base_url=f"{one.root}/v1")
+    with FakeOpenAI(lambda _: completion(GOOD)) as item, FakeOpenAI(lambda _: completion(GOOD)) as two:
+        settings = quick(judge_model=MODEL, api_key="judge-key", base_url=f"{item.root}/v1")
         variables = {"HOSTED_VLLM_API_BASE": f"{two.root}/v1", "HOSTED_VLLM_API_KEY": "vllm-key"}
         async with open_models(settings, variables, models=[MODEL, "hosted_vllm/m"]) as pool:
             assert await pool.prepare() == []
             await asyncio.gather(pool.generate(ask(model=MODEL)), pool.generate(ask(model="hosted_vllm/m")))
-    assert one.calls[0].headers["authorization"] == "Bearer judge-key"
+    assert item.calls[0].headers["authorization"] == "Bearer judge-key"
     assert two.calls[0].headers["authorization"] == "Bearer vllm-key"

@@ -89,9 +89,9 @@ def test_a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, 
     ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
 
     assert ci.baseline_request is None and "neither" in ci.no_baseline_reason
-    found = rules(ci, repo.root, NAME)
-    assert found.text == "num-runs = 3\n"
-    assert "changes agent-eval.toml" in found.notice
+    result = rules(ci, repo.root, NAME)
+    assert result.text == "num-runs = 3\n"
+    assert "changes agent-eval.toml" in result.notice
 
 
 @pytest.mark.parametrize("own", [None, "num-runs = 1\n"], ids=["the pull request removes them", "it keeps some"])
@@ -110,9 +110,9 @@ def test_rules__can_not_be_read_on_the_base_branch(
     ci, _ = surveyed(clone, environ)
     github.faults.pop(0)
 
-    found = rules(ci, clone.root, NAME)
-    assert found.text == own
-    assert "the base branch's can't be read" in found.notice
+    result = rules(ci, clone.root, NAME)
+    assert result.text == own
+    assert "the base branch's can't be read" in result.notice
 
 
 def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
@@ -124,8 +124,8 @@ def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: Fak
 
     ci, _ = surveyed(repo, pull_request(repo, github, head=head, base=base))
 
-    found = rules(ci, repo.root, NAME)
-    assert (found.text, "changes" in found.notice) == ('comment-key = "nightly"\n', True)
+    result = rules(ci, repo.root, NAME)
+    assert (result.text, "changes" in result.notice) == ('comment-key = "nightly"\n', True)
 
 
 def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **flags: str) -> list[str]:
@@ -138,9 +138,9 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
     head = repo.commit({})
     repo.merge("change", "main")
     ci, settings = surveyed(repo, pull_request(repo, github, head=head, base=base), **flags)
-    found = gating_files_changed(ci, settings)
-    assert found is not None
-    return found
+    result = gating_files_changed(ci, settings)
+    assert result is not None
+    return result
 
 
 def test_the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:

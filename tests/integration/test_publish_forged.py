@@ -73,9 +73,9 @@ def ci(github: FakeGitHub, run: Run, directory: Path) -> tuple[Settings, CIConte
     }
     settings, problems = read_settings(directory, flags={"mode": "publish"}, secrets=environ, text=None)
     assert problems == []
-    found, refused = detect_ci_context(settings, environ)
-    assert refused == [] and found.activity.kind == "publish"
-    return settings, found
+    result, refused = detect_ci_context(settings, environ)
+    assert refused == [] and result.activity.kind == "publish"
+    return settings, result
 
 
 def published(github: FakeGitHub, run: Run, directory: Path) -> Published:
@@ -101,9 +101,9 @@ def filled(kind: Any, text: str) -> Any:
     if origin is Literal:
         return arguments[0]
     if origin in {Union, types.UnionType}:
-        return filled(next(one for one in arguments if one is not type(None)), text)
+        return filled(next(argument for argument in arguments if argument is not type(None)), text)
     if origin in {list, tuple}:
-        return [filled(one, text) for one in arguments if one is not Ellipsis]
+        return [filled(argument, text) for argument in arguments if argument is not Ellipsis]
     if origin is dict:
         return {filled(arguments[0], text): filled(arguments[1], text)}
     if kind is HistoryReport:

@@ -72,8 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path == "/api/v4/user":
             self._answer(200, {"id": US, "username": "project_42_bot"})
         elif url.path == f"{PROJECT}/jobs/artifacts/release%2F1.x/raw/agent-eval-results/results.json":
-            found = self.notes.base if query == {"job": ["evals"]} else None
-            self._answer(200, found) if found else self._answer(404, {"message": "404 Not Found"})
+            result = self.notes.base if query == {"job": ["evals"]} else None
+            self._answer(200, result) if result else self._answer(404, {"message": "404 Not Found"})
         elif url.path == NOTES:
             size, page = int(query["per_page"][0]), int(query["page"][0])
             part = self.notes.notes[(page - 1) * size : page * size]
@@ -120,8 +120,8 @@ def gitlab() -> Iterator[tuple[Notes, str]]:
 
 
 def script() -> str:
-    (found,) = re.findall(r"^```python\n(.*?)^```$", RECIPES.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return str(found)
+    (result,) = re.findall(r"^```python\n(.*?)^```$", RECIPES.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return str(result)
 
 
 def run(folder: Path, url: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:

@@ -115,7 +115,7 @@ def test_release__the_action_names_the_gate_and_the_gate_its_image_immutably(ori
     assert used == f"{NAME}/gate@{gate_commit}"
     assert f"gate@{gate_commit} # v1.2.3\n" in (tagged / "action.yml").read_text("utf-8")
     others = [step["uses"] for step in root["runs"]["steps"] if "uses" in step]
-    assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", one) for one in others), others
+    assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", other) for other in others), others
 
     gate = YAML(typ="safe").load(git(tagged, "show", f"{gate_commit}:gate/action.yml"))
     assert gate["runs"]["image"] == f"docker://{IMAGE}@{DIGEST}"
@@ -205,8 +205,8 @@ def test_name__is_the_configured_one_everywhere() -> None:
     name = release.repository(ROOT)
     texts = release.texts(ROOT)
     owner = re.compile(r"(?:github(?:usercontent)?\.com|ghcr\.io|uses:) ?/?([\w.-]+/agent-eval-action)\b")
-    found = {match for file, text in texts.items() if not file.startswith("tests/") for match in owner.findall(text)}
-    assert found == {name}
+    matches = {match for file, text in texts.items() if not file.startswith("tests/") for match in owner.findall(text)}
+    assert matches == {name}
     assert not [file for file in texts if file.startswith(release.NOT_RENAMED) and name in texts[file]]
 
 
@@ -225,7 +225,7 @@ def before(job: str) -> set[str]:
     """All jobs that must have succeeded before this one begins."""
     needs = WORKFLOW["jobs"][job].get("needs", [])
     direct = {needs} if isinstance(needs, str) else set(needs)
-    return direct.union(*(before(one) for one in direct)) if direct else direct
+    return direct.union(*(before(item) for item in direct)) if direct else direct
 
 
 def script(job: str) -> str:
@@ -247,7 +247,7 @@ def test_workflow__nothing_has_a_version_s_name_before_it_was_started_and_attest
 
 def test_workflow__every_architecture_is_built_and_started_on_itself_by_a_stranger() -> None:
     jobs = WORKFLOW["jobs"]
-    assert {one["arch"]: one["runner"] for one in jobs["image"]["strategy"]["matrix"]["include"]} == {
+    assert {item["arch"]: item["runner"] for item in jobs["image"]["strategy"]["matrix"]["include"]} == {
         "amd64": "ubuntu-24.04",
         "arm64": "ubuntu-24.04-arm",
     }

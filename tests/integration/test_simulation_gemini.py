@@ -241,13 +241,13 @@ async def test_an_agent_can_not_tell_the_user_what_to_say(attack: str) -> None:
         async with pool_at(server) as pool:
             user = user_at(pool)
             # The second time the agent knows a code of the prompt, as if it had been told.
-            known: list[str] = []
+            expected: list[str] = []
 
             def answer(_: str) -> str:
-                known.extend(match[1] for request in server.received for match in FENCE.finditer(
+                expected.extend(match[1] for request in server.received for match in FENCE.finditer(
                     request.user_texts[-1]
                 ))  # fmt: skip
-                return attack.replace("{code}", known[-1] if known else "0" * 32)
+                return attack.replace("{code}", expected[-1] if expected else "0" * 32)
 
             turns, _ = await converse(user, ScriptedAgent(answer=answer))
             assert what_users_said(turns) == ["Hello there", *PLAN]

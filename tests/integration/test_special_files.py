@@ -68,10 +68,10 @@ def start(root: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
     """Exit code and output, by file and kind."""
-    found: dict[str, tuple[int, str]] = json.loads(
+    result: dict[str, tuple[int, str]] = json.loads(
         start(tmp_path_factory.mktemp("special"), "-c", PROGRAM, json.dumps(COMMANDS))
     )
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -60,7 +60,7 @@ def results(*cases: CaseReport, origin: Origin | None = None, **changes: Any) ->
     listed = list(cases) or [case("one"), case("two")]
     facts: dict[str, Any] = {
         "tool_version": "1.0.0",
-        "verdict": "failed" if any(one.status == "failed" for one in listed) else "passed",
+        "verdict": "failed" if any(item.status == "failed" for item in listed) else "passed",
         "started_at": 1_790_000_000.0,
         "duration": 3.0,
         "num_runs": 1,

@@ -56,7 +56,7 @@ class Played:
     spent: int
 
     @property
-    def told(self) -> dict[str, str]:
+    def notes(self) -> dict[str, str]:
         """The notes by their code."""
         return {note.code: note.message for note in self.verdict.notes}
 

@@ -94,7 +94,7 @@ def report(*cases: CaseReport, day: int = 0, num_runs: int = 1, pull_request: in
     """A run of the gate on a day."""
     return RunReport(
         tool_version="1.0.0",
-        verdict="failed" if any(one.status == "failed" for one in cases) else "passed",
+        verdict="failed" if any(item.status == "failed" for item in cases) else "passed",
         started_at=1_790_000_000.0 + day * 86_400,
         duration=1.0,
         num_runs=num_runs,

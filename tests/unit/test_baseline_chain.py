@@ -131,7 +131,7 @@ async def test_the_weightiest_reason_is_the_reason_and_all_are_told(
     answers: list[Baseline], status: str, message: str
 ) -> None:
     sources: list[BaselineSource] = ["artifact", "file"]
-    outcome = await resolve([Source(name, one) for name, one in zip(sources, answers, strict=False)], WANTED)
+    outcome = await resolve([Source(name, item) for name, item in zip(sources, answers, strict=False)], WANTED)
 
     report = to_report(outcome, WANTED)
 

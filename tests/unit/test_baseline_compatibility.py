@@ -32,7 +32,7 @@ def test_one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
 
 
 def test_eval_files_that_were_all_moved_are_compared() -> None:
-    moved = results(*(one.model_copy(update={"case_id": f"tests/b.test.json:{one.eval_id}"}) for one in HEAD.cases))
+    moved = results(*(item.model_copy(update={"case_id": f"tests/b.test.json:{item.eval_id}"}) for item in HEAD.cases))
 
     assert incomparable(HEAD, moved) is None
     assert compare(HEAD, moved).compared == 2
@@ -130,7 +130,7 @@ def test_incomparable__a_head_that_measured_nothing_is_no_fault_of_the_base() ->
 def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_others_have() -> None:
     def two(*cases: CaseReport) -> RunReport:
         files = [FileReport(file=f"{name}.json", eval_set_id=name, agent=name) for name in ("bot", "shop")]
-        named = [one.model_copy(update={"file": f"{one.eval_id[:-1]}.json"}) for one in cases]
+        named = [item.model_copy(update={"file": f"{item.eval_id[:-1]}.json"}) for item in cases]
         return results(*named, files=files)
 
     base = two(dead("bot1"), dead("bot2"), case("shop1"), dead("shop2"))
@@ -139,13 +139,13 @@ def test_with_head__an_agent_that_answered_in_no_case_has_no_baseline_and_the_ot
     checked = with_head(outcome_of([Step(source="artifact", baseline=baseline)]), two(*base.cases))
 
     assert checked.report is not None
-    assert {one.eval_id: one.status for one in checked.report.cases} == {
+    assert {item.eval_id: item.status for item in checked.report.cases} == {
         "bot1": "errored",
         "bot2": "errored",
         "shop1": "passed",
         "shop2": "failed",
     }
     assert base.cases[0].status == "failed"
-    told = {one.eval_id: (one.change, one.note) for one in compare(two(*base.cases), checked.report).cases}
-    assert told["bot1"] == ("unjudged", "could not be evaluated on the base")
-    assert told["shop2"][0] == "still_failing"
+    by_id = {item.eval_id: (item.change, item.note) for item in compare(two(*base.cases), checked.report).cases}
+    assert by_id["bot1"] == ("unjudged", "could not be evaluated on the base")
+    assert by_id["shop2"][0] == "still_failing"

@@ -31,7 +31,7 @@ def test_what_we_write_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"", "it is not JSON"),
         (b'{"schema_version": "1"', "it is not JSON"),
@@ -54,12 +54,12 @@ def test_what_we_write_is_read() -> None:
         (_changed(duration=1e300), "it has a number out of range"),
     ],
 )
-def test_what_is_no_report_is_not_used(data: bytes, told: str) -> None:
+def test_what_is_no_report_is_not_used(data: bytes, message: str) -> None:
     baseline = read_report(data, WHERE)
 
     assert isinstance(baseline, FetchFailed)
     assert baseline.message.startswith(f"{WHERE} is not used: ")
-    assert told in baseline.message
+    assert message in baseline.message
 
 
 def test_another_version_of_the_schema_is_told_by_both_versions() -> None:

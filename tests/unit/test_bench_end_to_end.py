@@ -123,19 +123,19 @@ def trial(broken: str | None, verdict: str, *blamed: str) -> bench.Trial:
 def test_what_keeps_the_promise(failed: int, caught: int, kept: bool) -> None:
     same = ["failed"] * failed + ["passed"] * (40 - failed)
     broken = ["failed"] * caught + ["inconclusive"] * (40 - caught)
-    found = [trial(None, one) for one in same] + [trial("get_fare", one) for one in broken]
-    assert bench.kept(found) is kept
+    result = [trial(None, item) for item in same] + [trial("get_fare", item) for item in broken]
+    assert bench.kept(result) is kept
 
 
 def test_the_table_counts() -> None:
-    found = [
+    result = [
         trial(None, "passed"),
         trial(None, "failed", "time_tokyo"),
         trial("get_fare", "failed", "fare_oslo"),
         trial("get_fare", "failed", "fare_oslo", "time_tokyo"),
         trial("get_fare", "inconclusive"),
     ]
-    row = bench.table(found).splitlines()[2]
+    row = bench.table(result).splitlines()[2]
     assert row == "| 1 | 1 of 2 | 2 of 3 | 1 of 2 | 1.00 and 1.00 | 0 of 2 |"
 
 

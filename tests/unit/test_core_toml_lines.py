@@ -42,9 +42,9 @@ case = "x"'''
 
 
 def test_every_way_of_writing() -> None:
-    found = lines_of(TEXT)
+    result = lines_of(TEXT)
 
-    assert {path: line for path, line in found.items() if path[0] != "agents"} == {
+    assert {path: line for path, line in result.items() if path[0] != "agents"} == {
         ("gate",): 2,
         ("quoted key",): 3,
         ("paths",): 4,
@@ -64,7 +64,7 @@ def test_every_way_of_writing() -> None:
         ("quarantine", 0): 27,
         ("quarantine", 0, "case"): 28,
     }
-    assert {path[1:]: line for path, line in found.items() if path[0] == "agents"} == {
+    assert {path[1:]: line for path, line in result.items() if path[0] == "agents"} == {
         (): 19, ("evals/**",): 20, ("a",): 21, ("a", "b"): 21, ("a", "b", "c"): 21,
     }  # fmt: skip
 

@@ -59,10 +59,10 @@ def test_how_often_chance_alone_says_that_the_base_got_worse_is_told_as_it_was_m
 
 
 def test_the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
-    quiet, broken, one = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
+    quiet, broken, item = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
     assert wilson(quiet.hits, quiet.trials)[1] <= 0.05
     assert wilson(broken.hits, broken.trials)[0] >= 0.99
-    assert wilson(one.hits, one.trials)[0] >= 0.60
+    assert wilson(item.hits, item.trials)[0] >= 0.60
 
 
 def test_what_is_inconclusive_without_a_change_is_rare_too() -> None:
@@ -84,12 +84,12 @@ def test_what_a_day_effect_does_is_told_as_it_was_measured() -> None:
 
 
 def test_how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
-    one, three = (
+    item, three = (
         MEASURED["gate"][f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")
     )
-    shares = [f"{count.inconclusive / count.trials:.0%}" for count in (one, three)]
-    told = f"in {shares[0]} of the pull requests that change nothing with one stored run, in {shares[1]} with three"
-    assert told in WORDS
+    shares = [f"{count.inconclusive / count.trials:.0%}" for count in (item, three)]
+    text = f"in {shares[0]} of the pull requests that change nothing with one stored run, in {shares[1]} with three"
+    assert text in WORDS
 
 
 def test_what_is_said_of_the_simpler_rule_is_in_its_table() -> None:
@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     """Sets of strings have another order in each: runs must not be drawn in it."""
     code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"
     paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
-    told = {
+    matches = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={"PYTHONPATH": paths, "PYTHONHASHSEED": seed, "PATH": os.environ["PATH"]},
@@ -131,7 +131,7 @@ def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1, told
+    assert len(matches) == 1, matches
 
 
 def test_the_pictures_are_drawn_from_the_tables() -> None:

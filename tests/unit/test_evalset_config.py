@@ -136,11 +136,11 @@ def test_every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
 
     assert snake is not None and camels is not None
     assert (snake_problems, camel_problems) == ([], [])
-    [found] = snake.criteria
-    assert camels.criteria == (found,)
+    [result] = snake.criteria
+    assert camels.criteria == (result,)
     defaults = {name: field.get_default(call_default_factory=True) for name, field in fields_of(metric).items()}
-    assert not [name for name, value in found.options.items() if value == defaults.get(name)]
-    assert found.threshold == 1.0
+    assert not [name for name, value in result.options.items() if value == defaults.get(name)]
+    assert result.threshold == 1.0
 
 
 def fields_of(metric: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def test_every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() 
     }
     camels = {
         "criteria": {"mine": 1},
-        "customMetrics": {name: camel(one, names_of_others=("metric_info",)) for name, one in metrics.items()},
+        "customMetrics": {name: camel(item, names_of_others=("metric_info",)) for name, item in metrics.items()},
         "userSimulatorConfig": camel(simulated, names_of_others=("model_configuration",)),
         "liveModelConfig": {"timeoutSeconds": 7},
     }

@@ -98,18 +98,18 @@ def test_config_schema__agrees_with_the_models(sample: Sample) -> None:
 
 
 def test_codes_that_only_the_models_find_are_listed(tmp_path: Path) -> None:
-    found: set[str] = set()
+    result: set[str] = set()
     for sample in BAD_EVAL_SETS:
         if not sample.schema_agrees:
-            found |= {problem.code for problem in problems_of(sample, tmp_path) if problem.severity is Severity.ERROR}
+            result |= {problem.code for problem in problems_of(sample, tmp_path) if problem.severity is Severity.ERROR}
     for sample in BAD_CONFIGS:
         if not sample.schema_agrees:
-            found |= {problem.code for problem in config_problems(sample.value)}
+            result |= {problem.code for problem in config_problems(sample.value)}
     text = (ROOT / "docs" / "problems.md").read_text(encoding="utf-8")
     section = text.split("## JSON Schemas for editors", 1)[1].split("\n## ", 1)[0]
     listed = set(re.findall(r"^\* `([a-z0-9-]+)`", section, re.MULTILINE))
     # These take more than one file, or a config that is not the default.
-    assert listed == found | {"duplicate-eval-set-id", "needs-scenario", "no-rubrics", "zero-rubric-weights"}
+    assert listed == result | {"duplicate-eval-set-id", "needs-scenario", "no-rubrics", "zero-rubric-weights"}
 
 
 SMALL: st.SearchStrategy[Any] = st.sampled_from(
@@ -118,11 +118,11 @@ SMALL: st.SearchStrategy[Any] = st.sampled_from(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path]
+    result = [path]
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, child in children:
-        found += places(child, (*path, step))
-    return found
+        result += places(child, (*path, step))
+    return result
 
 
 @given(data=st.data())

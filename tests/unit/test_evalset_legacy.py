@@ -259,13 +259,13 @@ def test_migrate__invalid_scenarios_have_positions(tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     other = {**SCENARIO, "starting_prompt": " "}
     value = {"scenarios": [SCENARIO, SCENARIO, {**SCENARIO, "user_persona": "expert"}, other]}
-    found = migrate(write(tmp_path / "old.json", value), new)
-    assert [(problem.code, problem.path) for problem in found] == [
+    result = migrate(write(tmp_path / "old.json", value), new)
+    assert [(problem.code, problem.path) for problem in result] == [
         ("duplicate-scenario", "scenarios[1]"),
         ("unknown-persona", "scenarios[2].user_persona"),
         ("scenario-without-turns", "scenarios[3].starting_prompt"),
     ]
-    assert all(problem.line for problem in found)
+    assert all(problem.line for problem in result)
     assert codes(migrate(write(tmp_path / "x.json", {"scenarios": [{"plan": "x"}]}), new)) == [
         "missing-field", "missing-field", "unknown-key",
     ]  # fmt: skip

@@ -40,9 +40,9 @@ BARE, EMPTY = {"name": "look_up"}, {"name": "look_up", "args": {}}
 def test_omitted_args__one_finding_for_each_turn(
     metric: str, options: dict[str, Any], severity: Severity, says: str, tmp_path: Path
 ) -> None:
-    [(code, found, message)] = problems(tmp_path, metric, [EMPTY, BARE, BARE], **options)
+    [(code, result, message)] = problems(tmp_path, metric, [EMPTY, BARE, BARE], **options)
 
-    assert (code, found) == ("omitted-args", severity)
+    assert (code, result) == ("omitted-args", severity)
     assert "`look_up`" in message
     assert says in message
     assert problems(tmp_path, metric, [EMPTY], **options) == []

@@ -27,9 +27,9 @@ MAKERS = {
 
 def codes_in(tree: ast.Module) -> Iterator[str]:
     constants = {
-        getattr(one.targets[0], "id", ""): one.value.value
-        for one in tree.body
-        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+        getattr(item.targets[0], "id", ""): item.value.value
+        for item in tree.body
+        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):

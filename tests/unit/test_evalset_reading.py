@@ -115,8 +115,8 @@ def test_parse_document__duplicate_key_is_a_warning_at_the_ignored_one() -> None
     document, problems = parse_document(b'{"a": {"x": 1,\n"b": 0, "x": 2}, "c": 1, "c": 1, "c": 3}', "f.json")
     assert document is not None
     assert document.value == {"a": {"x": 2, "b": 0}, "c": 3}
-    found = sorted((problem.line, problem.column, problem.path, problem.severity) for problem in problems)
-    assert found == [(1, 8, "a.x", Severity.WARNING), (2, 18, "c", Severity.WARNING)]
+    result = sorted((problem.line, problem.column, problem.path, problem.severity) for problem in problems)
+    assert result == [(1, 8, "a.x", Severity.WARNING), (2, 18, "c", Severity.WARNING)]
     assert "line 2" in problems[0].message
 
 
@@ -128,14 +128,14 @@ JSON = st.recursive(
 
 
 def all_paths(value: object, path: JsonPath = ()) -> list[JsonPath]:
-    found = [path]
+    result = [path]
     if isinstance(value, dict):
         for key, child in value.items():
-            found += all_paths(child, (*path, key))
+            result += all_paths(child, (*path, key))
     elif isinstance(value, list):
         for index, child in enumerate(value):
-            found += all_paths(child, (*path, index))
-    return found
+            result += all_paths(child, (*path, index))
+    return result
 
 
 @given(

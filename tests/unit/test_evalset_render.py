@@ -60,9 +60,9 @@ def test_text__a_hint_to_copy_keeps_its_lines() -> None:
 
 
 def test_render_json__format() -> None:
-    found = json.loads(render_json(PROBLEMS))
-    assert [problem["code"] for problem in found] == ["no-eval-files", "wrong-type", "legacy-format", "misspelt-key"]
-    assert found[3] == {
+    loaded = json.loads(render_json(PROBLEMS))
+    assert [problem["code"] for problem in loaded] == ["no-eval-files", "wrong-type", "legacy-format", "misspelt-key"]
+    assert loaded[3] == {
         "severity": "warning", "code": "misspelt-key", "message": "`x` is not a known key here.",
         "hint": "Did you mean `y`?", "file": "b.test.json", "line": 2, "column": 1, "path": "eval_cases[0].x",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Weights that weigh nothing are told, in the config's own place, and only where all files are known."""
+"""Weights without effect are reported at their place in the config, and only if all files are known."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def found(
 ) -> list[Problem]:
     config = {"criteria": {METRIC: {"threshold": 1, "rubrics": [rubric("polite")], key: weights}}, **more}
     (root / "test_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-    for number, one in enumerate(cases or [case()]):
+    for number, item in enumerate(cases or [case()]):
         path = root / f"f{number}.test.json"
-        path.write_text(json.dumps(eval_set(one) | {"eval_set_id": f"s{number}"}), encoding="utf-8")
+        path.write_text(json.dumps(eval_set(item) | {"eval_set_id": f"s{number}"}), encoding="utf-8")
     return [problem for problem in load_suite(root).problems if problem.code == "idle-rubric-weight"]
 
 

@@ -30,12 +30,12 @@ def nothing_exists(path: str) -> bool:
 
 @pytest.mark.parametrize(("texts", "expected"), VECTORS, ids=lambda value: str(value))
 def test_vectors_of_adk(texts: list[str], expected: dict[str, list[str]]) -> None:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for text in texts:
         selector = parse_selector(text, nothing_exists)
-        found.setdefault(selector.path, []).extend(selector.ids)
+        result.setdefault(selector.path, []).extend(selector.ids)
     expected = WITH_COLONS.get(texts[0], expected)
-    assert found == {path: [eval_id.strip() for eval_id in ids] for path, ids in expected.items()}
+    assert result == {path: [eval_id.strip() for eval_id in ids] for path, ids in expected.items()}
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_load_suite__a_comma_too_many_is_called_that(tmp_path: Path, text: str, 
 
 def test_load_suite__criteria_as_a_list_are_shown_how_to_be_written(tmp_path: Path) -> None:
     suite = load(tmp_path, {"criteria": ["response_match_score"]}, a=eval_set(case()))
-    [problem] = [one for one in suite.errors if one.code == "wrong-type"]
+    [problem] = [error for error in suite.errors if error.code == "wrong-type"]
     assert '{"response_match_score": 0.8}' in (problem.hint or "")
 
 

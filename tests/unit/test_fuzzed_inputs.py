@@ -267,12 +267,12 @@ def test_read_results__mutated_archives_are_refused_or_read() -> None:
             at = chance.choice((chance.randrange(len(data)), len(data) - 1 - chance.randrange(200)))
             data[at : at + chance.choice((0, 1, 1, 1, 40))] = bytes([chance.randrange(256)])
         try:
-            found = read_results(bytes(data))
+            result = read_results(bytes(data))
         except UnsafeArchive:
             continue
         read += 1
         where = f"seed {SEED}, input {number}"
-        assert isinstance(read_report(found, where), RunReport | FetchFailed | Incompatible), where
+        assert isinstance(read_report(result, where), RunReport | FetchFailed | Incompatible), where
     assert 40 <= read < 120
     for _ in range(30):
         data = bytearray(gzip.compress(b"x" * 500, mtime=0) + b"PK\x01\x02" * chance.randint(0, 3))

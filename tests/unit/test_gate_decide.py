@@ -1,4 +1,4 @@
-"""What twelve histories are told as: words, evidence, verdict. UPDATE_GOLDEN=1 writes the page anew; then read it."""
+"""Words, evidence and verdict of twelve histories. UPDATE_GOLDEN=1 regenerates the page; then read it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ HISTORIES = {
 }
 
 
-def told(title: str, played: Played) -> str:
+def page_of(title: str, played: Played) -> str:
     lines = [title, "-" * len(title)]
     assert played.decision is not None
     for decided in played.decision.cases:
@@ -82,7 +82,7 @@ def told(title: str, played: Played) -> str:
 
 
 def test_the_words_of_twelve_histories() -> None:
-    page = "\n".join(told(title, play(story)) for title, story in HISTORIES.items())
+    page = "\n".join(page_of(title, play(story)) for title, story in HISTORIES.items())
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(page, encoding="utf-8")
     assert page == GOLDEN.read_text(encoding="utf-8"), "if it reads well: UPDATE_GOLDEN=1 pytest " + Path(__file__).name

@@ -49,7 +49,7 @@ def test_what_was_red_on_the_base_does_not() -> None:
 
     assert codes(played) == ("passed", [], ["red-on-base"])
     assert (
-        played.told["red-on-base"]
+        played.notes["red-on-base"]
         == f"1 case failed as on the base branch ({X}: 0 of 1 now, 0 of 10 on the base branch)"
     )
     assert played.verdict.blocking == ()
@@ -95,8 +95,8 @@ def test_auto_without_a_pull_request_or_a_baseline_holds_to_thresholds() -> None
 def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> None:
     played = play(Story(head={"x": "0"}, gate=gate))
     assert codes(played) == ("failed", ["failed"], ["no-baseline"])
-    assert played.told["no-baseline"] == "The thresholds decide, since there is no baseline"
-    assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).told["no-baseline"] == (
+    assert played.notes["no-baseline"] == "The thresholds decide, since there is no baseline"
+    assert play(Story(base={"y": "1"}, head={"x": "0"}, gate=gate)).notes["no-baseline"] == (
         "The thresholds decide, since nothing can be compared with the base branch"
     )
 
@@ -138,7 +138,7 @@ def test_an_error_of_the_agent_that_shows_again_blocks() -> None:
 def test_one_that_does_not_show_again_is_told() -> None:
     played = play(story(TEN, "x"))
     assert codes(played)[::2] == ("passed", ["agent-error-once"])
-    assert played.told["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
+    assert played.notes["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
 
 
 def test_one_that_can_not_be_repeated_is_undecided() -> None:
@@ -226,7 +226,7 @@ def test_all_failed_as_on_the_base() -> None:
     played = play(Story(base=red, head=dict.fromkeys(red, "0"), more=dict.fromkeys(red, "0")))
     assert codes(played) == ("passed", ["no-case-passes"], ["red-on-base"])
     assert played.verdict.reasons[0].message == "No regressions, but 0 of 9 cases pass"
-    assert played.told["red-on-base"].endswith("; and 6 more)")
+    assert played.notes["red-on-base"].endswith("; and 6 more)")
 
 
 INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
@@ -236,7 +236,7 @@ INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 def test_a_case_that_only_informs(gate: Gate) -> None:
     played = play(story(TEN, "0", "0", gate=gate, policy=INFORMS))
     assert codes(played)[:2] == ("passed", [])
-    assert played.told["informing"] == f"1 case that only informs failed: {X}"
+    assert played.notes["informing"] == f"1 case that only informs failed: {X}"
     assert codes(play(story(TEN, "p", gate=gate, policy=INFORMS)))[0] == "passed"
 
 
@@ -253,7 +253,7 @@ HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999
 def test_a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
     played = play(story(TEN, head, "0", gate=gate, policy=HELD))
     assert codes(played)[:2] == ("passed", [])
-    assert "quarantined" in played.told
+    assert "quarantined" in played.notes
     assert played.spent == (0 if head == "p" else 6), "to say whether it is broken now"
 
 
@@ -261,10 +261,10 @@ def test_advice_says_what_would_have_been() -> None:
     played = play(story(TEN, "0", "0", gate="advisory"))
     assert codes(played)[:2] == ("passed", ["advisory"])
     assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
-    assert played.told["case-worse"].startswith("Would fail: 1 case is worse than on the base branch")
+    assert played.notes["case-worse"].startswith("Would fail: 1 case is worse than on the base branch")
     assert played.verdict.blocking == (X,), "reports name the same regressions as for a gate that blocks"
-    assert play(story(TEN, "p", gate="advisory")).told["provider-unavailable"].startswith("Would be inconclusive: ")
-    assert play(Story(head={"x": "0"}, gate="advisory")).told["failed"] == "Would fail: 1 of 1 case"
+    assert play(story(TEN, "p", gate="advisory")).notes["provider-unavailable"].startswith("Would be inconclusive: ")
+    assert play(Story(head={"x": "0"}, gate="advisory")).notes["failed"] == "Would fail: 1 of 1 case"
 
 
 def test_advice_of_a_gate_that_was_broken_off_is_none() -> None:
@@ -301,7 +301,7 @@ def test_an_agent_that_can_not_start_is_not_started_again() -> None:
     assert played.spent == 0
     assert codes(played)[:2] == ("failed", ["failed", "nothing-scored"])
     assert played.verdict.reasons[1].message == "Nothing was evaluated: none of 9 cases was scored (9 agent-import)"
-    assert played.told["no-baseline"] == "The thresholds decide, since nothing can be compared with the base branch"
+    assert played.notes["no-baseline"] == "The thresholds decide, since nothing can be compared with the base branch"
 
 
 def test_a_crash_that_does_not_come_again_was_one__and_the_case_is_evaluated() -> None:

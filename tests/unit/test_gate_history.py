@@ -100,13 +100,13 @@ def test_runs_that_were_made_to_confirm_are_no_fair_sample() -> None:
 
 
 def test_a_run_that_is_there_is_not_added_twice() -> None:
-    one = report(case("a", "1"))
+    item = report(case("a", "1"))
     again = report(case("a", "0")).model_copy(deep=True)
     assert again.origin is not None
     again.origin.run_attempt = 2
 
-    assert extend(extend(None, one), one) == extend(None, one)
-    assert column(history_of(one, again))[0] == "10", "another attempt is another run"
+    assert extend(extend(None, item), item) == extend(None, item)
+    assert column(history_of(item, again))[0] == "10", "another attempt is another run"
 
 
 def test_another_content_starts_the_case_anew_and_no_other() -> None:

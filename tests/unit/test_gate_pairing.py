@@ -78,7 +78,7 @@ SUITE = [
         (selected(".", exclude=["deep/", "/other"]), {"evals/a.test.json:x", "evals/a.test.json:y"}),
         (
             selected(".", include=["evals/deep/**", "c.*"], exclude=["other"]),
-            {f"evals/deep/b.test.json:{one}" for one in "xy"},
+            {f"evals/deep/b.test.json:{item}" for item in "xy"},
         ),
         (selected("other", "other/c.test.json:x"), {"other/c.test.json:x"}),
     ],
@@ -113,5 +113,5 @@ def test_compare__case_that_the_base_did_not_select_is_not_new() -> None:
 
 def test_extend__run_of_a_selection_keeps_the_rest() -> None:
     history = extend(None, run(SUITE))
-    one = run(SUITE[:1], selected("evals/a.test.json:x")).model_copy(update={"started_at": 1_800_000_000.0})
-    assert {case.case_id for case in extend(history, one).cases} == {case.case_id for case in SUITE}
+    item = run(SUITE[:1], selected("evals/a.test.json:x")).model_copy(update={"started_at": 1_800_000_000.0})
+    assert {case.case_id for case in extend(history, item).cases} == {case.case_id for case in SUITE}

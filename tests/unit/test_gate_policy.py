@@ -155,7 +155,7 @@ def test_a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "code", "told"),
+    ("text", "line", "code", "expected_text"),
     [
         ('[[policy]]\ncases = "evals/hom.test.json"\nalpha = 0.1', 1, NOTHING, "`evals/home.test.json`"),
         ('\n[[policy]]\ncases = ["evals/**", "x/**"]\nalpha = 0.1', 2, NOTHING, "`x/**` means no case"),
@@ -171,11 +171,11 @@ def test_a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
         (quarantine(":home_1", "2026-11-20"), 1, "quarantine-expired", "(@alice: slow clock) ended on 2026-11-20."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_an_error(text: str, line: int, code: str, told: str) -> None:
+def test_what_does_not_fit_is_an_error(text: str, line: int, code: str, expected_text: str) -> None:
     [(found_line, found_code, message)] = wrong(text)
     assert (found_line, found_code) == (line, code)
     assert message.startswith(Severity.ERROR)
-    assert told in message
+    assert expected_text in message
 
 
 def test_the_end_of_a_quarantine_is_announced() -> None:

@@ -36,7 +36,7 @@ def test_retrial__a_case_that_can_not_be_compared_blocks_only_if_it_fails_again(
     assert played.spent <= spent
     assert played.spent > 0
     if verdict == "passed":
-        assert "failed-at-first" in played.told
+        assert "failed-at-first" in played.notes
     else:
         assert played.verdict.reasons[0].code in {"not-comparable", "metric-not-comparable"}
 
@@ -100,7 +100,7 @@ def test_quarantine__a_case_that_breaks_entirely_is_reported_first(again: str, b
     )
     played = play(story)
     assert played.verdict.value == "passed"
-    assert ("quarantined-broken" in played.told) is broken
+    assert ("quarantined-broken" in played.notes) is broken
     if broken:
         assert played.verdict.notes[0].code == "quarantined-broken"
         assert f"{FILE}:x" in played.verdict.notes[0].message

@@ -148,7 +148,7 @@ def test_holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
     for index in range(len(values)):
         others = [position for position in range(len(values)) if position != index]
         worst = max(
-            min(1.0, (size + 1) * min(values[one] for one in (*subset, index)))
+            min(1.0, (size + 1) * min(values[item] for item in (*subset, index)))
             for size in range(len(values))
             for subset in combinations(others, size)
         )

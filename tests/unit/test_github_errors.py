@@ -78,18 +78,18 @@ def error(status: int, message: object = "No", **more: object) -> GitHubError:
     ],
 )
 def test_kinds(status: int, kind: str, waits: bool) -> None:
-    found = error(status)
+    result = error(status)
 
-    assert (found.kind, found.wait is not None, found.status) == (kind, waits, status)
-    assert found.may_have_happened == (kind == "unavailable")
-    assert found.message == f"POST /x: GitHub answered {status} (No)."
+    assert (result.kind, result.wait is not None, result.status) == (kind, waits, status)
+    assert result.may_have_happened == (kind == "unavailable")
+    assert result.message == f"POST /x: GitHub answered {status} (No)."
 
 
 def test_a_message_is_one_line_and_not_endless() -> None:
-    found = str(error(422, "a\n::error::b" + "x" * 10_000))
+    result = str(error(422, "a\n::error::b" + "x" * 10_000))
 
-    assert "\n" not in found
-    assert len(found) < 600
+    assert "\n" not in result
+    assert len(result) < 600
 
 
 @pytest.mark.parametrize("message", [None, 7, [], {}])

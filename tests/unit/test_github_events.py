@@ -48,9 +48,9 @@ def test_everything_is_read(file: Path) -> None:
     assert event.workflow_path == ".github/workflows/evals.yml"
     assert event.run_url == "https://github.example/octo/shop/actions/runs/123456789012/attempts/2"
     assert event.default_branch == "master"
-    found = pull_request_at(event.payload, "pull_request")
-    assert found is not None
-    assert (found.number, found.author, found.open, found.is_fork) == (2, "Codertocat", True, False)
+    result = pull_request_at(event.payload, "pull_request")
+    assert result is not None
+    assert (result.number, result.author, result.open, result.is_fork) == (2, "Codertocat", True, False)
 
 
 def test_outside_of_github_there_is_none() -> None:

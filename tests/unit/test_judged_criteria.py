@@ -591,5 +591,5 @@ def test_question__unknown_instructions_and_tools_are_not_called_none(metric: st
         actual = turn("hello", "We close at six.", app_details=details)
         score(judged(metric, model, samples=1, **options), conversation([actual], [turn("hello", "Until six.")]))
         asked.append(model.requests[0].prompt)
-    unknown, known = ("Not known" in prompt for prompt in asked)
-    assert unknown and not known
+    unknown, expected = ("Not known" in prompt for prompt in asked)
+    assert unknown and not expected

@@ -26,9 +26,9 @@ def test_an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").touch()
 
-    found = interpreter_for_base(Settings(root=tmp_path, agent_python=given))
+    result = interpreter_for_base(Settings(root=tmp_path, agent_python=given))
 
-    assert found == (None if expected is None else expected.format(root=tmp_path))
+    assert result == (None if expected is None else expected.format(root=tmp_path))
 
 
 def test_in_checkout__absolute_paths_of_the_head_lead_into_the_base(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Extra runs as the road makes them: whose, how many, and what ends them."""
+"""Extra runs of the pipeline: of which side, how many, and what ends them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sides:
     head_checkout: Checkout
     base_checkout: BaseCheckout
     confirmation: Confirmation
-    told: list[str]
+    messages: list[str]
     """In the log."""
 
     async def decide(self) -> Decision:
@@ -56,13 +56,13 @@ class Sides:
 
     @property
     def extra(self) -> tuple[list[str], list[str]]:
-        """What both agents were told after the screening."""
+        """The messages that both agents got after the screening."""
         return self.head.sent[2:], self.base.sent
 
 
 @contextlib.asynccontextmanager
 async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **settings: Any) -> AsyncIterator[Sides]:
-    told: list[str] = []
+    message: list[str] = []
     async with contextlib.AsyncExitStack() as stack:
 
         def checkout(agent: EchoAgent, name: str) -> Checkout:
@@ -71,7 +71,7 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
             stack.callback(journal.close)
             return Checkout(
                 settings=Settings(root=folder, **settings),
-                context=RunContext(environ={}, log=told.append),
+                context=RunContext(environ={}, log=message.append),
                 agents={"agent": agent},
                 isolation=NO_PROCESS,
                 journal=journal,
@@ -103,7 +103,7 @@ async def sides(folder: Path, *, stored: int, base: EchoAgent | None = None, **s
             head_checkout=head_checkout,
             base_checkout=base_checkout,
             confirmation=confirmation,
-            told=told,
+            messages=message,
         )
 
 
@@ -217,5 +217,5 @@ async def test_a_base_that_gives_no_answers_is_not_asked_for_ever__and_nothing_p
         decision = await made.decide()
     assert decision.outcome == "inconclusive"
     assert len(made.extra[0]) <= 15
-    assert len(made.told) <= 6
-    assert made.told[0] == "agent-eval: 6 runs to confirm 1 suspected regression"
+    assert len(made.messages) <= 6
+    assert made.messages[0] == "agent-eval: 6 runs to confirm 1 suspected regression"

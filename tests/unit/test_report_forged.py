@@ -73,7 +73,7 @@ def test_comment__a_path_of_megabytes_costs_no_minutes(sign: str) -> None:
     text = comment_markdown(report("failed", [failing(file=sign * 2_000_000)]), links=LINKS)
 
     assert time.monotonic() - begun < 3
-    assert "response_match_score" in nothing_of_theirs(text, OURS).text, "the rest is still told"
+    assert "response_match_score" in nothing_of_theirs(text, OURS).text, "the rest is still shown"
 
 
 def test_comment__a_path_of_ordinary_length_is_a_link() -> None:

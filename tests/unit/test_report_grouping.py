@@ -1,4 +1,4 @@
-"""Which group a case is told in, and what is said of it."""
+"""Which group of the report lists a case, and with which sentence."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def decided(head: list[CaseReport], base: list[CaseReport], **words: Word) -> Ru
     return pull_request("failed", head, base, decision=DecisionReport(outcome="failed", alpha=0.05, cases=cases))
 
 
-def told(report: RunReport) -> dict[str, list[str]]:
+def groups_of(report: RunReport) -> dict[str, list[str]]:
     """The names in each group that has any."""
     actual = grouping.groups(report, grouping.base_comparison(report))
     return {name: [item.eval_id for item in group] for name, group in vars(actual).items() if group}
 
 
 def test_by_the_comparison_alone() -> None:
-    head = [failing("broke"), failing("still"), passing("mended"), passing("fine"), failing("new")]
-    report = pull_request("failed", head, [passing("broke"), failing("still"), failing("mended"), passing("fine")])
+    head = [failing("broke"), failing("still"), passing("repaired"), passing("fine"), failing("new")]
+    report = pull_request("failed", head, [passing("broke"), failing("still"), failing("repaired"), passing("fine")])
 
-    assert told(report) == {"worse": ["broke"], "failed": ["new"], "still": ["still"], "better": ["mended"]}
+    assert groups_of(report) == {"worse": ["broke"], "failed": ["new"], "still": ["still"], "better": ["repaired"]}
 
 
 def test_the_gates_word_counts_more__the_worst_first() -> None:
@@ -52,18 +52,18 @@ def test_the_gates_word_counts_more__the_worst_first() -> None:
         head, [passing(name) for name in names], lower="worse", gone="broken", noise="flaky as before", dropped="worse"
     )
 
-    assert told(report) == {"worse": ["gone", "lower", "dropped"], "flaky": ["noise"]}
+    assert groups_of(report) == {"worse": ["gone", "lower", "dropped"], "flaky": ["noise"]}
 
 
 @pytest.mark.parametrize("word", [None, "flaky as before"])
 def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | None) -> None:
     words: dict[str, Word] = {} if word is None else {"a": word}
     report = decided([failing("a")], [failing("a")], **words)
-    assert "worse" not in told(report)
+    assert "worse" not in groups_of(report)
 
     report.gate, report.blocking = "regressions", [report.cases[0].case_id]
 
-    assert told(report) == {"worse": ["a"]}
+    assert groups_of(report) == {"worse": ["a"]}
 
 
 @pytest.mark.parametrize("gate", ["thresholds", "both"])
@@ -81,7 +81,7 @@ def test_a_case_that_blocks_by_its_threshold_alone_is_no_regression(
     report = decided([failing("a"), passing("b")], [failing("a"), passing("b")], **words)
     report.gate, report.blocking = gate, [report.cases[0].case_id]
 
-    assert told(report) == {"failed": ["a"]}
+    assert groups_of(report) == {"failed": ["a"]}
     assert headline(report, grouping.base_comparison(report)) == sentence
 
 
@@ -91,7 +91,7 @@ def test_what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
     report = decided([sample_case], [passing("a")], a="worse")
     report.blocking = [sample_case.case_id]
 
-    assert told(report) == ({} if status == "not_run" else {status: ["a"]})
+    assert groups_of(report) == ({} if status == "not_run" else {status: ["a"]})
 
 
 def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:

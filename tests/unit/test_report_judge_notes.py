@@ -1,4 +1,4 @@
-"""Who judged, and at what effort, told in the report."""
+"""The notes on judges in the report."""
 
 from __future__ import annotations
 

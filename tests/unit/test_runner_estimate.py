@@ -1,4 +1,4 @@
-"""What a run will ask and cost, told from the files alone."""
+"""The estimate of calls and cost, from the files alone."""
 
 from __future__ import annotations
 

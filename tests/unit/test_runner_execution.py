@@ -1,4 +1,4 @@
-"""The runner with an agent that does whatever it is told."""
+"""The runner with an agent whose messages say how it behaves."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     python tests/data/github/prune.py [DIRECTORY]
 
 `@octokit/openapi` holds GitHub's OpenAPI description (13 MB). Kept are the operations in OPERATIONS and the components
-that they refer to, without examples, descriptions and GitHub's extensions. Two things are mended: enums of nullable
+that they refer to, without examples, descriptions and GitHub's extensions. Two things are fixed: enums of nullable
 properties do not list null there, and a validator would refuse a running run, whose conclusion is null; and the
 repository of a head is null once the fork has been deleted, of which only the descriptions of webhooks tell
 (MAYBE_NULL). `@octokit/webhooks-examples` holds payloads of webhooks; one of each of EVENTS is kept.
@@ -62,9 +62,9 @@ def packed(package: str, member: str) -> Any:
         subprocess.run(["npm", "pack", "--silent", package], cwd=directory, check=True, capture_output=True)
         [archive] = Path(directory).glob("*.tgz")
         with tarfile.open(archive) as tar:
-            found = tar.extractfile(member)
-            assert found is not None, f"{package} has no {member}"
-            return json.load(io.TextIOWrapper(found, encoding="utf-8"))
+            result = tar.extractfile(member)
+            assert result is not None, f"{package} has no {member}"
+            return json.load(io.TextIOWrapper(result, encoding="utf-8"))
 
 
 def pruned(description: dict[str, Any]) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def pruned(description: dict[str, Any]) -> dict[str, Any]:
         components[kind][name] = part
         waiting += _references(part)
     for schema, *keys, last in MAYBE_NULL:
-        found = components["schemas"][schema]["properties"]
+        result = components["schemas"][schema]["properties"]
         for key in keys:
-            found = found[key]["properties"]
-        found[last] = {"oneOf": [found[last], {"type": "object", "nullable": True, "maxProperties": 0}]}
+            result = result[key]["properties"]
+        result[last] = {"oneOf": [result[last], {"type": "object", "nullable": True, "maxProperties": 0}]}
     return {
         "openapi": description["openapi"],
         "info": {key: description["info"][key] for key in ("title", "version", "license")},
@@ -124,12 +124,12 @@ def _description(response: dict[str, Any]) -> dict[str, str]:
 
 def _references(value: Any) -> set[str]:
     if isinstance(value, list):
-        return {found for item in value for found in _references(item)}
+        return {matches for item in value for matches in _references(item)}
     if not isinstance(value, dict):
         return set()
-    found = {found for item in value.values() for found in _references(item)}
+    matches = {matches for item in value.values() for matches in _references(item)}
     reference = value.get("$ref")
-    return found | {reference} if isinstance(reference, str) else found
+    return matches | {reference} if isinstance(reference, str) else matches
 
 
 def events(examples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def events(examples: list[dict[str, Any]]) -> dict[str, Any]:
     chosen = {}
     for name, actions in EVENTS.items():
         for action in actions:
-            example = next(one for one in by_name[name] if action is None or one.get("action") == action)
+            example = next(item for item in by_name[name] if action is None or item.get("action") == action)
             chosen[name if len(actions) == 1 else f"{name}.{action}"] = example
     return chosen
 

@@ -53,9 +53,9 @@ class Answers:
             return error(404, "Not Found")
         below = path[len(prefix) :]
         for pattern, answer in self._routes(method).items():
-            found = re.fullmatch(pattern, below)
-            if found:
-                parts = [unquote(part) for part in found.groups()]
+            result = re.fullmatch(pattern, below)
+            if result:
+                parts = [unquote(part) for part in result.groups()]
                 return answer(*parts, asked) if method == "GET" else answer(*parts, json.loads(body), login)
         return error(404, "Not Found")
 
@@ -97,14 +97,14 @@ class Answers:
     def _comments(self, number: str, asked: dict[str, str]) -> Answer:
         if int(number) not in self._state.pulls:
             return error(404, "Not Found")
-        found = self._state.comments_of(int(number))
-        return self._page(f"/issues/{number}/comments", [self._shapes.comment(one) for one in found], asked)
+        result = self._state.comments_of(int(number))
+        return self._page(f"/issues/{number}/comments", [self._shapes.comment(item) for item in result], asked)
 
     def _events(self, number: str, asked: dict[str, str]) -> Answer:
         if int(number) not in self._state.pulls:
             return error(404, "Not Found")
-        found = [self._shapes.label_event(one) for one in self._state.labels if one.number == int(number)]
-        return self._page(f"/issues/{number}/events", found, asked)
+        matches = [self._shapes.label_event(label) for label in self._state.labels if label.number == int(number)]
+        return self._page(f"/issues/{number}/events", matches, asked)
 
     def _create_comment(self, number: str, body: dict[str, Any], login: str | None) -> Answer:
         if int(number) not in self._state.pulls:
@@ -120,15 +120,15 @@ class Answers:
         return _json(201, self._shapes.comment(made))
 
     def _update_comment(self, comment_id: str, body: dict[str, Any], login: str | None) -> Answer:
-        found = self._state.comments.get(int(comment_id))
-        if found is None:
+        result = self._state.comments.get(int(comment_id))
+        if result is None:
             return error(404, "Not Found")
         refusal = self._refusal(body["body"])
         if refusal is not None:
             return refusal
-        found.body = body["body"]
-        found.edits += 1
-        return _json(200, self._shapes.comment(found))
+        result.body = body["body"]
+        result.edits += 1
+        return _json(200, self._shapes.comment(result))
 
     @staticmethod
     def _refusal(body: str) -> Answer | None:
@@ -153,20 +153,20 @@ class Answers:
                 and base in (None, pull.base_ref)
             )
 
-        found = sorted((one for one in self._state.pulls.values() if fits(one)), key=lambda one: -one.number)
-        return self._page("/pulls", [self._shapes.pull(one) for one in found], asked)
+        result = sorted((item for item in self._state.pulls.values() if fits(item)), key=lambda item: -item.number)
+        return self._page("/pulls", [self._shapes.pull(item) for item in result], asked)
 
     def _pull(self, number: str, asked: dict[str, str]) -> Answer:
-        found = self._state.pulls.get(int(number))
-        return error(404, "Not Found") if found is None else _json(200, self._shapes.pull(found, whole=True))
+        result = self._state.pulls.get(int(number))
+        return error(404, "Not Found") if result is None else _json(200, self._shapes.pull(result, whole=True))
 
     def _run(self, run_id: str, asked: dict[str, str]) -> Answer:
-        found = self._state.runs.get(int(run_id))
-        return error(404, "Not Found") if found is None else _json(200, self._shapes.run(found))
+        result = self._state.runs.get(int(run_id))
+        return error(404, "Not Found") if result is None else _json(200, self._shapes.run(result))
 
     def _runs(self, workflow: str, asked: dict[str, str]) -> Answer:
-        known = {one.path.rpartition("/")[2] for one in self._state.runs.values()}
-        if workflow not in known:
+        matches = {item.path.rpartition("/")[2] for item in self._state.runs.values()}
+        if workflow not in matches:
             return error(404, "Not Found")
 
         def fits(run: Run) -> bool:
@@ -178,44 +178,44 @@ class Answers:
                 and asked.get("status") in (None, run.status, run.conclusion)
             )
 
-        found = sorted((one for one in self._state.runs.values() if fits(one)), key=lambda one: -one.id)
+        result = sorted((item for item in self._state.runs.values() if fits(item)), key=lambda item: -item.id)
         path = f"/actions/workflows/{workflow}/runs"
-        return self._page(path, [self._shapes.run(one) for one in found], asked, "workflow_runs")
+        return self._page(path, [self._shapes.run(item) for item in result], asked, "workflow_runs")
 
     def _artifacts(self, run_id: str, asked: dict[str, str]) -> Answer:
         if int(run_id) not in self._state.runs:
             return error(404, "Not Found")
-        found = [
-            one
-            for one in self._state.artifacts.values()
-            if one.run_id == int(run_id) and asked.get("name") in (None, one.name)
+        matches = [
+            artifact
+            for artifact in self._state.artifacts.values()
+            if artifact.run_id == int(run_id) and asked.get("name") in (None, artifact.name)
         ]
-        shown = [self._shapes.artifact(one) for one in sorted(found, key=lambda one: -one.id)]
+        shown = [self._shapes.artifact(artifact) for artifact in sorted(matches, key=lambda artifact: -artifact.id)]
         return self._page(f"/actions/runs/{run_id}/artifacts", shown, asked, "artifacts")
 
     def _download(self, artifact_id: str, form: str, asked: dict[str, str]) -> Answer:
-        found = self._state.artifacts.get(int(artifact_id))
-        if found is None or form != "zip":
+        result = self._state.artifacts.get(int(artifact_id))
+        if result is None or form != "zip":
             return error(404, "Not Found")
-        if found.expired:
+        if result.expired:
             return error(410, "Artifact has expired")
-        return Answer(status=302, headers={"Location": f"{self._store}/store/{found.id}?sig=signature"})
+        return Answer(status=302, headers={"Location": f"{self._store}/store/{result.id}?sig=signature"})
 
     def _compare(self, basehead: str, asked: dict[str, str]) -> Answer:
         base, _, head = basehead.partition("...")
         shas = [self._state.resolve(ref) for ref in (base, head)]
         if shas[0] is None or shas[1] is None:
             return error(404, "Not Found")
-        found = self._shapes.comparison(shas[0], shas[1])
-        if found is None:
+        result = self._shapes.comparison(shas[0], shas[1])
+        if result is None:
             return error(404, f"No common ancestor between {base} and {head}.")
-        return _json(200, found)
+        return _json(200, result)
 
     def _commits(self, asked: dict[str, str]) -> Answer:
         sha = self._state.resolve(asked.get("sha", self._state.default_branch))
         if sha is None:
             return error(404, "Not Found")
-        return self._page("/commits", [self._shapes.commit(one) for one in self._state.ancestors(sha)], asked)
+        return self._page("/commits", [self._shapes.commit(ancestor) for ancestor in self._state.ancestors(sha)], asked)
 
     def _git_commit(self, sha: str, asked: dict[str, str]) -> Answer:
         return _json(200, self._shapes.git_commit(sha)) if sha in self._state.commits else error(404, "Not Found")

@@ -47,11 +47,11 @@ def _description() -> tuple[OpenAPI, dict[str, Any]]:
 @functools.cache
 def _templates() -> list[tuple[re.Pattern[str], str]]:
     """Patterns of the paths; the last part of `contents/{path}` may have slashes."""
-    found = []
+    result = []
     for template in _description()[1]["paths"]:
         pattern = re.sub(r"\\\{path\\\}", ".+", re.escape(template))
-        found.append((re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)), template))
-    return found
+        result.append((re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)), template))
+    return result
 
 
 def template_of(path: str) -> str | None:
@@ -63,8 +63,8 @@ def _resolved(parameter: Mapping[str, Any]) -> Mapping[str, Any]:
     reference = parameter.get("$ref")
     if not isinstance(reference, str):
         return parameter
-    found: Mapping[str, Any] = _description()[1]["components"]["parameters"][reference.rpartition("/")[2]]
-    return found
+    result: Mapping[str, Any] = _description()[1]["components"]["parameters"][reference.rpartition("/")[2]]
+    return result
 
 
 def _request(method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> _Request:
@@ -94,14 +94,14 @@ def request_violations(method: str, path: str, query: str, headers: Mapping[str,
     if template is None or method.lower() not in described["paths"][template]:
         return [f"{method} {path} is not in GitHub's description"]
     operation = described["paths"][template][method.lower()]
-    declared = {one["name"] for one in map(_resolved, operation.get("parameters", [])) if one["in"] == "query"}
+    declared = {item["name"] for item in map(_resolved, operation.get("parameters", [])) if item["in"] == "query"}
     unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in declared]
-    found = [f"{method} {path}: GitHub knows no parameter {name}" for name in unknown]
+    matches = [f"{method} {path}: GitHub knows no parameter {name}" for name in unknown]
     request = _request(method, path, query, headers, body)
-    found += [f"{method} {path}: {_told(error)}" for error in openapi.iter_request_errors(request)]
+    matches += [f"{method} {path}: {_told(error)}" for error in openapi.iter_request_errors(request)]
     if not headers.get("user-agent"):
-        found.append(f"{method} {path}: GitHub refuses requests without a User-Agent")
-    return found
+        matches.append(f"{method} {path}: GitHub refuses requests without a User-Agent")
+    return matches
 
 
 def response_violations(
@@ -127,5 +127,7 @@ def _told(error: BaseException) -> str:
     last = error
     while last.__cause__ is not None and not getattr(last, "schema_errors", None):
         last = last.__cause__
-    causes = [f"at {'/'.join(map(str, one.path))}: {one.message[-300:]}" for one in getattr(last, "schema_errors", [])]
+    causes = [
+        f"at {'/'.join(map(str, item.path))}: {item.message[-300:]}" for item in getattr(last, "schema_errors", [])
+    ]
     return f"{type(error).__name__}: {'; '.join(causes) or str(last)[:600]}"

@@ -114,13 +114,13 @@ class FakeGitHub:
 
     def writes(self) -> list[Request]:
         """Requests that were to change something."""
-        return [one for one in self.requests if one.method not in ("GET", "HEAD")]
+        return [request for request in self.requests if request.method not in ("GET", "HEAD")]
 
     def answer(self, request: Request, *, store: bool) -> tuple[Answer | None, Fault]:
         """What comes back, None for nothing; and how."""
         with self._lock:
             (self.stored if store else self.requests).append(request)
-            fault = next((one for one in self.faults if one.matches(request.method, request.path)), Fault())
+            fault = next((item for item in self.faults if item.matches(request.method, request.path)), Fault())
             fault.times -= 1
             try:
                 answer = self._answer(request, fault, store=store)
@@ -167,10 +167,10 @@ class FakeGitHub:
             return None
         if fault.status is not None:
             return Answer(status=fault.status, body=fault.body, headers=dict(fault.headers))
-        found = self.state.artifacts.get(int(request.path.rpartition("/")[2]))
-        if found is None or "sig=" not in request.query:
+        result = self.state.artifacts.get(int(request.path.rpartition("/")[2]))
+        if result is None or "sig=" not in request.query:
             return error(403, "Server failed to authenticate the request")
-        return Answer(status=200, body=found.data, headers={"Content-Type": "application/zip", **fault.headers})
+        return Answer(status=200, body=result.data, headers={"Content-Type": "application/zip", **fault.headers})
 
 
 def _handler(fake: FakeGitHub, *, store: bool) -> type[BaseHTTPRequestHandler]:

@@ -113,7 +113,7 @@ class Shapes:
     def repository(self, full_name: str, *, whole: bool = False) -> Json:
         owner, _, name = full_name.partition("/")
         url = f"{self._api}/repos/{full_name}"
-        found: Json = {
+        result: Json = {
             "id": int(hashlib.sha1(full_name.encode()).hexdigest()[:6], 16),
             "node_id": "R_1",
             "name": name,
@@ -127,10 +127,10 @@ class Shapes:
             **{key: f"{url}/{key.removesuffix('_url')}" for key in _REPOSITORY_URLS},
         }
         if not whole:
-            return found
+            return result
         counts = ("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers")
         return {
-            **found,
+            **result,
             **dict.fromkeys((*counts, "watchers_count"), 0),
             **dict.fromkeys(("has_downloads", "has_issues", "has_pages", "has_projects", "has_wiki"), True),
             **dict.fromkeys(("homepage", "language", "mirror_url", "license"), None),
@@ -182,7 +182,7 @@ class Shapes:
         links = ("self", "html", "issue", "comments", "review_comments", "review_comment", "commits", "statuses")
         head_owner = (pull.head_repository or "ghost/gone").partition("/")[0]
         head_repo = None if pull.head_repository is None else self.repository(pull.head_repository, whole=True)
-        found: Json = {
+        result: Json = {
             "id": pull.number,
             "node_id": "PR_1",
             "number": pull.number,
@@ -227,10 +227,10 @@ class Shapes:
         }
         if whole:
             counts = ("additions", "changed_files", "comments", "commits", "deletions", "review_comments")
-            found |= dict.fromkeys(counts, 1)
-            found |= {"merged": False, "mergeable": None, "mergeable_state": "unknown", "merged_by": None}
-            found["maintainer_can_modify"] = False
-        return found
+            result |= dict.fromkeys(counts, 1)
+            result |= {"merged": False, "mergeable": None, "mergeable_state": "unknown", "merged_by": None}
+            result["maintainer_can_modify"] = False
+        return result
 
     def run(self, run: Run) -> Json:
         repository = self._state.repository

@@ -206,7 +206,9 @@ class State:
 
     def comments_of(self, number: int) -> list[Comment]:
         """Of a pull request, as GitHub lists them: oldest first."""
-        return sorted((one for one in self.comments.values() if one.number == number), key=lambda one: one.id)
+        return sorted(
+            (comment for comment in self.comments.values() if comment.number == number), key=lambda comment: comment.id
+        )
 
     def resolve(self, ref: str) -> str | None:
         """The commit that a hash or a branch stands for."""
@@ -219,13 +221,13 @@ class State:
         seen: set[str] = set()
         stack: list[tuple[str, bool]] = [(sha, False)]
         while stack:
-            one, done = stack.pop()
+            item, done = stack.pop()
             if done:
-                order.append(one)
-            elif one not in seen and one in self.commits:
-                seen.add(one)
-                stack.append((one, True))
-                stack += [(parent, False) for parent in self.commits[one].parents]
+                order.append(item)
+            elif item not in seen and item in self.commits:
+                seen.add(item)
+                stack.append((item, True))
+                stack += [(parent, False) for parent in self.commits[item].parents]
         return order[::-1]
 
     def changes(self, base: str, head: str) -> list[tuple[str, str]]:

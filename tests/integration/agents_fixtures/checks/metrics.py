@@ -27,8 +27,8 @@ def result(scores: list[float], passed: list[bool], actual: list[Invocation]) ->
         overall_score=sum(scores) / len(scores),
         overall_eval_status=status(all(passed)),
         per_invocation_results=[
-            PerInvocationResult(actual_invocation=one, score=score, eval_status=status(good))
-            for one, score, good in zip(actual, scores, passed, strict=True)
+            PerInvocationResult(actual_invocation=item, score=score, eval_status=status(good))
+            for item, score, good in zip(actual, scores, passed, strict=True)
         ],
     )
 
@@ -43,17 +43,17 @@ def polite(
     print(f"polite is called for {eval_metric.metric_name}")
     assert eval_metric.threshold is None
     assert eval_metric.criterion is not None
-    assert all(isinstance(one, Invocation) for one in [*actual, *(expected or [])])
+    assert all(isinstance(item, Invocation) for item in [*actual, *(expected or [])])
     assert scenario is None
     words = eval_metric.criterion.words  # type: ignore[attr-defined]
-    scores = [1.0 if any(word in said(one) for word in words) else 0.0 for one in actual]
+    scores = [1.0 if any(word in said(item) for word in words) else 0.0 for item in actual]
     return result(scores, [score >= eval_metric.criterion.threshold for score in scores], actual)
 
 
 async def brief(eval_metric: EvalMetric, actual: list[Invocation], *_: Any) -> EvaluationResult:
     """How many characters an answer has: fewer are better."""
     await asyncio.sleep(0.01)
-    scores = [float(len(said(one))) for one in actual]
+    scores = [float(len(said(item))) for item in actual]
     return result(scores, [score <= eval_metric.criterion.threshold for score in scores], actual)
 
 

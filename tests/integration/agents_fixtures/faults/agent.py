@@ -19,15 +19,15 @@ from scripted_model import call, reply, scripted, text
 
 def sockets() -> list[int]:
     """The descriptors that lead to the gate, as a nosy agent would find them."""
-    found = []
+    result = []
     for number in range(3, 1024):
         try:
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 with socket.socket(fileno=os.dup(number)) as opened:
-                    found += [number] if opened.family == socket.AF_UNIX else []
+                    result += [number] if opened.family == socket.AF_UNIX else []
         except OSError:
             continue
-    return found
+    return result
 
 
 async def fail(how: str) -> dict[str, Any]:
