@@ -20,10 +20,13 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from agent_eval.core.invocation import Invocation, InvocationEvent
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
 
 _BASE = "https://raw.githubusercontent.com/org/agent-eval-action/v1/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_ONLY_RECORDED = {Invocation: "spans", InvocationEvent: "branch"}
+"""Keys of recordings that eval files don't have, by model."""
 _NUMBER_TEXT = r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 _TRUTH_TEXT = r"^([tT]([rR][uU][eE])?|[fF]([aA][lL][sS][eE])?|[yY]([eE][sS])?|[nN]([oO])?|[oO][nN]|[oO][fF][fF]|0|1)$"
 """What pydantic reads as true or false (https://docs.pydantic.dev/latest/concepts/conversion_table/)."""
@@ -68,6 +71,8 @@ class _Schema(GenerateJsonSchema):
                     result["properties"][name].setdefault("description", attribute)
             if model.model_config.get("alias_generator") is to_camel:
                 _add_camel_case(result)
+        if model in _ONLY_RECORDED:
+            result["properties"].pop(_ONLY_RECORDED[model], None)
         if model is EvalCase:
             result.setdefault("allOf", []).append({"oneOf": [_has("conversation"), _has("conversation_scenario")]})
         return result

@@ -162,6 +162,7 @@ def test_output_dir__a_second_run_replaces_the_first(repository: Repository) -> 
     assert second.code == 0
     assert sorted(path.name for path in second.output.rglob("*") if path.is_file()) == [
         ".gitignore",
+        "cases.jsonl.gz",
         "junit.xml",
         "recordings.jsonl.gz",
         "results.json",

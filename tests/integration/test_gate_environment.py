@@ -75,6 +75,7 @@ def test_output_directory__git_ignores_it_but_no_other_name(repository: Reposito
     assert (repository.root / "agent-eval-results" / ".gitignore").read_text("utf-8") == "*\n"
     other = repository.gate(*RUN, python=False, output=repository.root / "baseline")
     assert sorted(path.name for path in other.output.iterdir()) == [
+        "cases.jsonl.gz",
         "junit.xml",
         "recordings.jsonl.gz",
         "results.json",

@@ -101,6 +101,7 @@ def test_outputs_summary_and_annotations(repository: Repository, job: dict[str, 
         "pass-rate": "0.5",
         "results-file": "agent-eval-results/results.json",
         "recordings-file": "agent-eval-results/recordings.jsonl.gz",
+        "cases-file": "agent-eval-results/cases.jsonl.gz",
         "junit-file": "agent-eval-results/junit.xml",
         "summary-file": "agent-eval-results/summary.md",
     }

@@ -201,6 +201,13 @@ BAD_EVAL_SETS = [
         says="Did you mean `final_response`",
     ),
     Sample(
+        name="key of a recording in an invocation",
+        value=with_turn(spans=[{"kind": "model", "start": 0, "end": 1}]),
+        codes=("unknown-key",),
+        path="eval_cases[0].conversation[0].spans",
+        says="Remove it",
+    ),
+    Sample(
         name="older name in an invocation",
         value=with_turn(expected_tool_use=[]),
         codes=("unknown-key",),

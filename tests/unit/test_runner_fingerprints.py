@@ -43,6 +43,19 @@ def test_a_case_is_known_by_what_it_asks_and_expects() -> None:
     assert len({same, *(case_fingerprint(other, None) for other in others)}) == len(others) + 1
 
 
+def test_case_fingerprint__measurements_do_not_count_but_arguments_of_the_same_names_do() -> None:
+    def calling(args: dict[str, Any], **fields: Any) -> EvalCase:
+        event = {"author": "home", "content": {"parts": [{"function_call": {"name": "set_timer", "args": args}}]}}
+        event |= {"branch": fields.pop("branch", None)}
+        data = {"invocation_events": [event]}
+        return case(conversation=[turn("where?", "here", intermediate_data=data, **fields)])
+
+    same = case_fingerprint(calling({"duration": 5}), None)
+    spans = [{"kind": "tool", "name": "set_timer", "start": 0.1, "end": 0.2}]
+    assert case_fingerprint(calling({"duration": 5}, duration=1.0, spans=spans, branch="root.home"), None) == same
+    assert case_fingerprint(calling({"duration": 6}), None) != same
+
+
 def test_how_the_user_is_simulated_counts_for_scenarios_only() -> None:
     options = {"model": "gemini-2.5-pro"}
     scenario = EvalCase(eval_id="s", conversation_scenario=SCENARIO)

@@ -11,7 +11,7 @@ import pytest
 from agent_eval.core.content import model_message, user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.results.recording import Recording, RunError
-from agent_eval.runner.journal import Journal, write_recordings
+from agent_eval.runner.journal import Journal, write_lines
 
 OUTAGE = RunError(kind="provider-unavailable", owner="provider", message="503")
 CRASH = RunError(kind="agent-crash", owner="agent", message="It left")
@@ -155,6 +155,6 @@ def test_lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
 
 def test_recordings_have_no_time_stamp(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_recordings(tmp_path / name, [b'{"one": 1}\n', b'{"two": 2}\n'])
+        write_lines(tmp_path / name, [b'{"one": 1}\n', b'{"two": 2}\n'])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert gzip.decompress((tmp_path / "a").read_bytes()) == b'{"one": 1}\n{"two": 2}\n'

@@ -23,7 +23,7 @@ from agent_eval.results.recording import Recording, RunError
 from agent_eval.results.report import CaseReport, RunReport, TurnEvidence
 from agent_eval.runner.conversations import attach_conversations
 from agent_eval.runner.fingerprints import case_fingerprint
-from agent_eval.runner.journal import write_recordings
+from agent_eval.runner.journal import write_lines
 
 FILE = "tests/a.test.json"
 RUBRIC = "rubric_based_final_response_quality_v1"
@@ -86,7 +86,7 @@ def write(folder: Path, run: RunReport, lines: list[Recording] | None = None) ->
     dumped = [
         recording.model_dump_json(exclude_none=True).encode() + b"\n" for recording in recordings() if lines is None
     ]
-    write_recordings(folder / "recordings.jsonl.gz", dumped)
+    write_lines(folder / "recordings.jsonl.gz", dumped)
 
 
 @pytest.fixture

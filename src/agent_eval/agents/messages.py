@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeFloat
 
+from agent_eval.core.invocation import Span
 from agent_eval.core.wire import WireModel
 
 
@@ -152,6 +153,8 @@ class TurnFacts(_Message):
     model_duration: FiniteFloat | None = None
     tool_duration: FiniteFloat | None = None
     requests: list[AgentRequest] = Field(default_factory=list)
+    spans: list[Span] | None = None
+    """Each model and tool call; None from an agent that is not in a host of ours."""
 
 
 class RubricResult(_Message):

@@ -7,9 +7,9 @@ Field names, defaults and unions follow google-adk 2.13.0 (docs/adk-compatibilit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, FiniteFloat, NonNegativeInt, Tag
 from pydantic.alias_generators import to_camel
 
 from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
@@ -53,6 +53,8 @@ class InvocationEvent(WireModel):
     grounding_metadata: dict[str, Any] | None = None
     usage_metadata: dict[str, Any] | None = None
     model_version: str | None = None
+    branch: str | None = None
+    """The agents that led to the event, joined by dots: `root.planner`. Only in actual turns; not in ADK's format."""
 
 
 class InvocationEvents(WireModel):
@@ -90,6 +92,26 @@ class AppDetails(WireModel):
     agent_details: dict[str, AgentDetails] = Field(default_factory=dict)
 
 
+class Span(WireModel):
+    """A model call or a tool call of a turn, as the agent's process measured it. Not in ADK's format."""
+
+    kind: Literal["model", "tool"]
+    agent: str = ""
+    """The agent that made the call."""
+    name: str = ""
+    """The model or the tool."""
+    call_id: str | None = None
+    """The id of the tool call; None for a model."""
+    start: FiniteFloat
+    """Seconds since the turn began, as `end`."""
+    end: FiniteFloat
+    attempts: list[int | None] = Field(default_factory=list)
+    """HTTP statuses of the failed attempts of a model call, oldest first; None for an attempt without a response."""
+    input_tokens: NonNegativeInt | None = None
+    """Tokens of a model call; None if the model does not report them."""
+    output_tokens: NonNegativeInt | None = None
+
+
 class Invocation(WireModel):
     """One turn, expected or actual."""
 
@@ -104,6 +126,17 @@ class Invocation(WireModel):
     tool_duration: float | None = None
     rubrics: list[Rubric] | None = None
     app_details: AppDetails | None = None
+    spans: list[Span] | None = None
+    """The model and tool calls of an actual turn by start time; None if they were not measured. Not in ADK's format."""
+
+
+def adk_value(turn: Invocation) -> dict[str, Any]:
+    """The turn as JSON that ADK's `Invocation` accepts: without what only we record."""
+    value = turn.model_dump(mode="json", exclude_none=True, exclude={"spans"})
+    data = value.get("intermediate_data") or {}
+    for event in data.get("invocation_events", ()):
+        event.pop("branch", None)
+    return value
 
 
 def _event_parts(data: InvocationEvents) -> Iterator[Part]:

@@ -28,13 +28,30 @@ class Outcome:
     """Written files by their name in FILES, as absolute paths. An invalid run writes no recordings."""
 
 
-def write(settings: Settings, context: RunContext, report: RunReport, *, lines: Iterable[bytes] | None) -> Outcome:
-    """Writes every file of the output directory and hands them to the workspace's owner."""
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a run leaves beside its report, as lines of JSON."""
+
+    runs: Iterable[bytes]
+    """Recordings, in the order of the plan."""
+    cases: Iterable[bytes]
+    """From `runner.case_lines`."""
+
+
+def write(settings: Settings, context: RunContext, report: RunReport, recorded: Recorded | None = None) -> Outcome:
+    """Writes every file of the output directory and hands them to the workspace's owner.
+
+    Args:
+        settings: The run's settings.
+        context: The run's context.
+        report: The report; its exit code is set here.
+        recorded: None if nothing ran.
+    """
     from agent_eval.evalset.json import write_text
     from agent_eval.gate.verdict import exit_code
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.results import Reason
-    from agent_eval.runner import write_recordings
+    from agent_eval.runner import write_lines
 
     if report.verdict == "invalid":
         errors = sum(problem.severity == "error" for problem in report.problems)
@@ -44,10 +61,11 @@ def write(settings: Settings, context: RunContext, report: RunReport, *, lines: 
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}
-    if lines is None:
-        del files["recordings-file"]  # Nothing ran: keep the recordings that an earlier run paid for.
+    if recorded is None:
+        del files["recordings-file"], files["cases-file"]  # Keep the recordings that an earlier run paid for.
     else:
-        write_recordings(files["recordings-file"], lines)
+        write_lines(files["recordings-file"], recorded.runs)
+        write_lines(files["cases-file"], recorded.cases)
     write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
     shown = {name: relative(path, settings.root) for name, path in files.items()}

@@ -23,7 +23,7 @@ from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
-from agent_eval.pipeline.output import remove_results, write
+from agent_eval.pipeline.output import Recorded, remove_results, write
 from agent_eval.results import JOURNAL, remove_logs
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
         if has_error(problems):
-            return write(settings, context, report, lines=None)
+            return write(settings, context, report)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
@@ -96,13 +96,13 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
             # A process that still runs could read what is unsealed now: keep everything sealed, and don't pass.
-            return write(settings, context, with_problems(report, [_not_ended(error)]), lines=None)
+            return write(settings, context, with_problems(report, [_not_ended(error)]))
         except AgentRefused as refused:
-            return write(settings, context, with_problems(report, [refused.problem]), lines=None)
+            return write(settings, context, with_problems(report, [refused.problem]))
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            return write(settings, context, with_problems(report, [_disk_full(error)]), lines=None)
+            return write(settings, context, with_problems(report, [_disk_full(error)]))
 
 
 def _not_ended(error: Exception) -> Problem:
@@ -151,7 +151,7 @@ def policy_problems(settings: Settings, suite: Suite) -> Sequence[Problem]:
 def invalid(settings: Settings, context: RunContext, problems: Sequence[Problem]) -> Outcome:
     """The outcome for invalid settings."""
     remove_logs(settings.output)
-    return write(settings, context, draft_report(settings, context, Begun(), problems, []), lines=None)
+    return write(settings, context, draft_report(settings, context, Begun(), problems, []))
 
 
 def load(settings: Settings) -> Suite:
@@ -238,7 +238,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
     from agent_eval.gate.stats import pass_rates, pass_rates_notices
     from agent_eval.pipeline._base_checkout import open_base_checkout
     from agent_eval.pipeline._checkout import NotIsolated, Resources, open_checkout, open_isolation
-    from agent_eval.runner import Journal, attach_conversations
+    from agent_eval.runner import Journal, attach_conversations, case_lines
 
     plan, choices, models = planned.plan, planned.choices, planned.models
     until = time.monotonic() + settings.run_timeout
@@ -246,12 +246,12 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         try:
             isolation = apart.enter_context(open_isolation(settings, context, choices))
         except NotIsolated as refused:
-            return write(settings, context, with_problems(report, refused.problems), lines=None)
+            return write(settings, context, with_problems(report, refused.problems))
         report = with_problems(report, isolation.problems)
         prepared = await prepare(settings, context, choices, isolation, until=until)
         if prepared.problems:
             apart.close()
-            return write(settings, context, with_problems(report, prepared.problems), lines=None)
+            return write(settings, context, with_problems(report, prepared.problems))
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
@@ -287,7 +287,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
-        outcome = write(settings, context, report, lines=journal.lines(checkout.run_ids))
+        recorded = Recorded(runs=journal.lines(checkout.run_ids), cases=case_lines(plan.cases))
+        outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome
 

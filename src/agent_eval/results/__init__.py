@@ -34,6 +34,8 @@ from agent_eval.results.decision import (
 )
 from agent_eval.results.folder import (
     BASE,
+    BASE_RECORDINGS,
+    BASELINE_RECORDINGS,
     DEFAULT,
     FILES,
     JOURNAL,
@@ -86,6 +88,8 @@ from agent_eval.results.status import GateMode, VerdictValue
 
 __all__ = [
     "BASE",
+    "BASELINE_RECORDINGS",
+    "BASE_RECORDINGS",
     "BROKE",
     "DEFAULT",
     "FAILED",

@@ -15,6 +15,7 @@ DEFAULT = "agent-eval-results"
 FILES: Mapping[str, str] = {
     "results-file": "results.json",
     "recordings-file": "recordings.jsonl.gz",
+    "cases-file": "cases.jsonl.gz",
     "junit-file": "junit.xml",
     "summary-file": "summary.md",
 }
@@ -25,6 +26,10 @@ LOGS = "logs"
 """Logs of the agents' processes."""
 BASE = "base"
 """Output of the base branch's agents."""
+BASE_RECORDINGS = f"{BASE}/recordings.jsonl.gz"
+"""Recordings of the runs that the base branch's agent made during this run."""
+BASELINE_RECORDINGS = f"{BASE}/baseline-recordings.jsonl.gz"
+"""Recordings of the runs that the baseline was measured with, of the cases that differ from it."""
 LOCK = ".lock"
 """Locked by the gate that writes to the directory; contains its process id."""
 

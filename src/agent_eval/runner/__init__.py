@@ -4,7 +4,7 @@ from agent_eval.runner.conversations import attach_conversations, conversation_o
 from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate, estimate_line, times
 from agent_eval.runner.execution import Execution, Limits, Progress
 from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity
-from agent_eval.runner.journal import Journal, write_recordings
+from agent_eval.runner.journal import Journal, write_lines
 from agent_eval.runner.partition import (
     Part,
     RecordedSeconds,
@@ -15,6 +15,8 @@ from agent_eval.runner.partition import (
     weigh,
 )
 from agent_eval.runner.plan import MissingModels, Plan, make_plan, source_fingerprint
+from agent_eval.runner.stored_cases import StoredCase, case_lines
+from agent_eval.runner.stored_lines import StoredLines
 
 __all__ = [
     "Execution",
@@ -28,8 +30,11 @@ __all__ = [
     "PromptMeter",
     "Range",
     "RecordedSeconds",
+    "StoredCase",
+    "StoredLines",
     "attach_conversations",
     "case_fingerprint",
+    "case_lines",
     "conversation_of",
     "estimate",
     "estimate_line",
@@ -43,5 +48,5 @@ __all__ = [
     "split_hash",
     "times",
     "weigh",
-    "write_recordings",
+    "write_lines",
 ]

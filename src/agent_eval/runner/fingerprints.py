@@ -23,7 +23,8 @@ from agent_eval.evalset.models import CriterionConfig, EvalCase
 _LENGTH = 16
 _MOST_IMPORTS = 5
 """Maximum number of re-exporting modules to follow to a function's definition."""
-_IGNORED = {"eval_id", "creation_timestamp", "invocation_id", "duration", "model_duration", "tool_duration"}
+_NOT_IN_CASE = {"eval_id", "creation_timestamp"}
+_NOT_IN_TURN = {"invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "spans"}
 """Fields of a case that no agent and no criterion reads. The id is ignored so that a renamed case is recognized."""
 
 
@@ -143,10 +144,17 @@ def _absolute(node: ast.ImportFrom, parent: tuple[str, ...]) -> tuple[str, ...]:
     return (*parent[: max(len(parent) - node.level + 1, 0)], *named) if node.level else named
 
 
-def _without(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without(item) for key, item in value.items() if key not in _IGNORED}
-    return [_without(item) for item in value] if isinstance(value, list) else value
+def _without(case: dict[str, Any]) -> dict[str, Any]:
+    content = {key: value for key, value in case.items() if key not in _NOT_IN_CASE}
+    if "conversation" in content:
+        content["conversation"] = [_turn_without(turn) for turn in content["conversation"]]
+    return content
+
+
+def _turn_without(turn: dict[str, Any]) -> dict[str, Any]:
+    for event in (turn.get("intermediate_data") or {}).get("invocation_events", ()):
+        event.pop("branch", None)
+    return {key: value for key, value in turn.items() if key not in _NOT_IN_TURN}
 
 
 def _hash(value: Any) -> str:

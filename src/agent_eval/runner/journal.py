@@ -110,8 +110,8 @@ class Journal:
             self._path.unlink(missing_ok=True)
 
 
-def write_recordings(path: Path, lines: Iterable[bytes]) -> None:
-    """Writes recordings.jsonl.gz. It has no time stamp, so the same runs give the same bytes."""
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Writes recordings or cases as compressed lines, without a time stamp: the same lines give the same bytes."""
     with (
         naming(path),
         path.open("wb") as raw,

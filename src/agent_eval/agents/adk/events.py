@@ -64,6 +64,7 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
         model_duration=_rounded(facts.model_duration),
         tool_duration=_rounded(facts.tool_duration),
         app_details=_app_details({event.author for event in read}, facts.requests),
+        spans=facts.spans,
     )
 
 
@@ -125,6 +126,7 @@ class _Event:
                 grounding_metadata=self.raw.get("grounding_metadata"),
                 usage_metadata=self.raw.get("usage_metadata"),
                 model_version=self.raw.get("model_version"),
+                branch=self.raw.get("branch"),
             )
         except ValidationError as error:
             raise MalformedEvent(f"an event of {self.author} is malformed: {error}") from error

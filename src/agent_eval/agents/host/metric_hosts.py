@@ -19,6 +19,7 @@ from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, Rem
 from agent_eval.agents.host.process import HostProcess, HostSpec, Turn
 from agent_eval.agents.messages import Evaluated
 from agent_eval.agents.protocol import AgentFailure, MetricCall, MetricFailure, MetricFailureKind
+from agent_eval.core.invocation import adk_value
 from agent_eval.core.text import shorten
 
 _STRIKES = 2
@@ -87,10 +88,8 @@ class MetricHosts:
             "metric": call.metric,
             "function": call.function,
             "criterion": dict(call.criterion),
-            "actual": [turn.model_dump(mode="json", exclude_none=True) for turn in call.actual],
-            "expected": None
-            if call.expected is None
-            else [turn.model_dump(mode="json", exclude_none=True) for turn in call.expected],
+            "actual": [adk_value(turn) for turn in call.actual],
+            "expected": None if call.expected is None else [adk_value(turn) for turn in call.expected],
             "scenario": None if call.scenario is None else call.scenario.model_dump(mode="json", exclude_none=True),
         }
         result = await self._call(call.function, params)

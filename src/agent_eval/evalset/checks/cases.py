@@ -39,6 +39,7 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
                 (*path, "conversation"),
                 "Add a turn, or delete the case.",
             )
+        yield from _recorded_keys(file, case, path)
         yield from _persona(file, case, path)
         yield from check_scenario(file, case, path)
         yield from _rubric_ids(file, case, path)
@@ -47,6 +48,18 @@ def check_cases(file: EvalFile) -> Iterator[Problem]:
         yield file.warning(
             "empty-eval-set", "The eval set has no cases.", ("eval_cases",), "Add cases, or delete the file."
         )
+
+
+def _recorded_keys(file: EvalFile, case: EvalCase, path: JsonPath) -> Iterator[Problem]:
+    """Keys of recordings, which ADK rejects in an eval file."""
+    for number, turn in enumerate(case.conversation or ()):
+        if "spans" in turn.model_fields_set:
+            yield file.error(
+                "unknown-key",
+                "`spans` is not a key of an invocation.",
+                (*path, "conversation", number, "spans"),
+                "It was measured when a run was recorded. Remove it.",
+            )
 
 
 def check_against_config(file: EvalFile, indices: Iterable[int], config: EvalConfig) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from agent_eval.report.views import digest, grouping
 from agent_eval.results import Change, RunReport
 
-FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file")
+FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file", "cases-file")
 """Paths of what was written; an output is empty when its file was not written."""
 
 OUTPUTS: Mapping[str, str] = {
@@ -33,6 +33,7 @@ OUTPUTS: Mapping[str, str] = {
     "junit-file": "Path of junit.xml.",
     "summary-file": "Path of summary.md.",
     "recordings-file": "Path of recordings.jsonl.gz.",
+    "cases-file": "Path of cases.jsonl.gz.",
 }
 """Every output by name, with its description (the same as in action.yml)."""
 
