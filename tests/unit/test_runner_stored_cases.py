@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
 
 from judged_samples import turn
@@ -17,7 +18,7 @@ from agent_eval.runner.plan import PlannedCase
 SCENARIO = ConversationScenario(starting_prompt="hi", conversation_plan="ask for a lamp")
 
 
-def planned(case: EvalCase, user_config: dict[str, object] | None = None) -> PlannedCase:
+def planned(case: EvalCase, user_config: Mapping[str, object] | None = None) -> PlannedCase:
     return PlannedCase(
         case_id=f"evals/home.test.json:{case.eval_id}",
         file="evals/home.test.json",
