@@ -1,5 +1,6 @@
 """Criteria, which score recorded conversations."""
 
+from agent_eval.criteria._alignment import Alignment, align
 from agent_eval.criteria._literal import literal, name_of, render_call
 from agent_eval.criteria.base import Conversation, Criterion, Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.calls import match_calls
@@ -14,6 +15,7 @@ from agent_eval.criteria.withheld import Withheld
 
 __all__ = [
     "INFORMATIONAL",
+    "Alignment",
     "Conversation",
     "Criterion",
     "CustomMetric",
@@ -26,6 +28,7 @@ __all__ = [
     "Scored",
     "TurnFinding",
     "Withheld",
+    "align",
     "build",
     "calls_not_visible",
     "error_of",

@@ -40,6 +40,8 @@ class CaseSignificance:
     """How a case compares with the base branch."""
 
     kind: ChangeKind
+    word: status.CaseWord = "unchanged"
+    """Of its most significant metric."""
     always: bool = False
     """Whether it fails every time."""
     label: str = ""
@@ -78,6 +80,7 @@ def _word(
         evidence = f"{evidence}; {_history(first.flakiness, branch)}"
     return CaseSignificance(
         kind=kind,
+        word=first.word,
         always=always,
         label=_label(first, kind, always=always),
         evidence=evidence,

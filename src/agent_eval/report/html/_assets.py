@@ -1,0 +1,61 @@
+"""The page's own script and style, joined from the files of this package. No build step, no dependency."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from importlib import resources
+
+SCRIPTS = (
+    *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js", "case.js", "list.js"),
+    *("keys.js", "main.js"),
+)
+"""In the order in which they are joined: each uses what those before it declare."""
+STYLES = ("app.css", "case.css", "print.css")
+BUDGET = 120_000
+"""Bytes of script and style together."""
+
+
+@functools.cache
+def script() -> str:
+    """The script: one function in strict mode, so that nothing becomes global."""
+    return f'(() => {{\n"use strict";\n{_joined(SCRIPTS)}\n}})();\n'
+
+
+@functools.cache
+def style() -> str:
+    """The style sheet."""
+    return _joined(STYLES)
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    folder = resources.files("agent_eval.report.html")
+    return "\n".join(text for name in names if (text := _read(folder.joinpath(name))))
+
+
+def _read(file: resources.abc.Traversable) -> str:
+    return file.read_text("utf-8") if file.is_file() else ""
+
+
+def policy() -> str:
+    """The Content-Security-Policy: our script and our style by hash, inline pictures, and nothing else.
+
+    Where a browser knows Trusted Types, text can't become markup either.
+    """
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script())}'",
+            f"style-src '{_hash(style())}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

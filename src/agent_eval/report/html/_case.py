@@ -1,0 +1,168 @@
+"""A case as a block of the page holds it, and its row in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_eval.core.content import text_of
+from agent_eval.core.invocation import Invocation, tool_calls
+from agent_eval.core.text import plural
+from agent_eval.evalset.models import EvalCase
+from agent_eval.gate.history import flakiness
+from agent_eval.report.html._levels import CaseDetail
+from agent_eval.report.html._metrics import case_metrics, reason_of
+from agent_eval.report.html._packing import number, shown
+from agent_eval.report.html._runs import CaseRuns
+from agent_eval.report.html._source import Facts
+from agent_eval.report.html._turns import excerpt_expected, expected_turns
+from agent_eval.report.views import Links, findings
+from agent_eval.results import CaseHistory, CaseReport, HistoryReport
+
+_NAME, _LINE, _LOG = 500, 2_000, 20_000
+_USER = 2_000
+"""Characters of the user's messages in the index, for search."""
+
+
+class PageCase:
+    """A case with everything that is known about it."""
+
+    def __init__(self, facts: Facts, case: CaseReport) -> None:
+        """Reads the recordings and the eval case."""
+        self.facts = facts
+        self.case = case
+        self.runs = CaseRuns(facts, case)
+        self.eval_case: EvalCase | None = facts.source.cases(case.case_id)
+
+    @property
+    def expected(self) -> Sequence[Invocation] | None:
+        """The turns of the eval case; None if it is unknown or its user is simulated."""
+        return self.eval_case.conversation if self.eval_case is not None else None
+
+    def block(self, detail: CaseDetail) -> dict[str, Any]:
+        """The case as a block holds it."""
+        return {
+            "id": shown(self.case.case_id, 2_000),
+            "reason": reason_of(self.case.reason, detail),
+            "findings": self._findings(detail),
+            "notes": self._notes(),
+            "decision": self._decision(detail),
+            "expected": self._expected(detail),
+            "runs": list(self.runs.shown(self.expected, detail)),
+            "base_note": self._base_note(detail),
+            "metrics": case_metrics(self.facts, self.case, detail),
+            "history": self._history(),
+        }
+
+    def tools(self) -> list[str]:
+        """The names of the tools that were expected or called, sorted."""
+        expected = {
+            call.name for turn in self.expected or () for call in tool_calls(turn.intermediate_data) if call.name
+        }
+        return sorted(shown(name, _NAME) for name in expected | self.runs.tools())
+
+    def user(self) -> str:
+        """All messages of the user, joined by newlines, for search."""
+        if self.expected is not None:
+            text = "\n".join(text_of(turn.user_content) for turn in self.expected)
+        elif not (text := self.runs.user()) and self.case.conversation is not None:
+            text = "\n".join(turn.user for turn in self.case.conversation.turns)
+        return shown(text[:_USER], _USER)
+
+    def _findings(self, detail: CaseDetail) -> list[dict[str, Any]]:
+        if not detail.words:
+            return []
+        return [
+            {
+                "summary": shown(finding.summary, _LINE),
+                "lines": [shown(line, _LINE) for line in finding.lines],
+                "log": shown(finding.log, _LOG),
+            }
+            for finding in findings(self.case)
+        ]
+
+    def _notes(self) -> list[str]:
+        """The tags of the case in sentences."""
+        case, branch = self.case, self.facts.base.branch
+        notes = []
+        change = self.facts.change(case.case_id)
+        if case.status == "quarantined":
+            notes.append(case.reason.message if case.reason else "The case is in quarantine: it can't fail the gate.")
+        if change is not None and change.renamed_from is not None:
+            notes.append(f"On {branch} the case is called {change.renamed_from}.")
+        if change is not None and change.change == "changed":
+            notes.append(f"The case itself differs from {branch}, so its scores say nothing about the agent.")
+        if change is not None and change.change == "added":
+            notes.append(f"The case does not exist on {branch}.")
+        if change is not None and change.note:
+            notes.append(change.note)
+        if self.eval_case is not None and self.expected is None:
+            notes.append("A simulated user leads the conversation: nothing is expected turn by turn.")
+        return [shown(note, _LINE) for note in notes]
+
+    def _decision(self, detail: CaseDetail) -> list[dict[str, Any]]:
+        return [
+            {
+                "metric": shown(item.metric, _NAME),
+                "word": item.word,
+                "evidence": shown(item.evidence, _LINE),
+                "would_decide": shown(item.would_decide, _LINE) or None,
+                "p_value": number(item.p_value),
+            }
+            for item in self.facts.decisions.get(self.case.case_id, ())
+        ]
+
+    def _expected(self, detail: CaseDetail) -> list[dict[str, Any]] | None:
+        if not detail.conversations:
+            return None
+        if self.expected is not None:
+            return expected_turns(self.expected, detail)
+        recorded = any(run.recording is not None for run in self.runs.head)
+        if self.eval_case is None and self.case.conversation is not None and not recorded:
+            return excerpt_expected(self.case.conversation)
+        return None
+
+    def _base_note(self, detail: CaseDetail) -> str | None:
+        if self.facts.report.comparison is None or not detail.conversations:
+            return None
+        branch = self.facts.base.branch
+        if not detail.base:
+            return f"The side of {branch} is left out; base/recordings.jsonl.gz has it."
+        if any(run.recording is not None for run in self.runs.base):
+            return None
+        change = self.facts.change(self.case.case_id)
+        if change is not None and change.change == "added":
+            return f"The case does not exist on {branch}."
+        return shown(self.facts.source.base_note, _LINE) or f"No run of {branch} is recorded for this case."
+
+    def _history(self) -> dict[str, Any] | None:
+        case, history = self.facts.history_of(self.case), self.facts.history
+        return None if case is None or history is None else history_of(case, history, self.facts.source.links)
+
+
+def history_of(case: CaseHistory, history: HistoryReport, links: Links) -> dict[str, Any]:
+    """The last runs of a case on the base branch, oldest first."""
+    sources = [history.records[int(number_)] for number_ in case.records.split()]
+    return {
+        "outcomes": case.outcomes,
+        "records": [
+            {"commit": shown(record.commit, 100), "time": record.recorded_at, "url": links.own(record.run_url)}
+            for record in sources
+        ],
+        "scores": {
+            shown(history.metrics[int(index)].name, _NAME): [
+                None if score == "-" else float(score) for score in column.split()
+            ]
+            for index, column in case.scores.items()
+        },
+        "sentence": _history_sentence(case, history),
+    }
+
+
+def _history_sentence(case: CaseHistory, history: HistoryReport) -> str:
+    """E.g. `failed 4 of 10 runs since 5f0c1d2e`; "" if it never failed."""
+    rate = flakiness(history, case)
+    if not rate.failures:
+        return ""
+    since = f" since {shown(rate.since.commit[:8], 8)}" if rate.since is not None and rate.since.commit else ""
+    return f"failed {rate.failures} of {plural(rate.runs, 'run')}{since}"

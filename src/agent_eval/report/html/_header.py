@@ -1,0 +1,177 @@
+"""The header of the page: verdict, problems, baseline, counts; and what lies behind a click: files and spending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_eval.core.text import plural
+from agent_eval.report.html._packing import number, shown
+from agent_eval.report.html._source import Facts
+from agent_eval.report.views import grouping, headline, is_for_merge
+from agent_eval.results import Origin, ProblemReport, RunReport
+
+_NAME, _LINE = 500, 2_000
+_MOST_PROBLEMS = 1_000
+
+
+def header(facts: Facts, ignored: int) -> dict[str, Any]:
+    """The header.
+
+    Args:
+        facts: The lookups.
+        ignored: Recordings that belong to no run of the report.
+    """
+    report = facts.report
+    notices = [*report.warnings, *report.notices, *facts.source.notices]
+    if ignored:
+        verb = "belongs" if ignored == 1 else "belong"
+        notices.append(f"{plural(ignored, 'recording')} {verb} to another run and {'is' if ignored == 1 else 'are'} not shown.")
+    return {
+        "verdict": report.verdict,
+        "exit_code": report.exit_code,
+        "sentence": shown(headline(report, facts.base), _LINE),
+        "decided": decided_by(facts),
+        "reasons": [{"code": shown(item.code, _NAME), "message": shown(item.message, _LINE)} for item in report.reasons],
+        "problems": [_problem(problem) for problem in report.problems[:_MOST_PROBLEMS]],
+        "notices": [shown(notice, _LINE) for notice in notices],
+        "baseline": _baseline(facts),
+        "origin": _origin(facts),
+        "counts": counts(facts),
+        "source_url": _source_url(facts),
+    }
+
+
+def decided_by(facts: Facts) -> str:
+    """Which rule decided the verdict."""
+    report, branch = facts.report, facts.base.branch
+    if report.verdict == "invalid":
+        return "Nothing was run."
+    sentences = {
+        "thresholds": "The thresholds decide.",
+        "regressions": f"Regressions against {branch} decide.",
+        "both": f"The thresholds and regressions against {branch} decide.",
+        "advisory": "The gate is advisory: it reports, but never fails.",
+    }
+    return sentences[report.gate]
+
+
+def _problem(problem: ProblemReport) -> dict[str, Any]:
+    return {
+        "severity": problem.severity,
+        "code": shown(problem.code, _NAME),
+        "message": shown(problem.message, _LINE),
+        "hint": shown(problem.hint, _LINE),
+        "file": shown(problem.file, 1_000) or None,
+        "line": problem.line,
+    }
+
+
+def _baseline(facts: Facts) -> dict[str, Any] | None:
+    baseline = facts.report.baseline
+    if baseline is None:
+        return None
+    return {"sentence": shown(baseline.message, _LINE), "url": facts.source.links.own(baseline.run_url)}
+
+
+def _origin(facts: Facts) -> dict[str, Any]:
+    report = facts.report
+    origin = report.origin or Origin()
+    return {
+        "repository": shown(origin.repository, _NAME),
+        "commit": shown(origin.head_commit or origin.commit or report.provenance.get("commit"), 100),
+        "ref": shown(origin.ref, _NAME),
+        "event": shown(origin.event, _NAME),
+        "pull_request": origin.pull_request,
+        "run_id": origin.run_id,
+        "run_attempt": origin.run_attempt,
+        "run_url": facts.source.links.own(origin.run_url),
+        "started_at": number(report.started_at, 3),
+        "duration": number(report.duration, 3),
+        "num_runs": report.num_runs,
+        "min_pass_rate": number(report.min_pass_rate),
+        "tool_version": shown(report.tool_version, 100),
+        "gate": report.gate,
+        "for_merge": is_for_merge(report),
+    }
+
+
+def counts(facts: Facts) -> dict[str, int]:
+    """How many cases are in each state; a case may be in several."""
+    report, comparison = facts.report, facts.base.comparison
+    totals = report.totals
+    changes = grouping.change_counts(comparison) if comparison is not None else {}
+    return {
+        "passed": totals.passed,
+        "failed": totals.failed,
+        "errored": totals.errored,
+        "not_run": totals.not_run,
+        "quarantined": totals.quarantined,
+        "newly_failing": changes.get("newly_failing", 0),
+        "fixed": changes.get("fixed", 0),
+        "suspicious": sum(grouping.is_suspected(case, facts.base) for case in report.cases),
+        "blocking": len(facts.blocking),
+        "flaky": sum(grouping.is_flaky(case, facts.base) for case in report.cases),
+    }
+
+
+def _source_url(facts: Facts) -> str | None:
+    url = facts.source.links.source_url
+    return f"{url.rstrip('/')}/" if url else None
+
+
+def about(facts: Facts) -> dict[str, Any]:
+    """Files, provenance and spending."""
+    report = facts.report
+    return {
+        "files": [
+            {
+                "file": shown(file.file, 1_000),
+                "eval_set_id": shown(file.eval_set_id, _NAME),
+                "config": shown(file.config, 1_000) or None,
+                "agent": shown(file.agent, _NAME),
+                "agent_reason": shown(file.agent_reason, _LINE),
+                "criteria": {shown(name, _NAME): number(threshold) for name, threshold in file.criteria.items()},
+            }
+            for file in report.files
+        ],
+        "provenance": {shown(name, _NAME): shown(value, _LINE) for name, value in report.provenance.items()},
+        "usage": [*_agent_usage(report), *_model_usage(report)],
+    }
+
+
+def _agent_usage(report: RunReport) -> list[dict[str, Any]]:
+    """What the agent's model calls used in the runs of this report; its model is not recorded."""
+    usages = [run.usage for case in [*report.cases, *report.confirmations] for run in case.runs]
+    calls = sum(usage.model_calls for usage in usages)
+    if not calls:
+        return []
+    return [
+        {
+            "who": "agent",
+            "model": "",
+            "calls": calls,
+            "input_tokens": sum(usage.input_tokens or 0 for usage in usages),
+            "output_tokens": sum((usage.output_tokens or 0) + (usage.thought_tokens or 0) for usage in usages),
+            "cost": None,
+            "cached_replies": 0,
+            "saved_votes": 0,
+        }
+    ]
+
+
+def _model_usage(report: RunReport) -> list[dict[str, Any]]:
+    return [
+        {
+            "who": "judge",
+            "model": shown(usage.model, _NAME),
+            "calls": usage.calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": None
+            if usage.output_tokens is None
+            else usage.output_tokens + (usage.thought_tokens or 0),
+            "cost": number(usage.cost, 6),
+            "cached_replies": usage.cached_replies,
+            "saved_votes": usage.saved_votes,
+        }
+        for usage in report.model_usage
+    ]

@@ -1,0 +1,285 @@
+"""The index of the page: the header, and what the list of cases needs, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent_eval.report.html._case import PageCase
+from agent_eval.report.html._header import about, header
+from agent_eval.report.html._levels import CaseDetail, Plan
+from agent_eval.report.html._metrics import base_scores
+from agent_eval.report.html._packing import number, shown
+from agent_eval.report.html._source import Facts
+from agent_eval.report.html._trend import trend
+from agent_eval.report.views import digest, first_difference, grouping, headline
+from agent_eval.results import CaseComparison, CaseReport, MetricReport
+
+DATA_VERSION = 1
+_NAME, _LINE = 500, 300
+
+
+class Strings:
+    """Repeated texts, each kept once."""
+
+    def __init__(self) -> None:
+        """Begins empty."""
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        """The index of a text."""
+        return self._places.setdefault(text, len(self._places))
+
+    def all(self) -> list[str]:
+        """The texts by index."""
+        return list(self._places)
+
+
+class Index:
+    """Collects a row for each case while the blocks are written."""
+
+    def __init__(self, facts: Facts) -> None:
+        """Begins without rows."""
+        self.facts = facts
+        self.strings = Strings()
+        self.ignored = 0
+        """Recordings that belong to no run."""
+        self._rows: list[dict[str, Any]] = []
+        self._order: list[tuple[int, int]] = []
+        self._metrics = [row.name for row in digest.metric_rows(facts.report)]
+        self._agents = {file.file: file.agent for file in facts.report.files}
+
+    def add(self, page_case: PageCase, detail: CaseDetail, block: int) -> None:
+        """Adds the row of a case."""
+        case, facts = page_case.case, self.facts
+        self.ignored += page_case.runs.ignored
+        change = facts.change(case.case_id)
+        metrics = {metric.name: metric for metric in case.metrics}
+        bases = base_scores(facts, case)
+        passed, runs = self._run_counts(case)
+        history = facts.history_of(case)
+        self._append(
+            {
+                **self._identity(case.case_id, case.file, case.eval_id, case.line),
+                "status": case.status,
+                "change": change.change if change is not None else None,
+                "word": word_of(facts, case.case_id),
+                "tags": tags_of(facts, case),
+                "why": self._why(case, detail),
+                "scores": [number(metrics[name].score) if name in metrics else None for name in self._metrics],
+                "deltas": [_delta(metrics.get(name), bases.get(name)) for name in self._metrics],
+                "ok": [_ok(metrics.get(name)) for name in self._metrics],
+                "seconds": number(_mean([run.duration for run in case.runs]) or 0.0, 3),
+                "tokens": _tokens(case),
+                "cost": number(facts.costs[0].get(case.case_id), 6),
+                "runs_passed": passed,
+                "runs": runs,
+                "history": history.outcomes if history is not None else "",
+                "user": page_case.user() if detail.words else "",
+                "tools": [self.strings.place(tool) for tool in page_case.tools()] if detail.words else [],
+                "block": block,
+                "removed": 0,
+            },
+            attention(facts, case),
+        )
+
+    def add_removed(self, change: CaseComparison) -> None:
+        """Adds the row of a case that only the base branch has."""
+        none = [None] * len(self._metrics)
+        self._append(
+            {
+                **self._identity(change.case_id, change.file, change.eval_id, None),
+                "status": change.base or "not_run",
+                "change": "removed",
+                "word": None,
+                "tags": ["removed"],
+                "why": f"The case exists on {self.facts.base.branch} only.",
+                **{"scores": none, "deltas": none, "ok": none},
+                **{"seconds": 0, "tokens": None, "cost": None, "runs_passed": 0, "runs": 0},
+                **{"history": "", "user": "", "tools": [], "block": -1, "removed": 1},
+            },
+            _REMOVED,
+        )
+
+    def data(self, plan: Plan, blocks: int) -> dict[str, Any]:
+        """The index as it is packed."""
+        facts = self.facts
+        names = list(self._rows[0]) if self._rows else []
+        columns: dict[str, list[Any]] = {name: [row[name] for row in self._rows] for name in names}
+        ranked = sorted(range(len(self._order)), key=self._order.__getitem__)
+        ranks = [0] * len(ranked)
+        for rank, at in enumerate(ranked):
+            ranks[at] = rank
+        columns["rank"] = ranks
+        return {
+            "report_data_version": DATA_VERSION,
+            "level": plan.level,
+            "left_out": list(plan.left_out),
+            "title": f"agent-eval: {shown(headline(facts.report, facts.base), _LINE)}",
+            "header": header(facts, self.ignored),
+            "about": about(facts),
+            "metrics": metric_table(facts),
+            "cases": columns if names else dict.fromkeys(COLUMNS, ()),
+            "blocks": blocks,
+            "trend": trend(facts),
+            "strings": self.strings.all(),
+        }
+
+    def _append(self, row: dict[str, Any], group: int) -> None:
+        self._order.append((group, len(self._rows)))
+        self._rows.append(row)
+
+    def _identity(self, case_id: str, file: str, eval_id: str, line: int | None) -> dict[str, Any]:
+        return {
+            "id": shown(case_id, 2_000),
+            "file_s": self.strings.place(shown(file, 1_000)),
+            "eval_id": shown(eval_id, 2_000),
+            "line": line,
+            "agent_s": self.strings.place(shown(self._agents.get(file, ""), _NAME)),
+        }
+
+    def _why(self, case: CaseReport, detail: CaseDetail) -> str:
+        if case.status == "passed":
+            return ""
+        if not detail.words:
+            return shown(case.reason.code, _NAME) if case.reason is not None else ""
+        return shown(" ".join(first_difference(case).split()), _LINE)
+
+    def _run_counts(self, case: CaseReport) -> tuple[int, int]:
+        """Passed and judged runs of the head, extra runs included."""
+        counts = self.facts.base.runs.get(case.case_id)
+        if counts is not None:
+            return counts.head_passed, counts.head_runs
+        parts = [case, *self.facts.confirmations.get(case.case_id, ())]
+        judged = [run.status == "passed" for part in parts for run in part.runs if run.status in {"passed", "failed"}]
+        return sum(judged), len(judged)
+
+
+COLUMNS = (
+    *("id", "file_s", "eval_id", "line", "agent_s", "status", "change", "word", "tags", "why", "scores", "deltas"),
+    *("ok", "seconds", "tokens", "cost", "runs_passed", "runs", "history", "user", "tools", "block", "removed", "rank"),
+)
+"""The columns of `cases`."""
+
+_REMOVED = 12
+
+
+def attention(facts: Facts, case: CaseReport) -> int:
+    """The group of a case in the needs-attention order; 0 comes first."""
+    change = facts.change(case.case_id)
+    significance = facts.base.significance.get(case.case_id)
+    kind = significance.kind if significance is not None else ""
+    if case.case_id in facts.blocking:
+        return 0
+    if kind == "regression" or (change is not None and change.change == "newly_failing" and not facts.base.decided):
+        return 1
+    if case.status == "failed" and kind not in {"suspected regression", "flaky", "passed again"}:
+        return 2
+    groups = {"errored": 3, "quarantined": 6, "not_run": 7}
+    if case.status in groups:
+        return groups[case.status]
+    if kind == "suspected regression":
+        return 4
+    if kind in {"flaky", "passed again"}:
+        return 5
+    return 8 if kind == "better" or (change is not None and change.change == "fixed") else 9
+
+
+def tags_of(facts: Facts, case: CaseReport) -> list[str]:
+    """Tags for search and filters, in a fixed order."""
+    change = facts.change(case.case_id)
+    significance = facts.base.significance.get(case.case_id)
+    kind = significance.kind if significance is not None else ""
+    flaky = any(item.flakiness is not None for item in facts.decisions.get(case.case_id, ()))
+    tags = {
+        "blocking": case.case_id in facts.blocking,
+        "regression": kind == "regression",
+        "suspicious": kind == "suspected regression",
+        "flaky": kind in {"flaky", "passed again"} or flaky,
+        "quarantined": case.status == "quarantined",
+        "fixed": kind == "better" or (change is not None and change.change == "fixed" and not facts.base.decided),
+        "new": change is not None and change.change == "added",
+        "changed": change is not None and change.change == "changed",
+        "renamed": change is not None and change.renamed_from is not None,
+    }
+    return [tag for tag, holds in tags.items() if holds]
+
+
+def word_of(facts: Facts, case_id: str) -> str | None:
+    """The word of the statistical decision for the case's most significant metric; None if it is unchanged."""
+    significance = facts.base.significance.get(case_id)
+    return significance.word if significance is not None else None
+
+
+def metric_table(facts: Facts) -> list[dict[str, Any]]:
+    """A row for each metric, gating ones first."""
+    comparison = facts.base.comparison
+    compared = {metric.name: metric for metric in comparison.metrics} if comparison is not None else {}
+    judges: dict[str, str] = {}
+    for case in facts.report.cases:
+        for metric in case.metrics:
+            if metric.judge is not None:
+                judges.setdefault(metric.name, metric.judge)
+    return [_metric_row(facts, row, compared.get(row.name), judges.get(row.name)) for row in digest.metric_rows(facts.report)]
+
+
+def _metric_row(facts: Facts, row: digest.MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:
+    score = compared.score if compared is not None and compared.cases else None
+    notes = [f"thresholds {row.threshold}"] if len(row.thresholds) > 1 else []
+    notes += [compared.note] if compared is not None and compared.note else []
+    return {
+        "name": shown(row.name, _NAME),
+        "now": number(row.mean if score is None else score.head),
+        "base": number(score.base) if score is not None else None,
+        "delta": number(score.delta) if score is not None else None,
+        "threshold": number(row.thresholds[0]) if row.thresholds else None,
+        "direction": "lower" if row.at_most else "higher",
+        "gates": row.gates,
+        "passed": row.passed,
+        "failed": row.failed,
+        "not_evaluated": row.not_evaluated,
+        "cost": number(facts.costs[1].get(row.name), 6),
+        "judge": shown(judge, _NAME) or None,
+        "note": shown("; ".join(notes), 1_000),
+        "history": _metric_history(facts, row.name),
+    }
+
+
+def _metric_history(facts: Facts, name: str) -> list[float | str | None]:
+    """The metric's mean score in each recorded run of the base branch, oldest first."""
+    history = facts.history
+    if history is None:
+        return []
+    columns = {str(index) for index, metric in enumerate(history.metrics) if metric.name == name}
+    sums: list[list[float]] = [[] for _ in history.records]
+    for case in history.cases:
+        for index in columns & case.scores.keys():
+            for record, score in zip(case.records.split(), case.scores[index].split(), strict=True):
+                if score != "-":
+                    sums[int(record)].append(float(score))
+    return [number(_mean(scores), 6) for scores in sums]
+
+
+def _delta(metric: MetricReport | None, base: float | None) -> float | str | None:
+    if metric is None or metric.score is None or base is None:
+        return None
+    delta = metric.score - base
+    return 0 if abs(delta) < 1e-9 else number(delta, 6)
+
+
+def _ok(metric: MetricReport | None) -> int | None:
+    return None if metric is None else {"passed": 1, "failed": 0}.get(metric.status)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _tokens(case: CaseReport) -> int | None:
+    """Mean tokens of the agent's model calls per run; None if none reported them."""
+    counts = [
+        (run.usage.input_tokens or 0) + (run.usage.output_tokens or 0) + (run.usage.thought_tokens or 0)
+        for run in case.runs
+        if run.usage.input_tokens is not None or run.usage.output_tokens is not None
+    ]
+    return round(sum(counts) / len(counts)) if counts else None

@@ -1,0 +1,139 @@
+"""Writes report.html: one file without dependencies, as a stream, in at most the size that it may have."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from agent_eval.core.disk import naming
+from agent_eval.report.html._assets import policy, script, style
+from agent_eval.report.html._case import PageCase
+from agent_eval.report.html._index import Index
+from agent_eval.report.html._levels import LAST, Detail, Plan, plans
+from agent_eval.report.html._packing import dumped, packed, shown
+from agent_eval.report.html._source import Facts, PageSource
+from agent_eval.report.html._static import static_part
+from agent_eval.report.views import headline
+
+MEGABYTE = 1_000_000
+_BLOCK_CASES, _BLOCK_BYTES = 50, 512 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """How much the page shows."""
+
+    detail: Detail = "full"
+    """The setting `report`, except `off`."""
+    size: int = 15 * MEGABYTE
+    """Bytes that the file may have (`report-size`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The page that was written."""
+
+    level: int
+    """The step of `_levels.plans`: 0 for everything."""
+    size: int
+    """Bytes."""
+
+
+class _TooBig(Exception):
+    pass
+
+
+def write_page(path: Path, source: PageSource, options: PageOptions | None = None) -> Written:
+    """Writes the page, as rich as its size allows. The same report gives the same bytes.
+
+    Raises:
+        OSError: The file can't be written; then there is none.
+    """
+    options = options or PageOptions()
+    steps = plans(options.detail)
+    try:
+        with naming(path), path.open("wb") as file:
+            for step in steps:
+                limit = options.size if step is not steps[-1] else None
+                with contextlib.suppress(_TooBig):
+                    file.seek(0)
+                    file.truncate()
+                    return Written(level=step.level, size=_write(file, Facts(source), step, limit))
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    raise AssertionError("the last step has no limit")
+
+
+class _Output:
+    """Counts what is written, and stops beyond the limit."""
+
+    def __init__(self, file: IO[bytes], limit: int | None) -> None:
+        self.size = 0
+        self._file = file
+        self._limit = limit
+
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
+        if self._limit is not None and self.size > self._limit:
+            raise _TooBig
+        self._file.write(data)
+
+
+def _write(file: IO[bytes], facts: Facts, plan: Plan, limit: int | None) -> int:
+    output = _Output(file, limit)
+    output.write(_head(facts, plan).encode("utf-8"))
+    index = Index(facts)
+    blocks = 0
+    for block in _blocks(facts, plan, index):
+        output.write(_template(f"b{blocks}", block))
+        blocks += 1
+    output.write(_template("index", index.data(plan, blocks)))
+    output.write(f"<script>{script()}</script>\n</body>\n</html>\n".encode())
+    return output.size
+
+
+def _template(name: str, data: Any) -> bytes:
+    return b'<template id="%s">%s</template>\n' % (name.encode("ascii"), packed(data))
+
+
+def _blocks(facts: Facts, plan: Plan, index: Index) -> Iterator[dict[str, Any]]:
+    """Blocks of cases in file order, each with at most 50 cases and, unless one case has more, 512 KB of JSON."""
+    cases: list[dict[str, Any]] = []
+    size = number = 0
+    for case in facts.report.cases:
+        page_case = PageCase(facts, case)
+        detail = plan.others if facts.needs_attention(case) else plan.quiet
+        data = page_case.block(detail)
+        length = len(dumped(data))
+        if cases and (len(cases) >= _BLOCK_CASES or size + length > _BLOCK_BYTES):
+            yield {"cases": cases}
+            cases, size, number = [], 0, number + 1
+        index.add(page_case, detail, number)
+        cases.append(data)
+        size += length
+    if cases:
+        yield {"cases": cases}
+    for change in facts.base.comparison.cases if facts.base.comparison is not None else ():
+        if change.change == "removed":
+            index.add_removed(change)
+
+
+def _head(facts: Facts, plan: Plan) -> str:
+    title = html.escape(f"agent-eval: {shown(headline(facts.report, facts.base), 300)}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy())}">\n'
+        '<meta name="referrer" content="no-referrer">\n<meta name="robots" content="noindex">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
+        f'<main id="app">\n{static_part(facts, plan.others)}\n</main>\n'
+    )
+
+
+__all__ = ["LAST", "PageOptions", "Written", "write_page"]

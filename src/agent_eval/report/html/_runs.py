@@ -1,0 +1,172 @@
+"""The runs of a case on both sides, each with its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agent_eval.core.content import text_of
+from agent_eval.core.invocation import Invocation, tool_calls
+from agent_eval.report.html._levels import CaseDetail
+from agent_eval.report.html._packing import number, shown
+from agent_eval.report.html._source import Facts
+from agent_eval.report.html._turns import excerpt_turns, turns_of
+from agent_eval.results import CaseReport, Recording, RunError, RunResult
+
+Side = Literal["head", "confirm", "base", "base-stored"]
+_LINE = 4_000
+_LOG = 20_000
+_SHORTENED = "Shortened: the recordings are not beside the results."
+_NOT_RECORDED = "What the agent did in this run was not recorded."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRun:
+    """A run to show."""
+
+    side: Side
+    result: RunResult
+    recording: Recording | None
+    scored: bool = True
+    """False for a run of which only the recording is known."""
+
+    @property
+    def key(self) -> str:
+        """E.g. `head:0`; unique in a case."""
+        return f"{self.side}:{self.result.run}"
+
+
+class CaseRuns:
+    """The runs of a case, with the recordings that belong to them."""
+
+    def __init__(self, facts: Facts, case: CaseReport) -> None:
+        """Reads the recordings of both sides."""
+        self.case = case
+        self.ignored = 0
+        """Recordings that belong to no run of the report."""
+        self._branch = facts.base.branch
+        head = {recording.run_id: recording for recording in facts.source.recordings(case.case_id)}
+        sides: list[tuple[Side, Sequence[CaseReport]]] = [
+            ("head", [case]),
+            ("confirm", facts.confirmations.get(case.case_id, ())),
+        ]
+        self.head = [
+            PageRun(side=side, result=run, recording=self._belonging(run, head.pop(run.run_id, None)))
+            for side, parts in sides
+            for part in parts
+            for run in part.runs
+        ]
+        self.ignored += len(head)
+        self.base = list(self._base_runs(facts))
+
+    def _belonging(self, run: RunResult, recording: Recording | None) -> Recording | None:
+        if recording is None or (run.started_at is not None and recording.started_at != run.started_at):
+            self.ignored += recording is not None
+            return None
+        return recording
+
+    def _base_runs(self, facts: Facts) -> Iterator[PageRun]:
+        """The base's runs of today, then the stored ones of which there are recordings."""
+        base_id = facts.base_id(self.case.case_id)
+        recordings = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
+        today = [run for part in facts.base_runs.get(base_id, ()) for run in part.runs]
+        for run in today:
+            yield PageRun(side="base", result=run, recording=recordings.pop(run.run, None))
+        baseline = facts.report.baseline
+        side: Side = "base" if baseline is not None and baseline.source == "rerun" else "base-stored"
+        for recording in recordings.values():
+            yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
+
+    def label(self, run: PageRun) -> str:
+        """E.g. `run 1`, `extra run 4`, `main, run 1`."""
+        number_ = run.result.run + 1
+        return {
+            "head": f"run {number_}",
+            "confirm": f"extra run {number_}",
+            "base": f"{self._branch}, run {number_}",
+            "base-stored": f"{self._branch}, stored run {number_}",
+        }[run.side]
+
+    def turns(self) -> Iterator[Invocation]:
+        """All recorded turns of the head."""
+        for run in self.head:
+            if run.recording is not None:
+                yield from run.recording.invocations
+
+    def tools(self) -> set[str]:
+        """The names of the tools that the head's runs called."""
+        return {call.name for turn in self.turns() for call in tool_calls(turn.intermediate_data) if call.name}
+
+    def user(self) -> str:
+        """What the user said in the first recorded run; "" if none is recorded."""
+        first = next((run.recording for run in self.head if run.recording is not None), None)
+        return "" if first is None else "\n".join(text_of(turn.user_content) for turn in first.invocations)
+
+    def shown(self, expected: Sequence[Invocation] | None, detail: CaseDetail) -> Iterator[dict[str, Any]]:
+        """The runs with their conversations, as far as the detail goes."""
+        runs = [*self.head, *(self.base if detail.base else ())]
+        for at, run in enumerate(runs):
+            keep = detail.conversations and (detail.runs is None or at < detail.runs or run.side.startswith("base"))
+            yield {**self._facts(run, detail), **self._conversation(run, expected, detail, keep=keep)}
+
+    def _facts(self, run: PageRun, detail: CaseDetail) -> Mapping[str, Any]:
+        result = run.result
+        return {
+            "key": run.key,
+            "side": "base" if run.side.startswith("base") else "head",
+            "run": result.run,
+            "label": self.label(run),
+            "status": result.status if run.scored or result.error is not None else None,
+            "error": error_of(result.error, detail),
+            "seconds": number(result.duration, 3),
+            "usage": {name: count for name, count in result.usage.model_dump().items() if count is not None},
+            "attempts": result.attempts,
+            "stop_reason": result.stop_reason,
+        }
+
+    def _conversation(
+        self, run: PageRun, expected: Sequence[Invocation] | None, detail: CaseDetail, *, keep: bool
+    ) -> Mapping[str, Any]:
+        if not keep:
+            return {"turns": [], "left_out": "The conversation is left out; recordings.jsonl.gz has it."}
+        if run.recording is not None:
+            turns = turns_of(run.recording.invocations, expected, detail)
+            left = len(run.recording.invocations) - len(turns)
+            return {"turns": turns, "left_out": f"{left:,} more turns are left out." if left else None}
+        excerpt = self.case.conversation
+        if excerpt is not None and run.side in {"head", "confirm"} and excerpt.run == run.result.run:
+            return {"turns": excerpt_turns(excerpt), "left_out": _SHORTENED}
+        return {"turns": [], "left_out": None if run.result.status == "not_run" else _NOT_RECORDED}
+
+
+def _result_of(recording: Recording) -> RunResult:
+    """A run without its scores."""
+    return RunResult(
+        run_id=recording.run_id,
+        run=recording.run,
+        status="passed" if recording.error is None else "errored",
+        error=recording.error,
+        started_at=recording.started_at,
+        duration=recording.duration,
+        usage=recording.usage,
+        turns=len(recording.invocations),
+        attempts=recording.attempts,
+        stop_reason=recording.stop_reason,
+    )
+
+
+def error_of(error: RunError | None, detail: CaseDetail) -> dict[str, Any] | None:
+    """An error as the page shows it; without the words of `scores` only its kind and owner."""
+    if error is None:
+        return None
+    words = detail.words
+    return {
+        "kind": shown(error.kind, 200),
+        "owner": error.owner,
+        "message": shown(error.message, _LINE) if words else "",
+        "hint": shown(error.hint, _LINE) if words else "",
+        "traceback": shown(error.traceback, _LOG) if words else "",
+        "log_tail": shown(error.log_tail, _LOG) if words else "",
+        "turn": error.turn,
+    }

@@ -1,0 +1,243 @@
+"""A recorded or expected conversation as the page shows it: turns, steps, parts and the alignment of calls."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent_eval.core.content import Content, FunctionCall, Part, text_of
+from agent_eval.core.invocation import IntermediateData, Invocation, InvocationEvents, tool_calls
+from agent_eval.core.text import plural
+from agent_eval.criteria import align
+from agent_eval.report.html._levels import CaseDetail
+from agent_eval.report.html._packing import bounded_value, json_value, number, shown
+from agent_eval.results import ConversationReport, StepReport, TurnReport
+
+_NAME = 500
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Never SVG, which may contain scripts."""
+_PICTURE = 200_000
+"""Bytes of a picture that the page contains."""
+_MOST_ALIGNED = 500
+"""Calls of a side that are aligned."""
+
+
+def turns_of(
+    actual: Sequence[Invocation], expected: Sequence[Invocation] | None, detail: CaseDetail
+) -> list[dict[str, Any]]:
+    """The turns of a run.
+
+    Args:
+        actual: The recorded turns.
+        expected: The eval case's turns, with which calls are aligned; None if there are none.
+        detail: How much to keep.
+    """
+    references = list(expected or ())
+    return [
+        _turn(turn, references[at] if at < len(references) else None, detail)
+        for at, turn in enumerate(actual[: detail.turns])
+    ]
+
+
+def expected_turns(expected: Sequence[Invocation], detail: CaseDetail) -> list[dict[str, Any]]:
+    """The turns of an eval case."""
+    return [_turn(turn, None, detail) for turn in expected[: detail.turns]]
+
+
+def _turn(turn: Invocation, expected: Invocation | None, detail: CaseDetail) -> dict[str, Any]:
+    steps = list(_steps(turn, detail))
+    left = len(steps) - detail.turns
+    if left > 0:
+        note = {"text": f"… and {plural(left, 'more step')}, which the page leaves out"}
+        steps = [*steps[: detail.turns], {"kind": "text", "agent": "", "branch": "", "parts": [note]}]
+    return {
+        "user": _parts(turn.user_content, detail),
+        "steps": steps,
+        "answer": None if turn.final_response is None else _parts(turn.final_response, detail),
+        "seconds": number(turn.duration, 3),
+        "spans": _spans(turn) if detail.events else [],
+        "align": None if expected is None else alignment(expected, turn),
+    }
+
+
+def _steps(turn: Invocation, detail: CaseDetail) -> Iterator[dict[str, Any]]:
+    """Calls, responses and texts before the answer, in order. The answer's own event is no step."""
+    answer = text_of(turn.final_response)
+    for agent, branch, parts in _events(turn):
+        texts: list[dict[str, Any]] = []
+        for part in parts:
+            call, response = part.function_call, part.function_response
+            if call is None and response is None:
+                if detail.events or not _is_detail(part):
+                    texts += _part(part, detail)
+                continue
+            if texts:
+                yield _text(agent, branch, texts)
+                texts = []
+            if call is not None:
+                yield {**_who("call", agent, branch), **_call(call, detail)}
+            elif response is not None and detail.events:
+                value = response.response if response.response is not None else {}
+                yield {
+                    **_who("response", agent, branch),
+                    "id": shown(response.id, _NAME),
+                    "name": shown(response.name, _NAME),
+                    "value": bounded_value(value, detail.response),
+                }
+        if texts and not (answer and text_of(Content(parts=list(parts))) == answer):
+            yield _text(agent, branch, texts)
+
+
+def _is_detail(part: Part) -> bool:
+    return bool(part.thought) or part.text is None
+
+
+def _who(kind: str, agent: str, branch: str) -> dict[str, Any]:
+    return {"kind": kind, "agent": shown(agent, _NAME), "branch": shown(branch, _NAME)}
+
+
+def _text(agent: str, branch: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**_who("text", agent, branch), "parts": parts}
+
+
+def _call(call: FunctionCall, detail: CaseDetail) -> dict[str, Any]:
+    args = None if call.args is None else json_value(call.args, detail.text)
+    return {"id": shown(call.id, _NAME), "name": shown(call.name, _NAME), "args": args}
+
+
+def _events(turn: Invocation) -> Iterator[tuple[str, str, Sequence[Part]]]:
+    """Author, branch and parts of each event."""
+    data = turn.intermediate_data
+    if isinstance(data, InvocationEvents):
+        for event in data.invocation_events:
+            if event.content is not None:
+                yield event.author, getattr(event, "branch", None) or "", event.content.parts or []
+    elif isinstance(data, IntermediateData):
+        for author, parts in data.intermediate_responses:
+            yield author, "", parts
+        yield "", "", [Part(function_call=call) for call in data.tool_uses]
+        yield "", "", [Part(function_response=response) for response in data.tool_responses]
+
+
+def _parts(content: Content | None, detail: CaseDetail) -> list[dict[str, Any]]:
+    if content is None:
+        return []
+    return [item for part in content.iter_parts() for item in _part(part, detail)]
+
+
+def _part(part: Part, detail: CaseDetail) -> list[dict[str, Any]]:
+    """A part; nothing for one that is empty, e.g. only a signature."""
+    if part.text:
+        return [{"thought" if part.thought else "text": shown(part.text, detail.text)}]
+    if part.inline_data is not None:
+        return [{"inline": _inline(part.inline_data.mime_type, part.inline_data.data, keep=detail.events)}]
+    if part.file_data is not None:
+        uri, mime = part.file_data.file_uri, part.file_data.mime_type
+        return [{"file": {"uri": shown(uri, 2_000), "mime": shown(mime, _NAME)}}]
+    if part.function_call is not None:
+        return [{"other": {"function_call": _call(part.function_call, detail)}}]
+    rest = part.model_dump(exclude_none=True, exclude={"text", "thought", "thought_signature"})
+    return [{"other": bounded_value(rest, detail.response)}] if rest else []
+
+
+def _inline(mime: str | None, data: str | None, *, keep: bool) -> dict[str, Any]:
+    """Type and size of inline data; the data itself only of small pictures, in the standard base64 alphabet."""
+    kind = (mime or "").strip().lower()
+    size = len((data or "").rstrip("=")) * 3 // 4
+    picture = None
+    if keep and data and kind in _PICTURES and size <= _PICTURE:
+        standard = data.replace("-", "+").replace("_", "/")
+        try:
+            raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+            picture = base64.b64encode(raw).decode("ascii")
+        except binascii.Error:
+            picture = None
+    return {"mime": shown(mime, _NAME), "bytes": size, "data": picture}
+
+
+def alignment(expected: Invocation, actual: Invocation) -> list[list[int | None]] | None:
+    """Pairs of call positions as the criteria align them: expected and actual; None where one side has no call.
+
+    None as a whole if there are too many calls, or they are nested too deeply to compare.
+    """
+    ours, theirs = tool_calls(expected.intermediate_data), tool_calls(actual.intermediate_data)
+    if max(len(ours), len(theirs)) > _MOST_ALIGNED:
+        return None
+    try:
+        aligned = align(ours, theirs)
+    except RecursionError:
+        return None
+    partner = dict([*aligned.matched, *aligned.moved, *aligned.changed])
+    extra = sorted(set(range(len(theirs))) - set(partner.values()))
+    pairs: list[list[int | None]] = []
+    for at in range(len(ours)):
+        match = partner.get(at)
+        while match is not None and extra and extra[0] < match:
+            pairs.append([None, extra.pop(0)])
+        pairs.append([at, match])
+    return [*pairs, *([None, at] for at in extra)]
+
+
+def _spans(turn: Invocation) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": span.kind,
+            "agent": shown(span.agent, _NAME),
+            "name": shown(span.name, _NAME),
+            "call_id": shown(span.call_id, _NAME),
+            "start": number(span.start, 4),
+            "end": number(span.end, 4),
+            "attempts": list(span.attempts),
+            "input_tokens": span.input_tokens,
+            "output_tokens": span.output_tokens,
+        }
+        for span in getattr(turn, "spans", None) or ()
+    ]
+
+
+def excerpt_turns(conversation: ConversationReport) -> list[dict[str, Any]]:
+    """The turns of the bounded excerpt in results.json, in which calls and responses are text."""
+    return [
+        {
+            "user": _plain(turn.user),
+            "steps": [item for step in turn.steps for item in _excerpt_step(step)],
+            "answer": None if turn.answer is None else _plain(turn.answer),
+            "seconds": None,
+            "spans": [],
+            "align": None,
+        }
+        for turn in conversation.turns
+    ]
+
+
+def excerpt_expected(conversation: ConversationReport) -> list[dict[str, Any]]:
+    """What the excerpt says of the expectation: only what was not met."""
+    return [_excerpt_expected(turn) for turn in conversation.turns]
+
+
+def _excerpt_expected(turn: TurnReport) -> dict[str, Any]:
+    calls = [{"code": shown(call, 20_000)} for call in turn.expected_calls or ()]
+    said = [{"text": shown(text, 20_000)} for text in turn.expected_said or ()]
+    return {
+        "user": _plain(turn.user),
+        "steps": [_text("", "", [item]) for item in [*said, *calls]],
+        "answer": None if turn.expected_answer is None else _plain(turn.expected_answer),
+        "seconds": None,
+        "spans": [],
+        "align": None,
+    }
+
+
+def _excerpt_step(step: StepReport) -> Iterator[dict[str, Any]]:
+    if step.text:
+        yield _text(step.agent, "", _plain(step.text))
+    if step.call:
+        yield _text(step.agent, "", [{"code": shown(step.call, 20_000)}])
+    for response in step.responses:
+        yield {**_who("response", step.agent, ""), "id": "", "name": "", "value": shown(response, 20_000)}
+
+
+def _plain(text: str) -> list[dict[str, Any]]:
+    return [{"text": shown(text, 20_000)}] if text else []
