@@ -25,13 +25,17 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
     notices = [*report.warnings, *report.notices, *facts.source.notices]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"
-        notices.append(f"{plural(ignored, 'recording')} {verb} to another run and {'is' if ignored == 1 else 'are'} not shown.")
+        notices.append(
+            f"{plural(ignored, 'recording')} {verb} to another run and {'is' if ignored == 1 else 'are'} not shown."
+        )
     return {
         "verdict": report.verdict,
         "exit_code": report.exit_code,
         "sentence": shown(headline(report, facts.base), _LINE),
         "decided": decided_by(facts),
-        "reasons": [{"code": shown(item.code, _NAME), "message": shown(item.message, _LINE)} for item in report.reasons],
+        "reasons": [
+            {"code": shown(item.code, _NAME), "message": shown(item.message, _LINE)} for item in report.reasons
+        ],
         "problems": [_problem(problem) for problem in report.problems[:_MOST_PROBLEMS]],
         "notices": [shown(notice, _LINE) for notice in notices],
         "baseline": _baseline(facts),
@@ -166,9 +170,7 @@ def _model_usage(report: RunReport) -> list[dict[str, Any]]:
             "model": shown(usage.model, _NAME),
             "calls": usage.calls,
             "input_tokens": usage.input_tokens,
-            "output_tokens": None
-            if usage.output_tokens is None
-            else usage.output_tokens + (usage.thought_tokens or 0),
+            "output_tokens": None if usage.output_tokens is None else usage.output_tokens + (usage.thought_tokens or 0),
             "cost": number(usage.cost, 6),
             "cached_replies": usage.cached_replies,
             "saved_votes": usage.saved_votes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_eval.report.html._case import PageCase
@@ -12,7 +12,7 @@ from agent_eval.report.html._metrics import base_scores
 from agent_eval.report.html._packing import number, shown
 from agent_eval.report.html._source import Facts
 from agent_eval.report.html._trend import trend
-from agent_eval.report.views import digest, first_difference, grouping, headline
+from agent_eval.report.views import digest, first_difference, headline
 from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
@@ -220,7 +220,10 @@ def metric_table(facts: Facts) -> list[dict[str, Any]]:
         for metric in case.metrics:
             if metric.judge is not None:
                 judges.setdefault(metric.name, metric.judge)
-    return [_metric_row(facts, row, compared.get(row.name), judges.get(row.name)) for row in digest.metric_rows(facts.report)]
+    return [
+        _metric_row(facts, row, compared.get(row.name), judges.get(row.name))
+        for row in digest.metric_rows(facts.report)
+    ]
 
 
 def _metric_row(facts: Facts, row: digest.MetricRow, compared: Any, judge: str | None) -> dict[str, Any]:

@@ -58,20 +58,25 @@ def plans(detail: Detail) -> Sequence[Plan]:
     if detail == "failing":
         setting = "Conversations of cases that pass as before are left out: the setting `report` is `failing`."
         return [Plan(level=0, quiet=_NONE, others=full, left_out=(setting,)), *_later(_NONE, (setting,))]
-    quiet, sentences, steps = full, (), [Plan(level=0, quiet=full, others=full, left_out=())]
-    for level, (change, sentence) in enumerate(_QUIET_STEPS, start=1):
-        quiet, sentences = replace(quiet, **change), (*sentences, sentence)
-        steps.append(Plan(level=level, quiet=quiet, others=full, left_out=sentences))
-    return [*steps, *_later(quiet, (_QUIET_STEPS[-1][1],))]
+    steps = [Plan(level=0, quiet=full, others=full, left_out=())]
+    for level, (quiet, sentence) in enumerate(_quiet_steps(), start=1):
+        before = steps[-1].left_out if quiet.conversations else ()
+        steps.append(Plan(level=level, quiet=quiet, others=full, left_out=(*before, sentence)))
+    return [*steps, *_later(steps[-1].quiet, steps[-1].left_out)]
 
 
-_QUIET_STEPS: Sequence[tuple[dict[str, int | bool], str]] = (
-    ({"response": 2_000}, "Of cases that pass as before, tool responses are cut to 2,000 characters."),
-    ({"base": False}, "Of cases that pass as before, the base branch's side is left out."),
-    ({"runs": 1}, "Of cases that pass as before, only the first run is shown."),
-    ({"events": False}, "Of cases that pass as before, only texts and calls are shown."),
-    ({"conversations": False}, "Of cases that pass as before, the conversations are left out."),
-)
+def _quiet_steps() -> Sequence[tuple[CaseDetail, str]]:
+    """The steps that leave out parts of the cases that pass as before."""
+    cut = CaseDetail(response=2_000)
+    head = replace(cut, base=False)
+    first = replace(head, runs=1)
+    return (
+        (cut, "Of cases that pass as before, tool responses are cut to 2,000 characters."),
+        (head, "Of cases that pass as before, the base branch's side is left out."),
+        (first, "Of cases that pass as before, only the first run is shown."),
+        (replace(first, events=False), "Of cases that pass as before, only texts and calls are shown."),
+        (_NONE, "Of cases that pass as before, the conversations are left out."),
+    )
 
 
 def _later(quiet: CaseDetail, sentences: tuple[str, ...]) -> Sequence[Plan]:

@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from agent_eval.core.text import plural
 from agent_eval.report.html._header import counts
+from agent_eval.report.html._index import attention
 from agent_eval.report.html._levels import CaseDetail
 from agent_eval.report.html._packing import shown
 from agent_eval.report.html._source import Facts
-from agent_eval.report.html._index import attention
 from agent_eval.report.views import case_name, digest, first_difference, headline, location, run_note
 from agent_eval.results import CaseReport, ProblemReport
 
@@ -84,7 +84,9 @@ def _cases(facts: Facts, detail: CaseDetail) -> Markup:
 
     cases = [case for case in facts.report.cases if facts.needs_attention(case)]
     cases.sort(key=lambda case: attention(facts, case))
-    rows = [(_STATES[case.status], case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]]
+    rows = [
+        (_STATES[case.status], case_name(case), location(case.file, case.line), why(case)) for case in cases[:_MOST]
+    ]
     table = _table("Cases that need attention", ("status", "case", "file", "why"), rows)
     more = len(cases) - len(rows)
     return table + _element("p", f"and {plural(more, 'more case')}") if more > 0 else table
@@ -97,5 +99,5 @@ def _table(title: str, titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     body = Markup("\n").join(
         Markup("<tr>{}</tr>").format(Markup("").join(_element("td", cell) for cell in row)) for row in rows
     )
-    table = '<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>\n{}\n</tbody></table>'
+    table = "<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>\n{}\n</tbody></table>"
     return Markup(table).format(title, head, body)  # noqa: S704 - a constant
