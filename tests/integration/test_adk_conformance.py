@@ -15,6 +15,7 @@ from agent_eval.agents.adk.events import to_invocation
 from agent_eval.agents.host.process import HOST
 from agent_eval.agents.messages import TurnFacts
 from agent_eval.core.content import user_message
+from agent_eval.core.invocation import adk_value
 
 pytestmark = pytest.mark.conformance
 
@@ -76,7 +77,7 @@ def test_invocations_are_those_of_adk(tmp_path: Path) -> None:
         text = message if isinstance(message, str) else "hi"
         ours = to_invocation(answer["raw"], user_message(text), TurnFacts())
         theirs = answer["invocation"]
-        compared = ours.model_dump(mode="json", exclude_none=True)
+        compared = adk_value(ours)
         if any(event.get("author", "").lower() == "user" for event in answer["raw"]):
             theirs["user_content"] = compared["user_content"]  # a later event of the user's replaces what was sent
         for field in ("invocation_id", "user_content", "intermediate_data"):

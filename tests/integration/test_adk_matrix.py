@@ -117,6 +117,30 @@ async def test_usage_version_and_durations(shapes: AdkAgent) -> None:
     assert invocation.duration is not None
     assert 0 <= (invocation.model_duration or 0) + (invocation.tool_duration or 0) <= invocation.duration + 0.002
     assert invocation.creation_timestamp > 1_700_000_000
+    assert invocation.spans is not None
+    model, tool, again = invocation.spans
+    assert (model.kind, model.agent, model.input_tokens, model.output_tokens, model.attempts) == (
+        "model", "tools", 10, 5, [],
+    )  # fmt: skip
+    assert (tool.kind, tool.agent, tool.name) == ("tool", "tools", "add")
+    assert tool.call_id == tool_calls(data)[0].id is not None
+    times = [moment for span in (model, tool, again) for moment in (span.start, span.end)]
+    assert times == sorted(times) and times[0] >= 0 and times[-1] <= invocation.duration + 0.002
+
+
+async def test_spans__calls_inside_an_agent_tool_and_branches_of_parallel_agents(shapes: AdkAgent) -> None:
+    nested = (await say(shapes, "agent tool")).spans
+    assert nested is not None
+    assert [(span.kind, span.agent) for span in nested] == [
+        ("model", "boss"), ("tool", "boss"),
+        ("model", "helper"), ("tool", "helper"), ("model", "helper"),
+        ("model", "boss"),
+    ]  # fmt: skip
+    assert all(nested[1].start <= span.start <= span.end <= nested[1].end for span in nested[2:5])
+    data = (await say(shapes, "both")).intermediate_data
+    assert isinstance(data, InvocationEvents)
+    branches = {event.author: event.branch for event in data.invocation_events}
+    assert all(branch is not None and branch.endswith(f".{author}") for author, branch in branches.items()), branches
 
 
 async def test_app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> None:

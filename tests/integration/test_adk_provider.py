@@ -68,6 +68,7 @@ async def test_call__that_fails_is_repeated_and_has_an_owner(tmp_path: Path, ver
 async def _is_repeated_while_throttled(agent: AdkAgent, server: FakeGemini, throttled: list[None]) -> None:
     invocation = await say(agent, "hello")
     assert (server.stats.requests, len(throttled)) == (3, 2)
+    assert [span.attempts for span in invocation.spans or ()] == [[429, 503]]
     error = await failure(agent, "429")
     assert server.stats.requests == 6
     assert text_of(invocation.final_response) == "to hello"

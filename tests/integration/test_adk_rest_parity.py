@@ -33,7 +33,16 @@ SHAPES = [
     *("error", "silent", "empty", "bytes", "before agent", "transfer", "agent tool", "sequence", "both", "hello"),
 ]
 METRICS = ("tool_trajectory_avg_score", "response_match_score")
-UNEQUAL = {"invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "app_details", "id"}
+UNEQUAL = {
+    "spans",
+    "invocation_id",
+    "creation_timestamp",
+    "duration",
+    "model_duration",
+    "tool_duration",
+    "app_details",
+    "id",
+}
 
 
 def api_server(version: str, directory: Path, app: str, *others: str) -> ServerAgent:

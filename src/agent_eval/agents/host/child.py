@@ -574,11 +574,41 @@ def _seconds(spans: list[tuple[float, float]]) -> float:
     return sum(end - start for start, end in _union(spans))
 
 
+class Call:
+    """A model call or tool call of a turn."""
+
+    def __init__(self, kind: str, agent: str, name: str, call_id: str | None, model_call: ModelCall | None) -> None:
+        self.kind = kind  # `model` or `tool`
+        self.agent = agent
+        self.name = name
+        self.call_id = call_id
+        self.model_call = model_call
+        self.task = asyncio.current_task()  # until the call ends
+        self.began = time.monotonic()
+        self.ended = 0.0
+        self.tokens: dict[str, int] = {}
+
+    def span(self, turn_began: float) -> dict[str, Any]:
+        """The call for the gate, with seconds since the turn began."""
+        failures = self.model_call.failures if self.model_call is not None else []
+        return {
+            "kind": self.kind,
+            "agent": self.agent,
+            "name": self.name,
+            "call_id": self.call_id,
+            "start": round(self.began - turn_began, 4),
+            "end": round(self.ended - turn_began, 4),
+            "attempts": [failure["status"] for failure in failures],
+            **self.tokens,
+        }
+
+
 class Turn:
     """Measurements of one turn."""
 
     def __init__(self, number: int, seconds: float | None = None, stalled: float = 0.0) -> None:
         self.number = number
+        self.began = time.monotonic()
         self.ends_at = float("inf") if seconds is None else time.monotonic() + seconds
         self.stalled = stalled  # seconds that the loop had been blocked before this turn
         self.invocation_id = ""
@@ -586,21 +616,25 @@ class Turn:
         self.failed_call: ModelCall | None = None
         self.tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], None] = weakref.WeakKeyDictionary()  # oldest first
         self.calls = 0  # completed model calls
-        self._open: dict[tuple[str, Any], tuple[float, str, asyncio.Task[Any] | None, ModelCall | None]] = {}
-        self._spans: dict[str, list[tuple[float, float]]] = {"model": [], "tool": []}
+        self._open: dict[tuple[str, Any], Call] = {}
+        self._ended: list[Call] = []
         self._requests: dict[tuple[str, str], Any] = {}
 
-    def begin(self, kind: str, key: Any, what: str, call: ModelCall | None = None) -> None:
-        self._open[kind, key] = (time.monotonic(), what, asyncio.current_task(), call)
+    def begin(
+        self, kind: str, key: Any, agent: str, name: str, call_id: str | None = None, call: ModelCall | None = None
+    ) -> None:
+        self._open[kind, key] = Call(kind, agent, name, call_id, call)
 
-    def end(self, kind: str, key: Any) -> ModelCall | None:
+    def end(self, kind: str, key: Any, tokens: dict[str, int] | None = None) -> ModelCall | None:
         """Records the end of a model call or tool; returns the model call."""
-        started = self._open.pop((kind, key), None)
-        if started is None:
+        call = self._open.pop((kind, key), None)
+        if call is None:
             return None
-        self._spans[kind].append((started[0], time.monotonic()))
+        call.ended, call.task = time.monotonic(), None
+        call.tokens = tokens or {}
+        self._ended.append(call)
         self.calls += kind == "model"
-        return started[3]
+        return call.model_call
 
     def request(self, invocation_id: str, agent: str, llm_request: Any) -> None:
         self._requests.setdefault((invocation_id, agent), llm_request)
@@ -614,10 +648,11 @@ class Turn:
         """
         facts: dict[str, Any] = {"calls": self.calls}
         innermost, since = task, float("-inf")
-        for (kind, _), (since, what, inner, call) in reversed(self._open.items()):
-            facts |= {"for": kind, "name": what, "seconds": time.monotonic() - since}
-            facts |= {} if call is None else call.facts()
-            innermost = inner or task
+        for call in reversed(self._open.values()):
+            since = call.began
+            facts |= {"for": call.kind, "name": call.name, "seconds": time.monotonic() - since}
+            facts |= {} if call.model_call is None else call.model_call.facts()
+            innermost = call.task or task
             break
         if asking is not None and (asking.attempt_began or 0.0) >= since:
             facts |= {"for": "model", "name": asking.model, **asking.facts()}
@@ -625,12 +660,15 @@ class Turn:
         stacks = [_awaited(each) for each in [innermost, *reversed(list(self.tasks)), task] if not each.done()]
         return {**facts, **_hang(next((stack for stack in stacks if _own_line(stack)), stacks[0]))}
 
-    def measured(self) -> dict[str, float]:
-        """Seconds awaiting a model, and in tools without awaiting a model."""
+    def measured(self) -> dict[str, Any]:
+        """Seconds awaiting a model, and in tools without awaiting a model; the calls that ended."""
+        spans = [call.span(self.began) for call in sorted(self._ended, key=lambda call: call.began)]
         for kind, key in list(self._open):
             self.end(kind, key)
-        model, both = self._spans["model"], self._spans["model"] + self._spans["tool"]
-        return {"model_duration": _seconds(model), "tool_duration": _seconds(both) - _seconds(model)}
+        model = [(call.began, call.ended) for call in self._ended if call.kind == "model"]
+        both = [(call.began, call.ended) for call in self._ended]
+        model_duration = _seconds(model)
+        return {"model_duration": model_duration, "tool_duration": _seconds(both) - model_duration, "spans": spans}
 
     def requests(self) -> list[dict[str, Any]]:
         """The first request of each agent of this turn."""
@@ -659,6 +697,23 @@ def _instructions(llm_request: Any) -> str:
 
 def _tools(llm_request: Any) -> list[Any]:
     return [_plain(tool) for tool in getattr(llm_request.config, "tools", None) or []]
+
+
+_TOKENS = {
+    "input_tokens": ("prompt_token_count", "tool_use_prompt_token_count"),
+    "output_tokens": ("candidates_token_count", "thoughts_token_count"),
+}
+"""Counts of a model's usage metadata that make up each of a span's, as in ADK's `token_usage_v1`."""
+
+
+def _tokens(llm_response: Any) -> dict[str, int]:
+    """Tokens of a model call, as far as the model reports them."""
+    usage = getattr(llm_response, "usage_metadata", None)
+    counts = {
+        name: [count for key in keys if isinstance(count := getattr(usage, key, None), int) and count >= 0]
+        for name, keys in _TOKENS.items()
+    }
+    return {name: sum(reported) for name, reported in counts.items() if reported}
 
 
 def _with_retries(llm_request: Any, context: Any, options: dict[str, Any]) -> None:
@@ -693,10 +748,10 @@ def _make_plugin(models: ModelWatch) -> Any:
             turn = _current()
             turn.request(callback_context.invocation_id, callback_context.agent_name, llm_request)
             call = models.begin(turn, str(llm_request.model or ""), _model_of(callback_context))
-            turn.begin("model", self._key(callback_context), call.model, call)
+            turn.begin("model", self._key(callback_context), callback_context.agent_name, call.model, call=call)
 
         async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
-            call = _current().end("model", self._key(callback_context))
+            call = _current().end("model", self._key(callback_context), _tokens(llm_response))
             if call is not None:
                 models.end(call)
 
@@ -707,7 +762,8 @@ def _make_plugin(models: ModelWatch) -> Any:
                 models.end(call, error)
 
         async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
-            _current().begin("tool", tool_context.function_call_id, tool.name)
+            call_id = tool_context.function_call_id
+            _current().begin("tool", call_id, tool_context.agent_name, tool.name, call_id)
 
         async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
             _current().end("tool", tool_context.function_call_id)
@@ -1414,6 +1470,7 @@ class Host:
     async def _run_turn(self, turn: Turn, params: dict[str, Any]) -> None:
         _turn.set(turn)
         wall, started = time.time(), time.monotonic()
+        turn.began = started
         try:
             runner, user_id, session_id = await self._session(params)
             from google.genai import types
