@@ -1,13 +1,15 @@
-"""The process of `agent-eval` and `python -m agent_eval`."""
+"""The process of `agent-eval` and `python -m agent_eval`, and the engine's process that the Python API starts."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import os
 import sys
 from typing import NoReturn
 
-from agent_eval.cli import main, open_missing_streams
+from agent_eval.cli import main, open_missing_streams, prepare_streams, run_command
 
 _STARTING_AGENTS = frozenset({"run", "action"})
 _HELP = frozenset({"-h", "--help"})
@@ -27,6 +29,25 @@ def run() -> NoReturn:
         from agent_eval.agents.sandbox import supervised
 
         code = supervised(main)
+    _exit(code)
+
+
+def run_engine() -> NoReturn:
+    """Runs `agent-eval run` with the settings from stdin, as JSON by field name, and exits with its exit code.
+
+    Unlike a command line, stdin has no limit on the number of cases.
+    """
+    from agent_eval.agents.sandbox import supervised
+
+    settings = {
+        field: value if isinstance(value, str) else tuple(value) for field, value in json.load(sys.stdin).items()
+    }
+    arguments = argparse.Namespace(from_inputs=False, **settings)
+    prepare_streams()
+    _exit(supervised(lambda: run_command("run", arguments), ends_with_parent=True))
+
+
+def _exit(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()

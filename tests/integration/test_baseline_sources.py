@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from baseline_samples import WORKFLOW, artifact, case, measured, results, wire
 
 from agent_eval.baseline.artifact import ArtifactSource
-from agent_eval.baseline.chain import Resolver, parse_order, resolve
+from agent_eval.baseline.chain import Resolver, resolve
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
@@ -22,6 +22,7 @@ from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
 from agent_eval.github.client import GitHub, Waiting
 from agent_eval.results.report import RunReport
+from agent_eval.settings import parse_order
 
 STORED, COMMITTED, FRESH = (results(case(name)) for name in ("stored", "committed", "fresh"))
 

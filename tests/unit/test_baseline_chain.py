@@ -8,7 +8,7 @@ import pytest
 from baseline_samples import REPOSITORY, WORKFLOW, results, sha
 
 from agent_eval.baseline._permission import may_record
-from agent_eval.baseline.chain import AUTO, Choice, parse_order, resolve
+from agent_eval.baseline.chain import resolve
 from agent_eval.baseline.lookup import (
     Baseline,
     FetchFailed,
@@ -23,6 +23,7 @@ from agent_eval.baseline.lookup import (
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results.comparison import BaselineReport, BaselineSource, BaselineStep
 from agent_eval.results.report import Origin
+from agent_eval.settings.baseline_sources import AUTO, Choice, parse_order
 
 WANTED = BaselineRequest(
     repository=REPOSITORY,

@@ -104,7 +104,7 @@ def run_engine(request: EngineRequest, on_line: Callable[[str], None] = lambda _
     before = _identity(results)
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "agent_eval.api._process"],
+            [sys.executable, "-P", "-c", "from agent_eval.__main__ import run_engine; run_engine()"],
             cwd=request.root,
             env={name: value for name, value in os.environ.items() if name not in _OF_A_JOB},
             stdin=subprocess.PIPE,

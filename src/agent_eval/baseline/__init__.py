@@ -4,7 +4,7 @@ from agent_eval.baseline._earlier_attempt import earlier_attempt
 from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.artifact import ArtifactSource
-from agent_eval.baseline.chain import Resolver, parse_order, resolve
+from agent_eval.baseline.chain import Resolver, resolve
 from agent_eval.baseline.compatibility import with_head
 from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
@@ -39,7 +39,6 @@ __all__ = [
     "find_request",
     "open_base",
     "open_git",
-    "parse_order",
     "read_adk_results",
     "read_file",
     "read_report",

@@ -11,7 +11,7 @@ from agent_eval.commands._problems_text import log_problems
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.loading import load_suite
 from agent_eval.report.exports import cozeloop_items, cozeloop_schema
-from agent_eval.uploads import (
+from agent_eval.report.uploads import (
     Uploaded,
     UploadError,
     cozeloop_client,

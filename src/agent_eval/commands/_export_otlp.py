@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent_eval.commands._io import CliIO
 from agent_eval.core.text import plural
 from agent_eval.report.exports import Batch
-from agent_eval.uploads import Client, OtlpTarget, UploadError, otlp_target, send_otlp
+from agent_eval.report.uploads import Client, OtlpTarget, UploadError, otlp_target, send_otlp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from agent_eval.commands._stored_run import folder_of, read_stored_report, recor
 from agent_eval.core.text import harmless
 from agent_eval.evalset.json import write_text
 from agent_eval.report.exports import StoredRun, csv_lines, json_lines, otlp_batches, otlp_lines
+from agent_eval.report.uploads import InvalidTarget
 from agent_eval.results import FILES
-from agent_eval.uploads import InvalidTarget
 
 Export = Callable[[argparse.Namespace, CliIO], int]
 

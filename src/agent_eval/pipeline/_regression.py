@@ -35,7 +35,8 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
     Returns:
         None if there is no commit to compare with.
     """
-    from agent_eval.baseline import parse_order, resolve
+    from agent_eval.baseline import resolve
+    from agent_eval.settings import parse_order
 
     if ci.baseline_request is None:
         return None

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.settings.baseline_sources import parse_order
+
 FILES = "eval files"
 AGENT = "agent"
 RUNS = "execution"
@@ -155,10 +157,7 @@ def _judge(value: str) -> str:
 
 
 def _baseline(value: str) -> str:
-    if value.strip() not in {"auto", "none"}:  # Most runs need not wait for the import.
-        from agent_eval.baseline import parse_order
-
-        parse_order(value.strip())
+    parse_order(value)
     return value.strip()
 
 

@@ -1,7 +1,7 @@
 """Sends exported documents to services."""
 
-from agent_eval.uploads._client import Client, InvalidTarget, UploadError, checked_url
-from agent_eval.uploads.cozeloop import (
+from agent_eval.report.uploads._client import Client, InvalidTarget, UploadError, checked_url
+from agent_eval.report.uploads.cozeloop import (
     CozeLoopTarget,
     Uploaded,
     cozeloop_client,
@@ -9,7 +9,7 @@ from agent_eval.uploads.cozeloop import (
     create_eval_set,
     upload_items,
 )
-from agent_eval.uploads.otlp import OtlpTarget, otlp_target, send_otlp
+from agent_eval.report.uploads.otlp import OtlpTarget, otlp_target, send_otlp
 
 __all__ = [
     "Client",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from agent_eval.uploads._client import Client, InvalidTarget, UploadError, checked_url
+from agent_eval.report.uploads._client import Client, InvalidTarget, UploadError, checked_url
 
 _PREFIX = "OTEL_EXPORTER_OTLP_"
 _REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.uploads._client import Client, InvalidTarget, UploadError, checked_url
+from agent_eval.report.uploads._client import Client, InvalidTarget, UploadError, checked_url
 
 BASE_URL = "https://api.coze.cn"
 _SETS = "/v1/loop/evaluation/evaluation_sets"
