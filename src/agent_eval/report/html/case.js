@@ -1,0 +1,367 @@
+// One case: why it has its status, its runs turn by turn beside what was expected and what the base branch did, scores, history.
+
+/** What the reader chose; it lasts as long as the page. */
+const caseChoices = { base: true, marks: true, differing: false };
+
+const CHANGE_TEXTS = {
+  newly_failing: "newly failing: it passed on the base branch",
+  fixed: "fixed: it failed on the base branch",
+  still_failing: "fails on the base branch, too",
+  changed: "the eval case itself changed, so it is not compared with the base branch",
+  added: "new: the base branch does not have it",
+  removed: "removed: only the base branch has it",
+  unjudged: "not compared with the base branch",
+  renamed: "has another name on the base branch",
+};
+const WORD_TEXTS = { broken: "regression", worse: "worse", suspicious: "suspected regression", "flaky as before": "flaky as before", fixed: "fixed", better: "better", unchanged: "unchanged" };
+const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
+const OUTCOMES = { 1: ["✓", "pass", "passed"], 0: ["✗", "fail", "failed"], x: ["!", "warn", "no result"], "?": ["·", "muted", "unknown"] };
+const FINDINGS_OPEN = 3;
+const FINDING_LINES = 6;
+
+/**
+ * @param {Context} ctx
+ * @param {Index} index
+ * @param {number} i
+ * @param {CaseData | null} item Null if the report has no details of the case.
+ * @param {State} state
+ * @returns {HTMLElement}
+ */
+function renderCase(ctx, index, i, item, state) {
+  const row = caseRow(index, i);
+  const everything = state.view === "print";
+  const classes = ["case", caseChoices.marks || everything ? "" : "no-marks"].filter(Boolean).join(" ");
+  const view = h("article", { class: classes, "aria-label": row.id }, caseTitle(index, row));
+  if (!item) {
+    view.append(foreign(row.why, "p", { class: "why-line" }), h("p", { class: "notice", text: "This report holds no details of the case; recordings.jsonl.gz beside it has them." }));
+    return view;
+  }
+  const chosen = chosenRuns(item, state);
+  const labels = new Map(item.runs.map((/** @type {any} */ run) => [run.key, run.label]));
+  const run = chosen.now ?? chosen.base;
+  view.append(
+    ...[
+      whySection(index, row, item, everything),
+      everything ? null : runBar(ctx, item, chosen, view),
+      run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
+      item.metrics.length ? h("section", { "aria-label": "Scores" }, h("h3", { text: "Scores" }), renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })) : null,
+      run?.turns.length ? lazyDetails({ class: "aside", open: everything }, [h("h3", { text: "Agents and tools of this run" })], () => [renderGraph(run)]) : null,
+      historySection(index, item),
+    ].filter((child) => child !== null),
+  );
+  return view;
+}
+
+/**
+ * @param {Index} index
+ * @param {Row} row
+ */
+function caseTitle(index, row) {
+  const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
+  const prefix = index.header.source_url;
+  const url = prefix && !row.removed ? `${prefix}${row.file.split("/").map(encodeURIComponent).join("/")}${row.line ? `#L${row.line}` : ""}` : null;
+  const tags = row.tags.map((tag) => h("span", { class: tag === "blocking" ? "tag fail" : "tag", text: tag.replaceAll("_", " ") }));
+  return h(
+    "header",
+    { class: "case-title" },
+    h("h2", null, statusMark(row.status), " ", foreign(row.evalId)),
+    h("p", { class: "muted" }, serverLink(index, url, foreign(place, "span", { class: "mono" })), row.agent ? [" · agent ", foreign(row.agent)] : null, row.runs > 1 ? ` · ${row.runsPassed} of ${row.runs} runs passed` : null, row.seconds ? ` · ${secondsText(row.seconds)}` : null, " ", ...tags),
+  );
+}
+
+/**
+ * A link, if it leads to the server that ran the gate; otherwise only its text.
+ * @param {Index} index
+ * @param {string | null | undefined} url
+ * @param {...Child} children
+ */
+function serverLink(index, url, ...children) {
+  const { source_url, origin, baseline } = index.header;
+  const servers = [source_url, origin?.run_url, baseline?.url].filter(Boolean).map((address) => new URL(address).origin);
+  const isOwn = Boolean(url) && URL.canParse(String(url)) && servers.includes(new URL(String(url)).origin);
+  return outwardLink(isOwn ? url : null, ...children);
+}
+
+/**
+ * @param {Index} index
+ * @param {Row} row
+ * @param {CaseData} item
+ * @param {boolean} everything
+ */
+function whySection(index, row, item, everything) {
+  const findings = item.findings.map((/** @type {any} */ finding) => findingElement(finding, everything));
+  const change = row.change ? CHANGE_TEXTS[/** @type {keyof typeof CHANGE_TEXTS} */ (row.change)] : null;
+  const showReason = item.reason && (!findings.length || row.status === "not_run");
+  const notes = [change ? h("li", { text: change }) : null, ...item.notes.map((/** @type {string} */ note) => foreign(note, "li")), ...item.decision.map(decisionElement)].filter(Boolean);
+  if (!findings.length && !notes.length && !showReason) return null;
+  return h(
+    "section",
+    { class: `why ${row.status}`, "aria-label": "Why" },
+    showReason ? foreign(item.reason.message, "p") : null,
+    h("ul", { class: "findings" }, findings.slice(0, FINDINGS_OPEN)),
+    findings.length > FINDINGS_OPEN ? lazyDetails({ open: everything }, [countText(findings.length - FINDINGS_OPEN, "more finding")], () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
+    notes.length ? h("ul", { class: "notes" }, notes) : null,
+  );
+}
+
+/**
+ * @param {any} finding
+ * @param {boolean} everything
+ */
+function findingElement(finding, everything) {
+  const lines = finding.lines.map((/** @type {string} */ line) => foreign(line, "li"));
+  const most = everything ? lines.length : FINDING_LINES;
+  return h(
+    "li",
+    null,
+    foreign(finding.summary, "strong"),
+    lines.length ? h("ul", null, lines.slice(0, most)) : null,
+    lines.length > most ? lazyDetails({}, [countText(lines.length - most, "more line")], () => [h("ul", null, lines.slice(most))]) : null,
+    finding.log ? lazyDetails({ class: "aside", open: everything }, ["log"], () => [logBlock(finding.log, "log")]) : null,
+  );
+}
+
+/** @param {any} decision */
+function decisionElement(decision) {
+  const word = WORD_TEXTS[/** @type {keyof typeof WORD_TEXTS} */ (decision.word)] ?? decision.word;
+  const p = typeof decision.p_value === "number" ? ` (p = ${decision.p_value < 0.001 ? "<0.001" : decision.p_value.toFixed(3)})`.replace("= <", "< ") : "";
+  return h("li", null, foreign(decision.metric === "pass" ? "status" : decision.metric), ": ", h("strong", { text: word }), decision.evidence ? [", ", foreign(decision.evidence)] : null, p, decision.would_decide ? [". What would decide: ", foreign(decision.would_decide)] : null);
+}
+
+/**
+ * @param {string} text
+ * @param {string} name
+ */
+function logBlock(text, name) {
+  return foreign(text, "pre", { class: "log long", tabindex: "0", role: "region", "aria-label": name });
+}
+
+/**
+ * @typedef {{now: any, base: any, hidden: boolean}} ChosenRuns `hidden`: the reader hid the base.
+ */
+
+/**
+ * The runs to show. Without a choice: the first one that did not pass, and the base's run of the same number.
+ * @param {CaseData} item
+ * @param {State} state
+ * @returns {ChosenRuns}
+ */
+function chosenRuns(item, state) {
+  const heads = item.runs.filter((/** @type {any} */ run) => run.side === "head");
+  const bases = item.runs.filter((/** @type {any} */ run) => run.side === "base");
+  const named = (/** @type {any[]} */ runs, /** @type {string | null} */ name) => (name ? runs.find((run) => run.key === name || String(run.run + 1) === name) : undefined);
+  const now = named(heads, state.run) ?? heads.find((/** @type {any} */ run) => run.status !== "passed") ?? heads[0] ?? null;
+  const sameNumber = bases.find((/** @type {any} */ run) => run.run === now?.run && run.turns.length);
+  const base = bases.find((/** @type {any} */ run) => run.key === state.side || run.key === state.run) ?? (state.side === "base" ? named(bases, state.run) : undefined) ?? sameNumber ?? bases[0] ?? null;
+  const asked = state.side !== null && state.side !== "none";
+  return { now, base, hidden: Boolean(now) && (state.side === "none" || (!caseChoices.base && !asked)) };
+}
+
+/**
+ * Buttons for the runs, and for what the columns show.
+ * @param {Context} ctx
+ * @param {CaseData} item
+ * @param {ChosenRuns} chosen
+ * @param {HTMLElement} view
+ */
+function runBar(ctx, item, chosen, view) {
+  const heads = item.runs.filter((/** @type {any} */ run) => run.side === "head");
+  const bases = item.runs.filter((/** @type {any} */ run) => run.side === "base");
+  const shown = caseChoices.differing ? differingRuns(heads, chosen.now) : heads;
+  const next = heads[(heads.indexOf(chosen.now) + 1) % heads.length];
+  const toggle = (/** @type {string} */ text, /** @type {boolean} */ pressed, /** @type {() => void} */ click, /** @type {string | null} */ key = null) =>
+    h("button", { class: "button", type: "button", "aria-pressed": String(pressed), "data-key": key, title: key && `key: ${key}`, "data-focus": `choice ${text}`, on: { click } }, text);
+  const toggleBase = () => {
+    caseChoices.base = chosen.hidden;
+    ctx.go({ side: chosen.hidden ? "base" : "none" });
+  };
+  const marks = toggle("mark differences", caseChoices.marks, () => {
+    caseChoices.marks = !caseChoices.marks;
+    view.classList.toggle("no-marks", !caseChoices.marks);
+    marks.setAttribute("aria-pressed", String(caseChoices.marks));
+    ctx.announce(caseChoices.marks ? "differences are marked" : "differences are not marked");
+  }, "d");
+  const toggleDiffering = () => {
+    caseChoices.differing = !caseChoices.differing;
+    bar.replaceWith(runBar(ctx, item, chosen, view));
+  };
+  const bar = h(
+    "div",
+    { class: "run-bar no-print" },
+    heads.length > 1 ? runGroup("runs", shown, chosen.now, (run) => ctx.go({ run: run.key })) : null,
+    heads.length > 2 ? toggle("only runs that differ", caseChoices.differing, toggleDiffering) : null,
+    bases.length && !chosen.hidden ? runGroup("base", bases, chosen.base, (run) => ctx.go({ side: run.key })) : null,
+    h(
+      "div",
+      { class: "run-group", role: "group", "aria-label": "view" },
+      heads.length > 1 ? h("button", { class: "button", type: "button", "data-key": "r", title: "key: r", "data-focus": "next run", on: { click: () => ctx.go({ run: next.key }) }, text: "next run" }) : null,
+      bases.length && heads.length ? toggle("base column", !chosen.hidden, toggleBase, "b") : null,
+      bases.length || item.expected ? marks : null,
+    ),
+  );
+  return bar;
+}
+
+/**
+ * @param {string} name
+ * @param {any[]} runs
+ * @param {any} selected
+ * @param {(run: any) => void} choose
+ */
+function runGroup(name, runs, selected, choose) {
+  const button = (/** @type {any} */ run) =>
+    h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label), " ", statusMark(run.status));
+  return h("div", { class: "run-group", role: "group", "aria-label": name }, h("span", { class: "label", text: name }), runs.map(button));
+}
+
+/**
+ * Of runs with the same calls, texts and status, only the first; the selected one always.
+ * @param {any[]} runs
+ * @param {any} selected
+ */
+function differingRuns(runs, selected) {
+  const seen = new Set();
+  return runs.filter((run) => {
+    const content = JSON.stringify([run.status, run.error?.message, run.turns.map((/** @type {any} */ turn) => [turn.steps.map((/** @type {any} */ step) => [step.kind, step.name, step.args, step.value, step.parts]), turn.answer])]);
+    const isNew = !seen.has(content);
+    seen.add(content);
+    return isNew || run === selected;
+  });
+}
+
+/**
+ * @param {CaseData} item
+ * @param {ChosenRuns} chosen
+ * @param {State} state
+ * @param {boolean} everything
+ */
+function conversationSection(item, chosen, state, everything) {
+  const { now, base, hidden } = chosen;
+  const run = now ?? base;
+  const target = state.turn === null ? -1 : Number(state.turn) - 1;
+  const turns = renderTurns({
+    expected: item.expected,
+    now,
+    base: hidden || !base?.turns.length ? null : base,
+    baseName: "base",
+    baseNote: item.base_note,
+    wrongTurns: wrongTurns(item, run),
+    remarks: (turn) => turnRemarks(item, run, turn),
+    target: Number.isInteger(target) ? target : -1,
+    everything,
+  });
+  return h(
+    "section",
+    { class: "conversation", "aria-label": "Conversation" },
+    runFacts(run),
+    run.error ? errorBlock(run.error, everything) : null,
+    run.left_out ? foreign(run.left_out, "p", { class: "notice" }) : null,
+    item.base_note && !hidden ? foreign(item.base_note, "p", { class: "muted" }) : null,
+    base?.left_out && base !== run && !hidden ? foreign(base.left_out, "p", { class: "muted" }) : null,
+    target >= turns.length && turns.length ? h("p", { class: "notice", text: `This run has no turn ${target + 1}.` }) : null,
+    turns,
+  );
+}
+
+/** @param {any} run */
+function runFacts(run) {
+  const usage = run.usage ?? {};
+  const tokens = (/** @type {any} */ count) => (count === null || count === undefined ? "?" : count.toLocaleString("en"));
+  const facts = [
+    secondsText(run.seconds),
+    usage.model_calls ? countText(usage.model_calls, "model call") : null,
+    usage.input_tokens || usage.output_tokens ? `${tokens(usage.input_tokens)} tokens in, ${tokens(usage.output_tokens)} out` : null,
+    run.attempts > 1 ? `attempt ${run.attempts}` : null,
+    run.stop_reason ? `ended by ${run.stop_reason}` : null,
+  ].filter(Boolean);
+  return h("p", { class: "run-facts muted" }, foreign(run.label), `: ${facts.join(" · ")}`);
+}
+
+/**
+ * @param {any} error
+ * @param {boolean} everything
+ */
+function errorBlock(error, everything) {
+  const owner = OWNER_TEXTS[/** @type {keyof typeof OWNER_TEXTS} */ (error.owner)] ?? "";
+  return h(
+    "div",
+    { class: "error" },
+    h("p", null, foreign(error.kind, "strong"), ` – a failure ${owner}${error.turn === null || error.turn === undefined ? "" : `, in turn ${error.turn + 1}`}`),
+    foreign(error.message, "p", { class: "prose" }),
+    error.hint ? h("p", null, "Hint: ", foreign(error.hint)) : null,
+    error.traceback ? lazyDetails({ class: "aside", open: everything }, ["traceback"], () => [logBlock(error.traceback, "traceback")]) : null,
+    error.log_tail ? lazyDetails({ class: "aside", open: everything }, ["end of the agent's log"], () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
+  );
+}
+
+/**
+ * The turns that lowered a score of a metric that did not pass, and the one with the error.
+ * @param {CaseData} item
+ * @param {any} run
+ * @returns {Set<number>}
+ */
+function wrongTurns(item, run) {
+  const failed = item.metrics.filter((/** @type {any} */ metric) => metric.status === "failed");
+  const runs = failed.flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key && score.status === "failed"));
+  const turns = runs.flatMap((/** @type {any} */ score) => (score.evidence ?? []).map((/** @type {any} */ evidence) => evidence.turn));
+  return new Set(Number.isInteger(run.error?.turn) ? [...turns, run.error.turn] : turns);
+}
+
+/**
+ * What the criteria say about a turn: scores with reasons where there are several turns, and judges' votes.
+ * @param {CaseData} item
+ * @param {any} run
+ * @param {number} turn
+ * @returns {Child[]}
+ */
+function turnRemarks(item, run, turn) {
+  const scores = item.metrics.flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key).map((/** @type {any} */ score) => ({ metric, score })));
+  const several = run.turns.length > 1;
+  const remarks = scores.flatMap(({ metric, score }) => {
+    const evidence = several ? (score.evidence ?? []).filter((/** @type {any} */ entry) => entry.turn === turn) : [];
+    return evidence.map((/** @type {any} */ entry) => h("li", null, foreign(metric.name, "strong"), ` ${scoreText(entry.score)} `, foreign((entry.why ?? []).join("; "))));
+  });
+  const votes = scores.flatMap(({ metric, score }) => {
+    const ofTurn = (score.votes ?? []).filter((/** @type {any} */ vote) => vote.turn === turn || (vote.turn === null && !several));
+    return ofTurn.length ? [lazyDetails({ class: "aside" }, ["votes: ", foreign(metric.name), ` ${scoreText(score.score)}`], () => [voteList(ofTurn)])] : [];
+  });
+  return [remarks.length ? h("ul", { class: "remarks" }, remarks) : null, ...votes];
+}
+
+/**
+ * The last runs of the case on the base branch.
+ * @param {Index} index
+ * @param {CaseData} item
+ */
+function historySection(index, item) {
+  const history = item.history;
+  if (!history?.outcomes) return null;
+  const offset = history.records.length - history.outcomes.length;
+  const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
+    const [icon, tone, word] = OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (/** @type {unknown} */ (code))] ?? OUTCOMES["?"];
+    const record = history.records[i + offset] ?? {};
+    const text = [word, dateText(record.time), (record.commit ?? "").slice(0, 8)].filter(Boolean).join(", ");
+    const link = serverLink(index, record.url, h("span", { "aria-hidden": "true", text: icon }), h("span", { class: "tip" }, foreign(text)));
+    if (link.tagName !== "A") link.setAttribute("tabindex", "0");
+    link.setAttribute("class", `outcome ${tone}`);
+    return h("li", null, link);
+  };
+  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", sparkline(values), h("span", { class: "muted", text: ` ${values.map((/** @type {any} */ value) => scoreText(value)).join(" ")}` })));
+  return h(
+    "section",
+    { class: "history", "aria-label": "History" },
+    h("h3", { text: "History on the base branch" }),
+    history.sentence ? foreign(history.sentence, "p") : null,
+    h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),
+    scores.length ? h("ul", { class: "sparklines" }, scores) : null,
+  );
+}
+
+/** @param {(number | string | null)[]} values */
+function sparkline(values) {
+  const numbers = values.filter((value) => typeof value === "number");
+  const [low, high] = [Math.min(0, ...numbers), Math.max(1, ...numbers)];
+  const x = (/** @type {number} */ i) => 2 + (96 * i) / Math.max(values.length - 1, 1);
+  const points = values.flatMap((value, i) => (typeof value === "number" ? [`${x(i).toFixed(1)},${(18 - (16 * (value - low)) / (high - low)).toFixed(1)}`] : []));
+  return svg("svg", { class: "sparkline", "aria-hidden": "true", width: 100, height: 20, viewBox: "0 0 100 20" }, points.length > 1 ? svg("polyline", { class: "line", points: points.join(" ") }) : null);
+}

@@ -1,0 +1,194 @@
+// The metrics of a case: score on a scale, score and evidence of each run, votes of judges, rubrics.
+
+const VOTES_SHOWN = 50;
+
+/**
+ * @param {any[]} metrics
+ * @param {string | null} selected Key of the run that is shown; its row is marked.
+ * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options `labels`: of runs, by key. `excerpts`: whether to
+ *   show the evidence's texts, because the report has no conversation.
+ */
+function renderScores(metrics, selected, options) {
+  const order = (/** @type {any} */ metric) => ["failed", "not_evaluated", "passed"].indexOf(metric.status);
+  const rank = (/** @type {any} */ metric) => (order(metric) < 0 ? 3 : order(metric));
+  const gating = metrics.filter((metric) => metric.threshold !== null).sort((a, b) => rank(a) - rank(b));
+  const others = metrics.filter((metric) => metric.threshold === null);
+  return h(
+    "div",
+    { class: "scores" },
+    gating.map((metric) => scoreDetails(metric, selected, options)),
+    others.length ? numbersTable(others, options.labels) : null,
+  );
+}
+
+/**
+ * @param {any} metric
+ * @param {string | null} selected
+ * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options
+ */
+function scoreDetails(metric, selected, options) {
+  const summary = [
+    statusMark(metric.status),
+    foreign(metric.name, "strong", { class: "score-name" }),
+    h("span", { class: "score-value", text: scoreText(metric.score) }),
+    h("span", { class: "muted", text: `needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}` }),
+    deltaText(metric),
+    scoreScale(metric),
+    metric.blocking === false ? h("span", { class: "tag", text: "does not block" }) : null,
+    metric.runs.some((/** @type {any} */ run) => run.close) ? h("span", { class: "tag warn", text: "≈ close to the threshold" }) : null,
+  ];
+  const open = options.everything || metric.status === "failed" || metric.status === "not_evaluated";
+  return lazyDetails({ class: "score", open, "data-metric": metric.name }, summary, () => [
+    metric.judge ? h("p", null, "judge: ", foreign(metric.judge, "code")) : null,
+    metric.note ? foreign(metric.note, "p", { class: "muted" }) : null,
+    metric.reason ? foreign(metric.reason.message, "p") : null,
+    runScores(metric, selected, options),
+    metric.runs.map((/** @type {any} */ run) => runJudgement(run, options)),
+  ]);
+}
+
+/**
+ * The change against the base branch, with an arrow and a word that follow the metric's direction.
+ * @param {any} metric
+ */
+function deltaText(metric) {
+  if (typeof metric.delta !== "number" || typeof metric.base !== "number") return null;
+  const better = metric.direction === "lower" ? metric.delta < 0 : metric.delta > 0;
+  const [tone, word] = metric.delta === 0 ? ["muted", "same as base"] : better ? ["pass", "better"] : ["fail", "worse"];
+  const arrow = metric.delta > 0 ? "▲" : metric.delta < 0 ? "▼" : "=";
+  return h("span", { class: `mark ${tone}`, text: `${arrow} ${word}, base ${scoreText(metric.base)}` });
+}
+
+/**
+ * A scale with the threshold, the score of each run and the base's mean.
+ * @param {any} metric
+ */
+function scoreScale(metric) {
+  const scores = metric.runs.map((/** @type {any} */ run) => run.score).filter(Number.isFinite);
+  const numbers = [...scores, metric.threshold, metric.base].filter(Number.isFinite);
+  const low = Math.min(0, ...numbers);
+  const high = Math.max(1, ...numbers);
+  const x = (/** @type {number} */ value) => `${(3 + (94 * (value - low)) / (high - low)).toFixed(2)}%`;
+  const label = `Scale from ${scoreText(low)} to ${scoreText(high)}: threshold ${scoreText(metric.threshold)}, ${scores.length === 1 ? "score" : "scores"} ${scores.map((/** @type {number} */ score) => scoreText(score)).join(", ") || "none"}${Number.isFinite(metric.base) ? `, base ${scoreText(metric.base)}` : ""}`;
+  return svg(
+    "svg",
+    { class: "scale", role: "img", "aria-label": label },
+    svg("title", null, label),
+    svg("line", { class: "axis", x1: "3%", x2: "97%", y1: "12", y2: "12" }),
+    Number.isFinite(metric.threshold) ? svg("line", { class: "threshold", x1: x(metric.threshold), x2: x(metric.threshold), y1: "3", y2: "21" }) : null,
+    Number.isFinite(metric.base) ? svg("circle", { class: "base", cx: x(metric.base), cy: "12", r: "5" }) : null,
+    scores.map((/** @type {number} */ score) => svg("circle", { class: passes(metric, score) ? "pass" : "fail", cx: x(score), cy: "12", r: "3.5" })),
+  );
+}
+
+/**
+ * @param {any} metric
+ * @param {number} score
+ */
+function passes(metric, score) {
+  return metric.direction === "lower" ? score <= metric.threshold : score >= metric.threshold;
+}
+
+/**
+ * @param {any} metric
+ * @param {string | null} selected
+ * @param {{labels: Map<string, string>}} options
+ */
+function runScores(metric, selected, options) {
+  const runs = metric.runs;
+  const judged = runs.some((/** @type {any} */ run) => run.agreement !== null && run.agreement !== undefined);
+  const byTurn = runs.some((/** @type {any} */ run) => run.turn_scores?.length > 1);
+  const columns = ["run", "score", "status", ...(byTurn ? ["by turn"] : []), ...(judged ? ["agreement of votes"] : [])];
+  const row = (/** @type {any} */ run) =>
+    h(
+      "tr",
+      { class: run.key === selected ? "selected" : null },
+      h("th", { scope: "row" }, foreign(options.labels.get(run.key) ?? run.key), run.key === selected ? " (shown)" : ""),
+      h("td", { text: scoreText(run.score) }),
+      h("td", null, statusMark(run.status), run.close ? " ≈ close" : "", run.reason ? h("div", null, foreign(run.reason.message)) : null),
+      byTurn ? h("td", { text: (run.turn_scores ?? []).map((/** @type {any} */ score) => scoreText(score)).join(" · ") }) : null,
+      judged ? h("td", { text: run.agreement === null || run.agreement === undefined ? "–" : `${Math.round(run.agreement * 100)}%` }) : null,
+    );
+  return h("table", { class: "plain" }, h("thead", null, h("tr", null, columns.map((text) => h("th", { scope: "col", text })))), h("tbody", null, runs.map(row)));
+}
+
+/**
+ * Evidence, rubrics and votes of a run.
+ * @param {any} run
+ * @param {{everything: boolean, labels: Map<string, string>, excerpts: boolean}} options
+ */
+function runJudgement(run, options) {
+  const parts = [
+    ...(run.evidence ?? []).map((/** @type {any} */ item) => evidenceBlock(item, options.excerpts)),
+    run.rubrics?.length ? rubricList(run.rubrics) : null,
+    run.votes?.length ? voteList(run.votes) : null,
+    run.details && Object.keys(run.details).length ? lazyDetails({ class: "aside", open: options.everything }, ["details"], () => [jsonBlock(run.details)]) : null,
+  ].filter(Boolean);
+  if (!parts.length) return null;
+  return h("section", { class: "judgement" }, h("h4", null, foreign(options.labels.get(run.key) ?? run.key)), parts);
+}
+
+/**
+ * @param {any} evidence
+ * @param {boolean} excerpts
+ */
+function evidenceBlock(evidence, excerpts) {
+  const texts = /** @type {[string, string][]} */ (excerpts ? [["user", evidence.user], ["expected", evidence.expected], ["now", evidence.actual]] : []);
+  return h(
+    "div",
+    { class: "evidence" },
+    h("p", null, h("strong", { text: `turn ${evidence.turn + 1}` }), ` ${scoreText(evidence.score)}`, excerpts ? h("span", { class: "tag", text: "shortened" }) : null),
+    h("ul", null, (evidence.why ?? []).map((/** @type {string} */ line) => foreign(line, "li"))),
+    h("dl", { class: "excerpts" }, texts.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", { text: name }), h("dd", null, proseBlock(text, text.length))])),
+  );
+}
+
+/** @param {any[]} rubrics */
+function rubricList(rubrics) {
+  const word = (/** @type {any} */ score) => (score === null || score === undefined ? ["○", "muted", "not judged"] : score >= 0.5 ? ["✓", "pass", scoreText(score)] : ["✗", "fail", scoreText(score)]);
+  const item = (/** @type {any} */ rubric) => {
+    const [icon, tone, text] = word(rubric.score);
+    return h("li", null, h("span", { class: `mark ${tone}`, text: `${icon} ${text}` }), " ", foreign(rubric.text), " ", foreign(rubric.id, "code", { class: "muted" }));
+  };
+  return h("ul", { class: "rubrics", "aria-label": "rubrics" }, rubrics.map(item));
+}
+
+/**
+ * Each vote of a judge with its words.
+ * @param {any[]} votes
+ */
+function voteList(votes) {
+  const item = (/** @type {any} */ vote) => {
+    const bad = typeof vote.score === "number" && vote.score < 0.5;
+    const verdict = vote.verdict ?? (vote.score === null ? "no verdict" : "");
+    return h(
+      "li",
+      { class: "vote" },
+      h("p", null, h("span", { class: `mark ${vote.score === null ? "muted" : bad ? "fail" : "pass"}` }, foreign(verdict), vote.score === null ? "" : ` ${scoreText(vote.score)}`), h("span", { class: "muted", text: vote.turn === null ? " conversation" : ` turn ${vote.turn + 1}` }), vote.rubric ? foreign(vote.rubric, "code") : null),
+      vote.text ? proseBlock(vote.text, vote.text.length) : h("p", { class: "muted", text: "(no words)" }),
+    );
+  };
+  const rest = votes.length - VOTES_SHOWN;
+  const list = h("ol", { class: "votes", "aria-label": "votes of the judge" }, votes.slice(0, VOTES_SHOWN).map(item));
+  if (rest <= 0) return list;
+  const more = h("button", { class: "button", type: "button", text: `show ${countText(rest, "more vote")}`, on: { click: () => (list.append(...votes.slice(VOTES_SHOWN).map(item)), more.remove()) } });
+  return h("div", null, list, more);
+}
+
+/**
+ * Metrics without a threshold.
+ * @param {any[]} metrics
+ * @param {Map<string, string>} labels
+ */
+function numbersTable(metrics, labels) {
+  const runs = (/** @type {any} */ metric) => metric.runs.map((/** @type {any} */ run) => `${labels.get(run.key) ?? run.key}: ${scoreText(run.score)}`).join(" · ");
+  const row = (/** @type {any} */ metric) =>
+    h("tr", null, h("th", { scope: "row" }, foreign(metric.name)), h("td", { text: scoreText(metric.score) }), h("td", { text: scoreText(metric.base) }), h("td", null, metric.runs.length > 1 ? foreign(runs(metric)) : null, metric.note ? foreign(metric.note, "div", { class: "muted" }) : null));
+  return h(
+    "table",
+    { class: "plain" },
+    h("caption", { text: "Numbers that gate nothing" }),
+    h("thead", null, h("tr", null, ["metric", "now", "base", "by run"].map((text) => h("th", { scope: "col", text })))),
+    h("tbody", null, metrics.map(row)),
+  );
+}

@@ -1,0 +1,348 @@
+// A conversation turn by turn: what was expected, what this run did, what the base branch did, in rows that belong together.
+
+/**
+ * @typedef {{kind: "call" | "response" | "text", step: any, number: number, responses: any[]}} TurnItem
+ *   `number`: which call of its turn it is, from 0; -1 for other kinds.
+ * @typedef {"expected" | "now" | "base"} Side
+ * @typedef {Record<Side, TurnItem | null>} TurnRow
+ * @typedef {{expected: any[] | null, now: any, base: any, baseName: string, baseNote: string | null, wrongTurns: Set<number>,
+ *   remarks: (turn: number) => Child[], target: number, everything: boolean}} Conversation
+ *   `now` and `base` are runs, or null. `remarks`: what the criteria say about a turn. `target`: the turn to go to, or -1.
+ *   `everything`: open all turns, for print.
+ */
+
+/** So many turns are shown at once, and so many of them opened. */
+const TURNS_SHOWN = 100;
+const TURNS_OPENED = 20;
+/** @type {Side[]} */
+const SIDES = ["expected", "now", "base"];
+const CALL_MARKS = { same: "✓ as expected", differs: "≠ other arguments", extra: "+ not expected", missing: "✗ not called" };
+
+/**
+ * All turns of a conversation.
+ * @param {Conversation} conversation
+ * @returns {HTMLElement[]}
+ */
+function renderTurns(conversation) {
+  const { expected, now, base, target } = conversation;
+  const count = Math.max(expected?.length ?? 0, now?.turns.length ?? 0, base?.turns.length ?? 0);
+  const turn = (/** @type {number} */ i) => turnElement(conversation, i, count);
+  const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
+  const shown = Array.from({ length: Math.min(count, most) }, (_, i) => turn(i));
+  if (count <= most) return shown;
+  const more = h("button", { class: "button", type: "button", text: `show ${countText(count - most, "more turn")}`, on: { click: () => more.replaceWith(...Array.from({ length: count - most }, (_, i) => turn(most + i))) } });
+  return [...shown, more];
+}
+
+/**
+ * @param {Conversation} conversation
+ * @param {number} i
+ * @param {number} count
+ */
+function turnElement(conversation, i, count) {
+  const { wrongTurns, target, everything } = conversation;
+  const wrong = wrongTurns.has(i);
+  const first = wrongTurns.size ? wrongTurns.has(i) : i < TURNS_OPENED;
+  const turn = conversation.now?.turns[i];
+  const user = (turn ?? conversation.base?.turns[i] ?? conversation.expected?.[i])?.user;
+  const summary = [
+    h("h3", { text: count > 1 ? `Turn ${i + 1} of ${count}` : "Turn 1" }),
+    wrong ? h("span", { class: "mark fail", text: conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score" }) : null,
+    foreign(textOfParts(user) ?? "", "span", { class: "turn-gist muted" }),
+    turn?.seconds ? h("span", { class: "muted", text: secondsText(turn.seconds) }) : null,
+  ];
+  const props = { class: wrong ? "turn wrong" : "turn", open: everything || first || i === target, "data-turn": i + 1, "data-target": i === target };
+  return lazyDetails(props, summary, () => turnContent(conversation, i));
+}
+
+/**
+ * @param {Conversation} conversation
+ * @param {number} i
+ * @returns {(Child | Child[])[]}
+ */
+function turnContent(conversation, i) {
+  const { now, base } = conversation;
+  const turns = { expected: conversation.expected?.[i] ?? null, now: now?.turns[i] ?? null, base: base?.turns[i] ?? null };
+  return [
+    ...userMessage(turns, conversation.baseName),
+    conversation.remarks(i),
+    turnTable(conversation, turns, conversation.wrongTurns.has(i)),
+    turns.now?.steps.length || turns.now?.spans?.length ? lazyDetails({ class: "aside", open: conversation.everything }, ["timeline"], () => [renderTimeline(turns.now)]) : null,
+  ];
+}
+
+/**
+ * The user's message; one per side where a simulated user said different things.
+ * @param {Record<Side, any>} turns
+ * @param {string} baseName
+ */
+function userMessage(turns, baseName) {
+  const messages = /** @type {[string, any[]][]} */ ([]);
+  for (const side of /** @type {Side[]} */ (["now", "base", "expected"])) {
+    const parts = turns[side]?.user;
+    if (!parts || (side === "expected" && messages.length)) continue;
+    if (!messages.some(([, other]) => JSON.stringify(other) === JSON.stringify(parts))) messages.push([side === "base" ? baseName : side, parts]);
+  }
+  return messages.map(([side, parts]) =>
+    h("div", { class: "user" }, h("span", { class: "label", text: messages.length > 1 ? `user (${side})` : "user" }), h("div", null, messageParts(parts))),
+  );
+}
+
+/**
+ * @param {Conversation} conversation
+ * @param {Record<Side, any>} turns
+ * @param {boolean} wrong
+ */
+function turnTable(conversation, turns, wrong) {
+  const { now, base, baseName } = conversation;
+  const sides = SIDES.filter((side) => (side === "expected" ? conversation.expected : side === "now" ? now : base));
+  const names = { expected: "expected", now: now ? `now, ${now.label}` : "now", base: base?.label ?? baseName };
+  const items = { expected: turnItems(turns.expected), now: turnItems(turns.now), base: turnItems(turns.base) };
+  const rows = alignedRows(items, turns.now?.align, turns.base?.align);
+  const decisive = wrong ? decisiveResponses(rows) : new Set();
+  const agents = new Set([...items.now, ...items.base].map((item) => item.step.agent));
+  const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
+  const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) => {
+    const absent = content.length ? content : [];
+    return h("td", { role: "cell", class: `side-${side}${absent.length ? "" : " empty"}` }, h("span", { class: "cell-name label", text: names[side] }), absent);
+  };
+  const body = rows.map((row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1 })))));
+  const answers = h("tr", { role: "row", class: "answers" }, sides.map((side) => cell(side, answerCell(turns, side))));
+  const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: the conversation ended before this turn.`));
+  return h(
+    "div",
+    null,
+    notes.map((text) => h("p", { class: "muted", text })),
+    h(
+      "table",
+      { class: `columns of-${sides.length}`, role: "table", "aria-label": "expected and actual" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, sides.map((side) => h("th", { role: "columnheader", scope: "col", class: `side-${side}` }, foreign(names[side]))))),
+      h("tbody", { role: "rowgroup" }, body, answers),
+    ),
+  );
+}
+
+/**
+ * Calls with their responses, and texts, in order.
+ * @param {any} turn
+ * @returns {TurnItem[]}
+ */
+function turnItems(turn) {
+  /** @type {TurnItem[]} */
+  const items = [];
+  let calls = 0;
+  for (const step of turn?.steps ?? []) {
+    const call = step.kind === "response" ? callOfResponse(items, step) : null;
+    if (call) call.responses.push(step);
+    else items.push({ kind: step.kind, step, number: step.kind === "call" ? calls++ : -1, responses: [] });
+  }
+  return items;
+}
+
+/**
+ * @param {TurnItem[]} items
+ * @param {any} response
+ */
+function callOfResponse(items, response) {
+  const calls = items.filter((item) => item.kind === "call");
+  if (response.id) return calls.findLast((item) => item.step.id === response.id);
+  return calls.find((item) => item.step.name === response.name && !item.responses.length);
+}
+
+/**
+ * Puts the items of the three sides into rows: in the order of the run, the others beside what they belong to.
+ * @param {Record<Side, TurnItem[]>} items
+ * @param {[number | null, number | null][] | null | undefined} alignNow Pairs of calls (expected, actual), by the criterion.
+ * @param {[number | null, number | null][] | null | undefined} alignBase
+ * @returns {TurnRow[]}
+ */
+function alignedRows(items, alignNow, alignBase) {
+  /** @type {TurnRow[]} */
+  const rows = items.now.map((item) => ({ expected: null, now: item, base: null }));
+  placeItems(rows, "expected", items.expected, ["now"], (item) => {
+    if (!alignNow || item.kind !== "call") return undefined;
+    const actual = alignNow.find(([expected]) => expected === item.number)?.[1] ?? null;
+    return rows.find((row) => actual !== null && row.now?.number === actual) ?? null;
+  });
+  placeItems(rows, "base", items.base, ["expected", "now"], (item) => {
+    const expected = item.kind === "call" ? (alignBase?.find(([, actual]) => actual === item.number)?.[0] ?? null) : null;
+    return expected === null ? undefined : rows.find((row) => row.expected?.number === expected);
+  });
+  return rows;
+}
+
+/**
+ * Puts the items of a side into rows. An item that belongs to no row gets a row of its own after the item before it.
+ * @param {TurnRow[]} rows
+ * @param {Side} side
+ * @param {TurnItem[]} items
+ * @param {Side[]} others The sides whose items it may stand beside.
+ * @param {(item: TurnItem) => TurnRow | null | undefined} partner Its row; null for none; undefined to look for a similar item.
+ */
+function placeItems(rows, side, items, others, partner) {
+  let next = 0;
+  for (const item of items) {
+    const fixed = partner(item);
+    const row = fixed === undefined ? similarRow(rows.slice(next), side, item, others) : fixed;
+    if (row && !row[side]) row[side] = item;
+    else rows.splice(next, 0, { expected: null, now: null, base: null, [side]: item });
+    next = rows.findIndex((candidate) => candidate[side] === item) + 1;
+  }
+}
+
+/**
+ * The first row with an equal call, otherwise with a call of the same tool. A text belongs to the text that comes next.
+ * @param {TurnRow[]} rows
+ * @param {Side} side
+ * @param {TurnItem} item
+ * @param {Side[]} others
+ */
+function similarRow(rows, side, item, others) {
+  const free = rows.filter((row) => !row[side]);
+  if (item.kind !== "call") return rows[0] && !rows[0][side] && others.some((other) => rows[0][other]?.kind === item.kind) ? rows[0] : null;
+  const beside = (/** @type {(call: any) => boolean} */ fits) => free.find((row) => others.some((other) => row[other]?.kind === "call" && fits(row[other]?.step)));
+  const isSame = (/** @type {any} */ call) => call.name === item.step.name && !diffValues(item.step.args, call.args).length;
+  return beside(isSame) ?? beside((call) => call.name === item.step.name) ?? null;
+}
+
+/**
+ * The responses that explain a failure, to be shown at once: what the base's run got otherwise for the same call, what is empty or an
+ * error; if there is nothing of the kind, the last one.
+ * @param {TurnRow[]} rows
+ * @returns {Set<any>}
+ */
+function decisiveResponses(rows) {
+  const all = rows.flatMap((row) => (row.now?.responses ?? []).map((response) => ({ response, base: row.base })));
+  const differs = (/** @type {{response: any, base: TurnItem | null}} */ { response, base }) =>
+    base?.responses.length && !base.responses.some((other) => !diffValues(other.value, response.value).length);
+  const telling = all.filter((item) => differs(item) || isEmptyOrError(item.response.value));
+  return new Set((telling.length ? telling : all.slice(-1)).map((item) => item.response));
+}
+
+/**
+ * Whether a tool returned nothing, or says that it failed.
+ * @param {any} value
+ * @returns {boolean}
+ */
+function isEmptyOrError(value) {
+  if (value === null || value === undefined || value === "") return true;
+  if (typeof value !== "object") return false;
+  return isError(value) || Object.values(value).every((item) => item === null || item === "" || (typeof item === "object" && isEmptyOrError(item)));
+}
+
+/**
+ * Whether a tool's response says that the call failed, in one of the usual ways.
+ * @param {any} value
+ */
+function isError(value) {
+  if (value === null || typeof value !== "object") return false;
+  return Boolean(value.error || value.isError === true || value.is_error === true || value.status === "error" || value.success === false);
+}
+
+/**
+ * @param {TurnRow} row
+ * @param {Side} side
+ * @param {{judged: boolean, decisive: Set<any>, agents: boolean}} turn `judged`: calls were expected, so that their absence or presence means
+ *   something. `agents`: the turn has several.
+ * @returns {Child[]}
+ */
+function itemCell(row, side, { judged, decisive, agents }) {
+  const item = row[side];
+  const expected = side === "expected" ? null : row.expected;
+  if (!item) return judged && expected?.kind === "call" ? [h("span", { class: "mark fail", text: CALL_MARKS.missing })] : [];
+  if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : h("span", { class: "label", text: "says" }), ...messageParts(item.step.parts)];
+  if (item.kind === "response") return [h("span", { class: "label", text: "response without a call" }), responseElement(item.step, true)];
+  const reference = expected ?? (side === "now" && !judged ? row.base : null);
+  const differences = reference?.kind === "call" ? diffValues(reference.step.args, item.step.args) : [];
+  const mark = side === "expected" || !judged ? null : callMark(expected, differences);
+  return [
+    h("div", { class: "call" }, agents ? agentLabel(item.step) : null, callText(item.step), mark),
+    differences.length ? argumentTable(differences, expected ? "expected" : "base") : null,
+    ...item.responses.map((response) => responseElement(response, decisive.has(response))),
+  ];
+}
+
+/**
+ * @param {TurnItem | null} expected
+ * @param {any[]} differences
+ */
+function callMark(expected, differences) {
+  const kind = !expected ? "extra" : differences.length ? "differs" : "same";
+  return h("span", { class: `mark ${kind === "same" ? "pass" : kind === "extra" ? "warn" : "fail"}`, text: CALL_MARKS[kind] });
+}
+
+/** @param {any} step */
+function agentLabel(step) {
+  return step.agent ? foreign(step.agent, "span", { class: "label agent", title: step.branch ? `branch ${step.branch}` : null }) : null;
+}
+
+/** @param {any} call */
+function callText(call) {
+  const args = Object.entries(call.args ?? {});
+  const short = compactJson(call.args ?? {}).length <= JSON_LINE;
+  const separator = short ? ", " : ",\n  ";
+  const named = args.flatMap(([name, value], i) => [i ? separator : short ? "" : "\n  ", foreign(name, "span", { class: "json-key" }), "=", ...jsonNodes(value, "  ")]);
+  return h("code", { class: "call-text", dir: "ltr" }, foreign(call.name, "strong"), "(", named, short ? ")" : "\n)");
+}
+
+/**
+ * @param {any} response
+ * @param {boolean} open
+ */
+function responseElement(response, open) {
+  const compact = compactJson(response.value);
+  const failed = isError(response.value);
+  const label = h("span", { class: failed ? "mark fail" : "label", text: failed ? "✗ returned an error" : "returned" });
+  if (compact.length <= JSON_LINE) return h("div", { class: open ? "response decisive" : "response" }, label, " ", h("code", { class: "json", dir: "ltr" }, jsonNodes(response.value, "")));
+  const gist = foreign(compact.slice(0, 160), "code", { class: "gist json" });
+  return lazyDetails({ class: open ? "response decisive" : "response", open }, [label, " ", gist], () => [jsonBlock(response.value)]);
+}
+
+/**
+ * @param {{path: string, expected: any, actual: any}[]} differences
+ * @param {string} than What it is compared with.
+ */
+function argumentTable(differences, than) {
+  const shown = differences.slice(0, 50);
+  return h(
+    "table",
+    { class: "arguments" },
+    h("thead", null, h("tr", null, ["argument", than, "got"].map((text) => h("th", { scope: "col", text })))),
+    h("tbody", null, shown.map((item) => h("tr", null, h("th", { scope: "row" }, foreign(item.path || "(all)", "code")), h("td", null, inlineJson(item.expected)), h("td", null, inlineJson(item.actual))))),
+    differences.length > shown.length ? h("caption", { text: `${shown.length} of ${differences.length} differences` }) : null,
+  );
+}
+
+/**
+ * The answer of a side, with its words marked that another side doesn't have.
+ * @param {Record<Side, any>} turns
+ * @param {Side} side
+ * @returns {Child[]}
+ */
+function answerCell(turns, side) {
+  const turn = turns[side];
+  if (!turn) return [];
+  if (!turn.answer) return side === "expected" ? [] : [h("span", { class: "label", text: "answer" }), h("p", { class: "mark fail", text: "(no answer)" })];
+  const text = textOfParts(turn.answer);
+  const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
+  const other = textOfParts(turns[reference]?.answer);
+  const label = h("span", { class: "label", text: "answer" });
+  if (text === null || other === null) return [label, ...messageParts(turn.answer)];
+  if (text === other) return [label, side === "expected" ? null : h("span", { class: "mark pass", text: reference === "expected" ? " ✓ as expected" : " = same" }), ...messageParts(turn.answer)];
+  const isBefore = side === "expected" || (side === "base" && reference === "now");
+  const runs = isBefore ? diffWords(text, other) : diffWords(other, text);
+  if (!runs) return [label, h("span", { class: "muted", text: " too long to compare word by word" }), ...messageParts(turn.answer)];
+  return [label, ...messageParts(turn.answer, markedRuns(runs, isBefore))];
+}
+
+/**
+ * One side of a difference.
+ * @param {{op: string, text: string}[]} runs
+ * @param {boolean} before
+ */
+function markedRuns(runs, before) {
+  const skipped = before ? "insert" : "delete";
+  return runs
+    .filter((run) => run.op !== skipped)
+    .map((run) => (run.op === "equal" ? h("span", { text: run.text }) : h("mark", { class: before ? "gone" : "new", text: run.text })));
+}

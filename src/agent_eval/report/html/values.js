@@ -1,0 +1,202 @@
+// Shows JSON values and the parts of messages.
+
+/** JSON up to this many characters stands on one line. */
+const JSON_LINE = 64;
+/** JSON above this many characters is shown without colours, and above the second limit only its beginning. */
+const JSON_COLOURED = 20_000;
+const JSON_SHOWN = 200_000;
+/** A text above this many characters gets a height of its own, in which it scrolls. */
+const LONG_TEXT = 2_500;
+
+/**
+ * @param {any} value
+ * @returns {string}
+ */
+function compactJson(value) {
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "nothing";
+  if (Array.isArray(value)) return `[${value.map(compactJson).join(", ")}]`;
+  return `{${Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${compactJson(item)}`).join(", ")}}`;
+}
+
+/**
+ * A value on one line, types visible: texts are quoted.
+ * @param {any} value
+ * @param {number} most Characters to show.
+ */
+function inlineJson(value, most = 400) {
+  const text = compactJson(value);
+  return foreign(text.length > most ? `${text.slice(0, most)} … (${text.length.toLocaleString("en")} characters)` : text, "code", { class: "json" });
+}
+
+/**
+ * A value, indented, with a colour for each type.
+ * @param {any} value
+ * @returns {HTMLElement}
+ */
+function jsonBlock(value) {
+  const text = JSON.stringify(value, null, 2) ?? "nothing";
+  const attributes = text.length > LONG_TEXT ? { tabindex: "0", role: "region", "aria-label": "JSON" } : {};
+  if (text.length > JSON_COLOURED) {
+    const rest = text.length > JSON_SHOWN ? `\n… ${(text.length - JSON_SHOWN).toLocaleString("en")} more characters` : "";
+    return h("pre", { class: "json long", dir: "ltr", ...attributes }, foreign(text.slice(0, JSON_SHOWN)), rest);
+  }
+  return h("pre", { class: text.length > LONG_TEXT ? "json long" : "json", dir: "ltr", ...attributes }, jsonNodes(value, ""));
+}
+
+/**
+ * @param {any} value
+ * @param {string} indent
+ * @returns {Child[]}
+ */
+function jsonNodes(value, indent) {
+  if (value === null || typeof value !== "object") return [jsonScalar(value)];
+  const isList = Array.isArray(value);
+  const entries = Object.entries(value);
+  const [opening, closing] = isList ? "[]" : "{}";
+  if (!entries.length) return [opening + closing];
+  const short = indent.length + compactJson(value).length <= JSON_LINE;
+  const flows = isList && value.every((item) => item === null || typeof item !== "object");
+  const line = `\n${indent}  `;
+  const nodes = entries.flatMap(([key, item], i) => [
+    i ? (short || flows ? ", " : ",") : "",
+    short || (flows && i) ? "" : line,
+    isList ? null : foreign(JSON.stringify(key), "span", { class: "json-key" }),
+    isList ? null : ": ",
+    ...jsonNodes(item, `${indent}  `),
+  ]);
+  return [opening, ...nodes, short ? "" : `\n${indent}`, closing];
+}
+
+/** @param {any} value */
+function jsonScalar(value) {
+  const kind = value === null ? "null" : typeof value;
+  return foreign(JSON.stringify(value) ?? "nothing", "span", { class: `json-${kind}` });
+}
+
+/**
+ * Text as it is, with its line breaks. A long one scrolls.
+ * @param {string | Node[]} content The text, or nodes that make it up.
+ * @param {number} length
+ */
+function proseBlock(content, length) {
+  const long = length > LONG_TEXT;
+  const attributes = long ? { tabindex: "0", role: "region", "aria-label": `text of ${length.toLocaleString("en")} characters` } : {};
+  const block = foreign("", "div", { class: long ? "prose long" : "prose", ...attributes });
+  block.append(...(typeof content === "string" ? [content] : content));
+  return block;
+}
+
+/**
+ * The text of a message; null if it has parts that are not text.
+ * @param {any[] | null | undefined} parts
+ * @returns {string | null}
+ */
+function textOfParts(parts) {
+  if (!parts) return null;
+  const texts = parts.filter((part) => part.thought === undefined);
+  return texts.every((part) => typeof part.text === "string") ? texts.map((part) => part.text).join("\n") : null;
+}
+
+/**
+ * A message.
+ * @param {any[]} parts
+ * @param {Node[] | null} marked The message's text with its differences marked; null: as it is.
+ * @returns {HTMLElement[]}
+ */
+function messageParts(parts, marked = null) {
+  const text = textOfParts(parts);
+  if (text === null) return parts.map(partElement);
+  const thoughts = parts.filter((part) => part.thought !== undefined).map(partElement);
+  if (!text && thoughts.length) return thoughts;
+  return [...thoughts, text ? proseBlock(marked ?? text, text.length) : h("p", { class: "muted", text: "(empty)" })];
+}
+
+/**
+ * @param {any} part
+ * @returns {HTMLElement}
+ */
+function partElement(part) {
+  if (typeof part.text === "string") return proseBlock(part.text, part.text.length);
+  if (typeof part.thought === "string") {
+    return h("details", { class: "thought" }, h("summary", { text: "thought" }), proseBlock(part.thought, part.thought.length));
+  }
+  if (part.inline) return inlinePart(part.inline);
+  if (part.file) return h("p", { class: "attachment" }, "file ", foreign(part.file.uri, "code"), " ", foreign(part.file.mime ?? "", "span", { class: "muted" }));
+  return jsonBlock(part.other ?? part);
+}
+
+/** @param {{mime: string, bytes: number, data: string | null}} data */
+function inlinePart(data) {
+  const place = h("p", { class: "attachment" }, foreign(data.mime), ` · ${bytesText(data.bytes)} `);
+  if (!data.data || !/^image\/(png|jpeg|gif|webp)$/.test(data.mime)) return place;
+  const button = h("button", { class: "button", type: "button", text: "show image", on: { click: () => button.replaceWith(image()) } });
+  const image = () => h("img", { class: "inline-image", src: `data:${data.mime};base64,${data.data}`, alt: `${data.mime} of the conversation` });
+  place.append(button);
+  return place;
+}
+
+/** @param {number} bytes */
+function bytesText(bytes) {
+  if (bytes < 1000) return `${bytes} bytes`;
+  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} KB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/**
+ * A details element whose content is made when it is first opened.
+ * @param {{class?: string, open?: boolean, [attribute: string]: any}} props
+ * @param {Child[]} summary
+ * @param {() => (Child | Child[])[]} content
+ */
+function lazyDetails(props, summary, content) {
+  const details = /** @type {HTMLDetailsElement} */ (h("details", props, h("summary", null, ...summary)));
+  const fill = () => {
+    if (details.childElementCount === 1) details.append(h("div", { class: "opened" }, ...content()));
+  };
+  if (props.open) fill();
+  details.addEventListener("toggle", () => details.open && fill());
+  return details;
+}
+
+/**
+ * A score, or another number that may be missing or not finite.
+ * @param {number | string | null | undefined} score
+ * @param {number} digits
+ */
+function scoreText(score, digits = 2) {
+  if (score === null || score === undefined) return "–";
+  if (typeof score === "string") return score === "nan" ? "not a number" : score === "inf" ? "∞" : "−∞";
+  return Number.isInteger(score) && Math.abs(score) > 1 ? score.toLocaleString("en") : score.toFixed(digits);
+}
+
+/** @param {number | null | undefined} seconds */
+function secondsText(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
+  return seconds < 120 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+/**
+ * @param {number} count
+ * @param {string} noun
+ */
+function countText(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+const STATUS_MARKS = {
+  passed: ["✓", "pass"],
+  failed: ["✗", "fail"],
+  errored: ["!", "fail"],
+  not_run: ["○", "muted"],
+  not_evaluated: ["○", "muted"],
+  informational: ["·", "muted"],
+};
+
+/**
+ * A status as icon, word and colour.
+ * @param {string} status
+ */
+function statusMark(status) {
+  const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["?", "muted"];
+  return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), status.replaceAll("_", " "));
+}

@@ -1,0 +1,322 @@
+"""Data of the report page, as `report/html` writes it: cases with every kind of content that the case view shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+SERVER = "https://github.example"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A PNG of one pixel."""
+
+
+def text(*lines: str) -> list[dict[str, Any]]:
+    """The parts of a message."""
+    return [{"text": line} for line in lines]
+
+
+def call(name: str, args: Mapping[str, Any], *, key: str = "", agent: str = "home", branch: str = "") -> dict[str, Any]:
+    """A step of a turn."""
+    return {"kind": "call", "agent": agent, "branch": branch, "id": key, "name": name, "args": dict(args)}
+
+
+def response(name: str, value: object, *, key: str = "", agent: str = "home", branch: str = "") -> dict[str, Any]:
+    """A step of a turn."""
+    return {"kind": "response", "agent": agent, "branch": branch, "id": key, "name": name, "value": value}
+
+
+def said(words: str, *, agent: str = "home", branch: str = "") -> dict[str, Any]:
+    """A step of a turn."""
+    return {"kind": "text", "agent": agent, "branch": branch, "parts": text(words)}
+
+
+def turn(
+    user: str,
+    steps: Sequence[Mapping[str, Any]] = (),
+    answer: str | None = None,
+    *,
+    align: Sequence[tuple[int | None, int | None]] | None = None,
+    spans: Sequence[Mapping[str, Any]] = (),
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """A turn of a run, or an expected one."""
+    return {
+        "user": text(user),
+        "steps": list(steps),
+        "answer": None if answer is None else text(answer),
+        "seconds": seconds,
+        "spans": list(spans),
+        "align": align and [list(pair) for pair in align],
+    }
+
+
+def span(kind: str, name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
+    """A span of a turn."""
+    agent = {"agent": "home", "call_id": "", "attempts": [200], "input_tokens": None, "output_tokens": None}
+    return {"kind": kind, "name": name, "start": start, "end": end, **agent, **more}
+
+
+def run(key: str, status: str, turns: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """A run of a case, e.g. with the key `head:0`."""
+    side, number = key.split(":")
+    labels = {"head": "run", "confirm": "extra run", "base": "main, run", "base-stored": "main, stored run"}
+    return {
+        "key": key,
+        "side": "base" if side.startswith("base") else "head",
+        "run": int(number),
+        "label": f"{labels[side]} {int(number) + 1}",
+        "status": status,
+        "error": None,
+        "seconds": 1.5,
+        "usage": {"model_calls": 2, "input_tokens": 1200, "output_tokens": 80},
+        "attempts": 1,
+        "stop_reason": None,
+        "turns": list(turns),
+        "left_out": None,
+        **more,
+    }
+
+
+def metric(name: str, status: str, score: float | str | None, threshold: float | None, **more: Any) -> dict[str, Any]:
+    """A metric of a case."""
+    plain = {"direction": "higher", "blocking": True, "judge": None, "reason": None, "base": None, "delta": None}
+    return {"name": name, "score": score, "threshold": threshold, "status": status, "note": "", "runs": [], **plain, **more}
+
+
+def run_score(key: str, status: str, score: float | str | None, **more: Any) -> dict[str, Any]:
+    """The score of a metric in a run."""
+    empty = {"reason": None, "turn_scores": [], "evidence": [], "votes": [], "rubrics": [], "agreement": None}
+    return {"key": key, "score": score, "status": status, **empty, "close": False, "details": {}, **more}
+
+
+def evidence(turn_index: int, score: float, *why: str, **texts: str) -> dict[str, Any]:
+    """What lowered the score of a turn."""
+    return {"turn": turn_index, "score": score, "user": "", "expected": "", "actual": "", "why": list(why), **texts}
+
+
+def case(case_id: str, runs: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """A case of a block."""
+    return {
+        "id": case_id,
+        "reason": None,
+        "findings": [],
+        "notes": [],
+        "decision": [],
+        "expected": None,
+        "runs": list(runs),
+        "base_note": None,
+        "metrics": [],
+        "history": None,
+        **more,
+    }
+
+
+def lamp_case() -> dict[str, Any]:
+    """A failed case of three turns, the second one wrong, with a base run, votes, spans and a history."""
+    expected = [
+        turn("Hello.", [], "Hello! What can I do for you?"),
+        turn(
+            "Switch on the lamp in the living room, please.",
+            [call("find_devices", {"room": "living room"}), call("set_device", {"id": "lamp", "on": True})],
+            "The living room lamp is on.",
+        ),
+        turn("Thanks.", [], "You are welcome."),
+    ]
+    hello = turn("Hello.", [], "Hello! What can I do for you?", align=[])
+    lookup = call("find_devices", {"room": "Living Room"}, key="c1")
+    spans = [
+        span("model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, 503, 200], input_tokens=600, output_tokens=30),
+        span("tool", "find_devices", 0.9, 1.1, call_id="c1"),
+        span("model", "gemini-2.5-flash", 1.1, 1.6, input_tokens=640, output_tokens=20),
+    ]
+    failed = turn(
+        "Switch on the lamp in the living room, please.",
+        [lookup, response("find_devices", {"devices": []}, key="c1"), call("notify", {"text": "nothing there"}, key="c2"), response("notify", {"error": "offline"}, key="c2")],
+        "I could not find a lamp in the living room.",
+        align=[(0, 0), (1, None), (None, 1)],
+        spans=spans,
+        seconds=1.7,
+    )
+    devices = {"devices": [{"id": "lamp", "room": "living room", "on": False, "level": None, "watts": 7.5}, {"id": "fan", "room": "living room", "on": True, "level": 2, "watts": 30}]}
+    good = turn(
+        "Switch on the lamp in the living room, please.",
+        [
+            call("find_devices", {"room": "living room"}, key="b1"),
+            response("find_devices", devices, key="b1"),
+            said("I switch it on."),
+            call("set_device", {"id": "lamp", "on": True}, key="b2"),
+            response("set_device", {"ok": True}, key="b2"),
+        ],
+        "The lamp in the living room is on.",
+        align=[(0, 0), (1, 1)],
+    )
+    thanks = turn("Thanks.", [], "You are welcome.", align=[])
+    votes = [
+        {"turn": 1, "verdict": "invalid", "score": 0.0, "text": "The reference says that the lamp is on.", "rubric": None},
+        {"turn": 1, "verdict": "valid", "score": 1.0, "text": "Honest about what it found.", "rubric": None},
+    ]
+    why = ("1 of 2 expected calls matched", 'missing: set_device(id="lamp", on=True) (expected as call 2)')
+    return case(
+        "evals/home.test.json:lamp",
+        [
+            run("head:0", "failed", [hello, failed, thanks]),
+            run("head:1", "failed", [hello, failed, thanks]),
+            run("confirm:2", "passed", [hello, good]),
+            run("base:0", "passed", [hello, good, thanks]),
+        ],
+        expected=expected,
+        findings=[{"summary": "tool_trajectory_avg_score 0.50, needs 1.00", "lines": [f"turn 2: {line}" for line in why], "log": ""}],
+        notes=["quarantined until 2026-12-01: flaky since the model changed (owner: home team)"],
+        decision=[{"metric": "pass", "word": "broken", "evidence": "0 of 5 now, 10 of 10 on main", "would_decide": None, "p_value": 0.0004}],
+        metrics=[
+            metric(
+                "tool_trajectory_avg_score",
+                "failed",
+                0.5,
+                1.0,
+                base=1.0,
+                delta=-0.5,
+                runs=[run_score("head:0", "failed", 0.5, turn_scores=[1, 0.0, 1], evidence=[evidence(1, 0.0, *why)])],
+            ),
+            metric(
+                "final_response_match_v2",
+                "passed",
+                0.67,
+                0.6,
+                judge="gemini-2.5-flash",
+                runs=[run_score("head:0", "passed", 0.67, votes=votes, agreement=0.5, close=True, rubrics=[{"id": "polite", "text": "Is polite", "score": 1.0}])],
+            ),
+            metric("token_usage_v1", "informational", 1280.0, None, direction="lower", runs=[run_score("head:0", "informational", 1280.0)]),
+        ],
+        history={
+            "outcomes": "110x?1",
+            "records": [{"commit": f"{n}f0c1d2e3a4b", "time": 1_795_000_000 + n * 86_400, "url": f"{SERVER}/o/r/actions/runs/{n}"} for n in range(6)],
+            "scores": {"tool_trajectory_avg_score": [1, 1, 0.5, None, None, 1]},
+            "sentence": "failed 1 of 6 since 2f0c1d2e",
+        },
+    )
+
+
+def agents_case() -> dict[str, Any]:
+    """A passed case with sub-agents, a simulated user, attachments, thoughts and a failed call; without expectations."""
+    steps = [
+        call("transfer_to_agent", {"agent_name": "search"}, key="t", agent="root", branch="root"),
+        response("transfer_to_agent", None, key="t", agent="root", branch="root"),
+        call("lookup", {"q": "灯"}, key="a", agent="search", branch="root.search"),
+        call("lookup", {"q": "مصباح"}, key="b", agent="search", branch="root.search"),
+        response("lookup", {"error": "timeout"}, key="b", agent="search", branch="root.search"),
+        response("lookup", {"hits": list(range(40))}, key="a", agent="search", branch="root.search"),
+        said("Two lookups.", agent="search", branch="root.search"),
+    ]
+    first = turn("灯を消してください。", steps, "照明を消しました。")
+    first["answer"] += [
+        {"thought": "The user speaks Japanese."},
+        {"inline": {"mime": "image/png", "bytes": 70, "data": PIXEL}},
+        {"inline": {"mime": "image/svg+xml", "bytes": 70, "data": None}},
+        {"file": {"uri": "gs://bucket/light.pdf", "mime": "application/pdf"}},
+        {"other": {"executable_code": {"code": "1 + 1"}}},
+    ]
+    base = turn("灯りを消して。", [], "照明をつけました。")
+    return case("evals/agents.test.json:灯", [run("head:0", "passed", [first]), run("base:0", "passed", [base])])
+
+
+def errored_case() -> dict[str, Any]:
+    """A case whose agent raised in its second turn."""
+    error = {
+        "kind": "agent-exception",
+        "owner": "agent",
+        "message": "KeyError: 'lamp'",
+        "hint": "See the traceback.",
+        "traceback": "Traceback (most recent call last):\n  File \"agent.py\", line 3\nKeyError: 'lamp'",
+        "log_tail": "2026-11-22 ERROR no lamp",
+        "turn": 1,
+    }
+    turns = [turn("Hello.", [], "Hello."), turn("Lamp on.", [call("find", {}, key="x")])]
+    finding = {"summary": "agent-exception in turn 2: KeyError: 'lamp'", "lines": ["See the traceback."], "log": ""}
+    return case("evals/home.test.json:error", [run("head:0", "errored", turns, error=error)], findings=[finding], base_note="The base branch has no recordings of this case.")
+
+
+def older_case() -> dict[str, Any]:
+    """A case of results without recordings: only excerpts."""
+    excerpt = evidence(0, 0.2, "missing words: lamp", user="Lamp on.", expected="The lamp is on.", actual="No.")
+    score = run_score("head:0", "failed", "nan", evidence=[excerpt])
+    left_out = run("head:0", "failed", [], left_out="These results hold no recordings.")
+    return case("evals/home.test.json:older", [left_out], metrics=[metric("response_match_score", "failed", "nan", 0.8, runs=[score])], reason={"code": "below-threshold", "message": "below the threshold"})
+
+
+_COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "id": lambda item: item["id"],
+    "file_s": lambda item: 0,
+    "eval_id": lambda item: item["id"].rpartition(":")[2],
+    "line": lambda item: 6,
+    "agent_s": lambda item: 1,
+    "status": lambda item: next((one["status"] for one in item["runs"] if one["side"] == "head"), "not_run"),
+    "change": lambda item: "newly_failing" if item["decision"] else None,
+    "word": lambda item: item["decision"][0]["word"] if item["decision"] else None,
+    "tags": lambda item: ["blocking"] if item["decision"] else [],
+    "why": lambda item: item["findings"][0]["summary"] if item["findings"] else "",
+    "scores": lambda item: [],
+    "deltas": lambda item: [],
+    "ok": lambda item: [],
+    "seconds": lambda item: 1.5,
+    "tokens": lambda item: 1280,
+    "cost": lambda item: None,
+    "runs_passed": lambda item: sum(one["status"] == "passed" for one in item["runs"]),
+    "runs": lambda item: len(item["runs"]),
+    "history": lambda item: item["history"]["outcomes"] if item["history"] else "",
+    "user": lambda item: "Switch on the lamp.",
+    "tools": lambda item: [],
+    "block": lambda item: 0,
+    "removed": lambda item: 0,
+}
+
+
+def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The index of a report with these cases, all in block 0."""
+    columns = {name: [read(item) for item in cases] for name, read in _COLUMNS.items()}
+    origin = {"repository": "o/r", "commit": "5f0c1d2e", "ref": "refs/heads/main", "event": "push", "pull_request": None}
+    origin |= {"run_id": 1, "run_attempt": 1, "run_url": f"{SERVER}/o/r/actions/runs/1", "started_at": 1_795_000_000, "duration": 12.5}
+    origin |= {"num_runs": 2, "min_pass_rate": 1.0, "tool_version": "0", "gate": "thresholds"}
+    counts = dict.fromkeys(("passed", "failed", "errored", "not_run", "quarantined", "newly_failing", "fixed", "suspicious", "blocking", "flaky"), 0)
+    return {
+        "report_data_version": 1,
+        "level": 0,
+        "left_out": [],
+        "title": "agent-eval: 1 regression vs. main",
+        "header": {
+            "verdict": "failed",
+            "exit_code": 1,
+            "sentence": "1 regression vs. main",
+            "decided": "",
+            "reasons": [],
+            "problems": [],
+            "notices": [],
+            "baseline": None,
+            "origin": origin,
+            "counts": counts,
+            "source_url": f"{SERVER}/o/r/blob/5f0c1d2e/",
+        },
+        "about": {"files": [], "provenance": {}, "usage": []},
+        "metrics": [
+            {"name": "tool_trajectory_avg_score", "now": 0.5, "base": 1.0, "delta": -0.5, "threshold": 1.0, "direction": "higher", "gates": True}
+            | {"passed": 0, "failed": 1, "not_evaluated": 0, "cost": None, "judge": None, "note": "", "history": []}
+        ],
+        "strings": ["evals/home.test.json", "agents/home"],
+        "cases": columns | {"rank": list(range(len(cases)))},
+        "blocks": 1,
+        "trend": trend,
+    }
+
+
+def trend_row(number: int, **more: Any) -> dict[str, Any]:
+    """A run of the base branch."""
+    row = {"commit": f"{number:02d}0c1d2e3a", "run_url": f"{SERVER}/o/r/actions/runs/{number}", "time": 1_795_000_000 + number * 86_400, "cases": 20}
+    row |= {"passed": 18 - number % 3, "failed": 2 + number % 3, "broke": 0, "unknown": 0, "means": {"tool_trajectory_avg_score": 0.9 - 0.01 * number}}
+    return row | {"p50": 1.2, "p95": 4.5, "tokens": 1250.0, "cost": 0.012, "suite": "a" if number < 6 else "b", "judges": ["flash"], "adk": "2.13.0"} | more
+
+
+def trend_of(count: int, *, head: bool = True) -> dict[str, Any]:
+    """A trend whose suite changed at the seventh run."""
+    rows = [trend_row(number) for number in range(count)]
+    drift = ["tool_trajectory_avg_score fell by 0.05 in the newer half."] if count > 3 else []
+    return {"branch": "main", "rows": rows, "notes": [], "drift": drift, "head": trend_row(count, passed=10, failed=10) if head else None}
