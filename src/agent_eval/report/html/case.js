@@ -77,9 +77,20 @@ function caseTitle(index, row) {
  */
 function serverLink(index, url, ...children) {
   const { source_url, origin, baseline } = index.header;
-  const servers = [source_url, origin?.run_url, baseline?.url].filter(Boolean).map((address) => new URL(address).origin);
-  const isOwn = Boolean(url) && URL.canParse(String(url)) && servers.includes(new URL(String(url)).origin);
-  return outwardLink(isOwn ? url : null, ...children);
+  const servers = [source_url, origin?.run_url, baseline?.url].map(originOf).filter(Boolean);
+  return outwardLink(servers.includes(originOf(url)) ? url : null, ...children);
+}
+
+/**
+ * Scheme and host of an address; "" for what is no address.
+ * @param {string | null | undefined} url
+ */
+function originOf(url) {
+  try {
+    return new URL(url ?? "").origin;
+  } catch {
+    return "";
+  }
 }
 
 /**
@@ -317,11 +328,11 @@ function wrongTurns(item, run) {
 function turnRemarks(item, run, turn) {
   const scores = item.metrics.flatMap((/** @type {any} */ metric) => metric.runs.filter((/** @type {any} */ score) => score.key === run.key).map((/** @type {any} */ score) => ({ metric, score })));
   const several = run.turns.length > 1;
-  const remarks = scores.flatMap(({ metric, score }) => {
+  const remarks = scores.flatMap((/** @type {any} */ { metric, score }) => {
     const evidence = several ? (score.evidence ?? []).filter((/** @type {any} */ entry) => entry.turn === turn) : [];
     return evidence.map((/** @type {any} */ entry) => h("li", null, foreign(metric.name, "strong"), ` ${scoreText(entry.score)} `, foreign((entry.why ?? []).join("; "))));
   });
-  const votes = scores.flatMap(({ metric, score }) => {
+  const votes = scores.flatMap((/** @type {any} */ { metric, score }) => {
     const ofTurn = (score.votes ?? []).filter((/** @type {any} */ vote) => vote.turn === turn || (vote.turn === null && !several));
     return ofTurn.length ? [lazyDetails({ class: "aside" }, ["votes: ", foreign(metric.name), ` ${scoreText(score.score)}`], () => [voteList(ofTurn)])] : [];
   });
@@ -341,8 +352,12 @@ function historySection(index, item) {
     const [icon, tone, word] = OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (/** @type {unknown} */ (code))] ?? OUTCOMES["?"];
     const record = history.records[i + offset] ?? {};
     const text = [word, dateText(record.time), (record.commit ?? "").slice(0, 8)].filter(Boolean).join(", ");
-    const link = serverLink(index, record.url, h("span", { "aria-hidden": "true", text: icon }), h("span", { class: "tip" }, foreign(text)));
-    if (link.tagName !== "A") link.setAttribute("tabindex", "0");
+    const link = serverLink(index, record.url, icon, h("span", { class: "tip" }, foreign(text)));
+    if (link.tagName !== "A") {
+      link.setAttribute("tabindex", "0");
+      link.setAttribute("role", "img");
+    }
+    link.setAttribute("aria-label", text);
     link.setAttribute("class", `outcome ${tone}`);
     return h("li", null, link);
   };

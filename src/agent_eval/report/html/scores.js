@@ -102,7 +102,7 @@ function runScores(metric, selected, options) {
   const row = (/** @type {any} */ run) =>
     h(
       "tr",
-      { class: run.key === selected ? "selected" : null },
+      { class: run.key === selected ? "selected" : undefined },
       h("th", { scope: "row" }, foreign(options.labels.get(run.key) ?? run.key), run.key === selected ? " (shown)" : ""),
       h("td", { text: scoreText(run.score) }),
       h("td", null, statusMark(run.status), run.close ? " ≈ close" : "", run.reason ? h("div", null, foreign(run.reason.message)) : null),

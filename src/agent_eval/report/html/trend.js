@@ -253,7 +253,7 @@ function trendTable(index, trend, rows) {
     h("tr", null, h("th", { scope: "row" }, name), counts(row), charts.map((chart) => h("td", { text: chart.text(read(chart)) })));
   const band = (/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)?.map((end) => `${(100 * end).toFixed(1)}%`).join(" to ") ?? "–";
   const bodyRow = (/** @type {any} */ row, /** @type {number} */ i) => {
-    const element = line(row, outwardLink(row.run_url, foreign(rowName(row))), (chart) => chart.values[i]);
+    const element = line(row, serverLink(index, row.run_url, foreign(rowName(row))), (chart) => chart.values[i]);
     element.append(h("td", { text: band(row) }));
     return element;
   };
