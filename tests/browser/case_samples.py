@@ -80,7 +80,16 @@ def run(key: str, status: str, turns: Sequence[Mapping[str, Any]], **more: Any) 
 def metric(name: str, status: str, score: float | str | None, threshold: float | None, **more: Any) -> dict[str, Any]:
     """A metric of a case."""
     plain = {"direction": "higher", "blocking": True, "judge": None, "reason": None, "base": None, "delta": None}
-    return {"name": name, "score": score, "threshold": threshold, "status": status, "note": "", "runs": [], **plain, **more}
+    return {
+        "name": name,
+        "score": score,
+        "threshold": threshold,
+        "status": status,
+        "note": "",
+        "runs": [],
+        **plain,
+        **more,
+    }
 
 
 def run_score(key: str, status: str, score: float | str | None, **more: Any) -> dict[str, Any]:
@@ -131,13 +140,23 @@ def lamp_case() -> dict[str, Any]:
     ]
     failed = turn(
         "Switch on the lamp in the living room, please.",
-        [lookup, response("find_devices", {"devices": []}, key="c1"), call("notify", {"text": "nothing there"}, key="c2"), response("notify", {"error": "offline"}, key="c2")],
+        [
+            lookup,
+            response("find_devices", {"devices": []}, key="c1"),
+            call("notify", {"text": "nothing there"}, key="c2"),
+            response("notify", {"error": "offline"}, key="c2"),
+        ],
         "I could not find a lamp in the living room.",
         align=[(0, 0), (1, None), (None, 1)],
         spans=spans,
         seconds=1.7,
     )
-    devices = {"devices": [{"id": "lamp", "room": "living room", "on": False, "level": None, "watts": 7.5}, {"id": "fan", "room": "living room", "on": True, "level": 2, "watts": 30}]}
+    devices = {
+        "devices": [
+            {"id": "lamp", "room": "living room", "on": False, "level": None, "watts": 7.5},
+            {"id": "fan", "room": "living room", "on": True, "level": 2, "watts": 30},
+        ]
+    }
     good = turn(
         "Switch on the lamp in the living room, please.",
         [
@@ -152,7 +171,13 @@ def lamp_case() -> dict[str, Any]:
     )
     thanks = turn("Thanks.", [], "You are welcome.", align=[])
     votes = [
-        {"turn": 1, "verdict": "invalid", "score": 0.0, "text": "The reference says that the lamp is on.", "rubric": None},
+        {
+            "turn": 1,
+            "verdict": "invalid",
+            "score": 0.0,
+            "text": "The reference says that the lamp is on.",
+            "rubric": None,
+        },
         {"turn": 1, "verdict": "valid", "score": 1.0, "text": "Honest about what it found.", "rubric": None},
     ]
     why = ("1 of 2 expected calls matched", 'missing: set_device(id="lamp", on=True) (expected as call 2)')
@@ -165,9 +190,23 @@ def lamp_case() -> dict[str, Any]:
             run("base:0", "passed", [hello, good, thanks]),
         ],
         expected=expected,
-        findings=[{"summary": "tool_trajectory_avg_score 0.50, needs 1.00", "lines": [f"turn 2: {line}" for line in why], "log": ""}],
+        findings=[
+            {
+                "summary": "tool_trajectory_avg_score 0.50, needs 1.00",
+                "lines": [f"turn 2: {line}" for line in why],
+                "log": "",
+            }
+        ],
         notes=["quarantined until 2026-12-01: flaky since the model changed (owner: home team)"],
-        decision=[{"metric": "pass", "word": "broken", "evidence": "0 of 5 now, 10 of 10 on main", "would_decide": None, "p_value": 0.0004}],
+        decision=[
+            {
+                "metric": "pass",
+                "word": "broken",
+                "evidence": "0 of 5 now, 10 of 10 on main",
+                "would_decide": None,
+                "p_value": 0.0004,
+            }
+        ],
         metrics=[
             metric(
                 "tool_trajectory_avg_score",
@@ -184,13 +223,37 @@ def lamp_case() -> dict[str, Any]:
                 0.67,
                 0.6,
                 judge="gemini-2.5-flash",
-                runs=[run_score("head:0", "passed", 0.67, votes=votes, agreement=0.5, close=True, rubrics=[{"id": "polite", "text": "Is polite", "score": 1.0}])],
+                runs=[
+                    run_score(
+                        "head:0",
+                        "passed",
+                        0.67,
+                        votes=votes,
+                        agreement=0.5,
+                        close=True,
+                        rubrics=[{"id": "polite", "text": "Is polite", "score": 1.0}],
+                    )
+                ],
             ),
-            metric("token_usage_v1", "informational", 1280.0, None, direction="lower", runs=[run_score("head:0", "informational", 1280.0)]),
+            metric(
+                "token_usage_v1",
+                "informational",
+                1280.0,
+                None,
+                direction="lower",
+                runs=[run_score("head:0", "informational", 1280.0)],
+            ),
         ],
         history={
             "outcomes": "110x?1",
-            "records": [{"commit": f"{n}f0c1d2e3a4b", "time": 1_795_000_000 + n * 86_400, "url": f"{SERVER}/o/r/actions/runs/{n}"} for n in range(6)],
+            "records": [
+                {
+                    "commit": f"{n}f0c1d2e3a4b",
+                    "time": 1_795_000_000 + n * 86_400,
+                    "url": f"{SERVER}/o/r/actions/runs/{n}",
+                }
+                for n in range(6)
+            ],
             "scores": {"tool_trajectory_avg_score": [1, 1, 0.5, None, None, 1]},
             "sentence": "failed 1 of 6 since 2f0c1d2e",
         },
@@ -198,7 +261,7 @@ def lamp_case() -> dict[str, Any]:
 
 
 def agents_case() -> dict[str, Any]:
-    """A passed case with sub-agents, a simulated user, attachments, thoughts and a failed call; without expectations."""
+    """A passed case with sub-agents, a simulated user, attachments and a failed call; without expectations."""
     steps = [
         call("transfer_to_agent", {"agent_name": "search"}, key="t", agent="root", branch="root"),
         response("transfer_to_agent", None, key="t", agent="root", branch="root"),
@@ -233,7 +296,12 @@ def errored_case() -> dict[str, Any]:
     }
     turns = [turn("Hello.", [], "Hello."), turn("Lamp on.", [call("find", {}, key="x")])]
     finding = {"summary": "agent-exception in turn 2: KeyError: 'lamp'", "lines": ["See the traceback."], "log": ""}
-    return case("evals/home.test.json:error", [run("head:0", "errored", turns, error=error)], findings=[finding], base_note="The base branch has no recordings of this case.")
+    return case(
+        "evals/home.test.json:error",
+        [run("head:0", "errored", turns, error=error)],
+        findings=[finding],
+        base_note="The base branch has no recordings of this case.",
+    )
 
 
 def older_case() -> dict[str, Any]:
@@ -241,7 +309,12 @@ def older_case() -> dict[str, Any]:
     excerpt = evidence(0, 0.2, "missing words: lamp", user="Lamp on.", expected="The lamp is on.", actual="No.")
     score = run_score("head:0", "failed", "nan", evidence=[excerpt])
     left_out = run("head:0", "failed", [], left_out="These results hold no recordings.")
-    return case("evals/home.test.json:older", [left_out], metrics=[metric("response_match_score", "failed", "nan", 0.8, runs=[score])], reason={"code": "below-threshold", "message": "below the threshold"})
+    return case(
+        "evals/home.test.json:older",
+        [left_out],
+        metrics=[metric("response_match_score", "failed", "nan", 0.8, runs=[score])],
+        reason={"code": "below-threshold", "message": "below the threshold"},
+    )
 
 
 _COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -274,10 +347,36 @@ _COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The index of a report with these cases, all in block 0."""
     columns = {name: [read(item) for item in cases] for name, read in _COLUMNS.items()}
-    origin = {"repository": "o/r", "commit": "5f0c1d2e", "ref": "refs/heads/main", "event": "push", "pull_request": None}
-    origin |= {"run_id": 1, "run_attempt": 1, "run_url": f"{SERVER}/o/r/actions/runs/1", "started_at": 1_795_000_000, "duration": 12.5}
+    origin = {
+        "repository": "o/r",
+        "commit": "5f0c1d2e",
+        "ref": "refs/heads/main",
+        "event": "push",
+        "pull_request": None,
+    }
+    origin |= {
+        "run_id": 1,
+        "run_attempt": 1,
+        "run_url": f"{SERVER}/o/r/actions/runs/1",
+        "started_at": 1_795_000_000,
+        "duration": 12.5,
+    }
     origin |= {"num_runs": 2, "min_pass_rate": 1.0, "tool_version": "0", "gate": "thresholds"}
-    counts = dict.fromkeys(("passed", "failed", "errored", "not_run", "quarantined", "newly_failing", "fixed", "suspicious", "blocking", "flaky"), 0)
+    counts = dict.fromkeys(
+        (
+            "passed",
+            "failed",
+            "errored",
+            "not_run",
+            "quarantined",
+            "newly_failing",
+            "fixed",
+            "suspicious",
+            "blocking",
+            "flaky",
+        ),
+        0,
+    )
     return {
         "report_data_version": 1,
         "level": 0,
@@ -298,7 +397,15 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
         },
         "about": {"files": [], "provenance": {}, "usage": []},
         "metrics": [
-            {"name": "tool_trajectory_avg_score", "now": 0.5, "base": 1.0, "delta": -0.5, "threshold": 1.0, "direction": "higher", "gates": True}
+            {
+                "name": "tool_trajectory_avg_score",
+                "now": 0.5,
+                "base": 1.0,
+                "delta": -0.5,
+                "threshold": 1.0,
+                "direction": "higher",
+                "gates": True,
+            }
             | {"passed": 0, "failed": 1, "not_evaluated": 0, "cost": None, "judge": None, "note": "", "history": []}
         ],
         "strings": ["evals/home.test.json", "agents/home"],
@@ -310,13 +417,42 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
 
 def trend_row(number: int, **more: Any) -> dict[str, Any]:
     """A run of the base branch."""
-    row = {"commit": f"{number:02d}0c1d2e3a", "run_url": f"{SERVER}/o/r/actions/runs/{number}", "time": 1_795_000_000 + number * 86_400, "cases": 20}
-    row |= {"passed": 18 - number % 3, "failed": 2 + number % 3, "broke": 0, "unknown": 0, "means": {"tool_trajectory_avg_score": 0.9 - 0.01 * number}}
-    return row | {"p50": 1.2, "p95": 4.5, "tokens": 1250.0, "cost": 0.012, "suite": "a" if number < 6 else "b", "judges": ["flash"], "adk": "2.13.0"} | more
+    row = {
+        "commit": f"{number:02d}0c1d2e3a",
+        "run_url": f"{SERVER}/o/r/actions/runs/{number}",
+        "time": 1_795_000_000 + number * 86_400,
+        "cases": 20,
+    }
+    row |= {
+        "passed": 18 - number % 3,
+        "failed": 2 + number % 3,
+        "broke": 0,
+        "unknown": 0,
+        "means": {"tool_trajectory_avg_score": 0.9 - 0.01 * number},
+    }
+    return (
+        row
+        | {
+            "p50": 1.2,
+            "p95": 4.5,
+            "tokens": 1250.0,
+            "cost": 0.012,
+            "suite": "a" if number < 6 else "b",
+            "judges": ["flash"],
+            "adk": "2.13.0",
+        }
+        | more
+    )
 
 
 def trend_of(count: int, *, head: bool = True) -> dict[str, Any]:
     """A trend whose suite changed at the seventh run."""
     rows = [trend_row(number) for number in range(count)]
     drift = ["tool_trajectory_avg_score fell by 0.05 in the newer half."] if count > 3 else []
-    return {"branch": "main", "rows": rows, "notes": [], "drift": drift, "head": trend_row(count, passed=10, failed=10) if head else None}
+    return {
+        "branch": "main",
+        "rows": rows,
+        "notes": [],
+        "drift": drift,
+        "head": trend_row(count, passed=10, failed=10) if head else None,
+    }
