@@ -52,7 +52,13 @@ def turn(
 
 def span(kind: str, name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
     """A span of a turn."""
-    agent = {"agent": "home", "call_id": "", "attempts": [200], "input_tokens": None, "output_tokens": None}
+    agent: dict[str, Any] = {
+        "agent": "home",
+        "call_id": "",
+        "attempts": [200],
+        "input_tokens": None,
+        "output_tokens": None,
+    }
     return {"kind": kind, "name": name, "start": start, "end": end, **agent, **more}
 
 
@@ -79,7 +85,14 @@ def run(key: str, status: str, turns: Sequence[Mapping[str, Any]], **more: Any) 
 
 def metric(name: str, status: str, score: float | str | None, threshold: float | None, **more: Any) -> dict[str, Any]:
     """A metric of a case."""
-    plain = {"direction": "higher", "blocking": True, "judge": None, "reason": None, "base": None, "delta": None}
+    plain: dict[str, Any] = {
+        "direction": "higher",
+        "blocking": True,
+        "judge": None,
+        "reason": None,
+        "base": None,
+        "delta": None,
+    }
     return {
         "name": name,
         "score": score,
@@ -94,7 +107,14 @@ def metric(name: str, status: str, score: float | str | None, threshold: float |
 
 def run_score(key: str, status: str, score: float | str | None, **more: Any) -> dict[str, Any]:
     """The score of a metric in a run."""
-    empty = {"reason": None, "turn_scores": [], "evidence": [], "votes": [], "rubrics": [], "agreement": None}
+    empty: dict[str, Any] = {
+        "reason": None,
+        "turn_scores": [],
+        "evidence": [],
+        "votes": [],
+        "rubrics": [],
+        "agreement": None,
+    }
     return {"key": key, "score": score, "status": status, **empty, "close": False, "details": {}, **more}
 
 
@@ -347,7 +367,7 @@ _COLUMNS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The index of a report with these cases, all in block 0."""
     columns = {name: [read(item) for item in cases] for name, read in _COLUMNS.items()}
-    origin = {
+    origin: dict[str, Any] = {
         "repository": "o/r",
         "commit": "5f0c1d2e",
         "ref": "refs/heads/main",
@@ -417,7 +437,7 @@ def index_of(cases: Sequence[Mapping[str, Any]], trend: Mapping[str, Any] | None
 
 def trend_row(number: int, **more: Any) -> dict[str, Any]:
     """A run of the base branch."""
-    row = {
+    row: dict[str, Any] = {
         "commit": f"{number:02d}0c1d2e3a",
         "run_url": f"{SERVER}/o/r/actions/runs/{number}",
         "time": 1_795_000_000 + number * 86_400,
