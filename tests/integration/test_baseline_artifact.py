@@ -24,7 +24,8 @@ from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.git import Git, GitError
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Incompatible, NoneYet
 from agent_eval.baseline.request import BaselineRequest
-from agent_eval.github.client import GitHub, Waiting
+from agent_eval.github import GitHub
+from agent_eval.github.client import Waiting
 from agent_eval.results.report import Origin, RunReport
 
 NO_GIT = GitError("/work is not in a git checkout.")
@@ -80,7 +81,7 @@ class Bench:
         **changes: object,
     ) -> Baseline:
         request = dataclasses.replace(self.request, **changes)  # type: ignore[arg-type]
-        source = ArtifactSource(github=self.client(token), git=git, depth=depth, limits=limits or ArchiveLimits())
+        source = ArtifactSource(forge=self.client(token), git=git, depth=depth, limits=limits or ArchiveLimits())
         return await source.find(request)
 
     def short(self, distance: int = 0) -> str:
@@ -528,7 +529,7 @@ async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
 
     anonymous = await bench.find(token="")
     nowhere = await bench.find(workflow="")
-    no_client = await ArtifactSource(github=None, git=NO_GIT).find(bench.request)
+    no_client = await ArtifactSource(forge=None, git=NO_GIT).find(bench.request)
 
     assert isinstance(anonymous, FetchFailed)
     assert anonymous == no_client

@@ -15,8 +15,9 @@ from agent_eval.baseline.git import Git, GitError, Remote
 from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.request import BaselineRequest
+from agent_eval.github import GitHub
 from agent_eval.github._activity import Activity, activity
-from agent_eval.github.client import GitHub, Waiting
+from agent_eval.github.client import Waiting
 from agent_eval.github.events import Event
 
 NO_GIT = GitError("/work is not in a git checkout.", hint="Check the repository out with git (actions/checkout).")
@@ -80,7 +81,7 @@ def find(
     made: Event, git: Git | GitError, github: GitHub | None = None, *, base_ref: str | None = None
 ) -> BaselineRequest | FetchFailed:
     what: Activity = activity(made, mode="auto")
-    return find_request(made, what, git=git, github=github, artifact="agent-eval-results", base_ref=base_ref)
+    return find_request(made, what, git=git, forge=github, artifact="agent-eval-results", base_ref=base_ref)
 
 
 def request(commit: str, how: str, **changes: Any) -> BaselineRequest:

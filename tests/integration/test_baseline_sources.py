@@ -20,7 +20,8 @@ from agent_eval.baseline.file import FileSource
 from agent_eval.baseline.lookup import BaselineOutcome, Found, to_report
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, RerunSource
-from agent_eval.github.client import GitHub, Waiting
+from agent_eval.github import GitHub
+from agent_eval.github.client import Waiting
 from agent_eval.results.report import RunReport
 from agent_eval.settings import parse_order
 
@@ -57,7 +58,7 @@ class Bench:
         sources: list[Resolver] = []
         for choice in parse_order(order):
             if choice.source == "artifact":
-                sources.append(ArtifactSource(github=github, git=git))
+                sources.append(ArtifactSource(forge=github, git=git))
             elif choice.source == "file":
                 sources.append(FileSource(path=choice.path or "", root=self.repo.root, git=git))
             else:

@@ -11,7 +11,8 @@ import pytest
 from fake_github import FakeGitHub, Pull, Run
 from github_clock import client
 
-from agent_eval.github.binding import Bound, Claim, Unbound, bind, finished_run
+from agent_eval.core.forge import Bound, Claim, Unbound
+from agent_eval.github.binding import bind, finished_run
 from agent_eval.github.events import Event
 
 

@@ -8,8 +8,9 @@ import pytest
 from fake_github import FakeGitHub, Fault
 from github_clock import client
 
+from agent_eval.core.forge import ACCEPT_RULES, Acceptance
+from agent_eval.github import started_by_label
 from agent_eval.github.events import Event
-from agent_eval.github.labels import ACCEPT_RULES, Acceptance, acceptance
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def run_of(fake: FakeGitHub, **payload: object) -> Event:
 
 
 def asked(fake: FakeGitHub, event: Event) -> Acceptance:
-    return acceptance(client(fake), event, 7)
+    return client(fake).acceptance(7, run_id=event.run_id, started_by_label=started_by_label(event))
 
 
 def test_a_label_that_a_person_set_after_the_push__accepts(fake: FakeGitHub) -> None:

@@ -10,8 +10,7 @@ import pytest
 from fake_github import FakeGitHub, Fault
 from github_clock import client
 
-from agent_eval.github import runs
-from agent_eval.github.client import GitHub
+from agent_eval.github import GitHub, runs
 from agent_eval.github.errors import GitHubError
 
 WORKFLOW = ".github/workflows/evals.yml"

@@ -193,7 +193,7 @@ def test_a_token_or_an_address_that_is_none_does_not_end_the_run(
     settings, _ = read_settings(repo.root, secrets=variables, text=None)
     ci, refused = detect_ci_context(settings, variables, said.append)
 
-    assert (ci.github, refused) == (None, [])
+    assert (ci.forge, refused) == (None, [])
     assert any("GITHUB_API_URL" in line or "token" in line for line in said)
     assert "two words" not in "".join(said)
     assert ci.baseline_request is not None and ci.baseline_request.commit == base

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from agent_eval.core.forge import RunStamp
 from agent_eval.github import _activity as activities
 from agent_eval.github import client, comments, errors
 from agent_eval.github._activity import activity
 from agent_eval.github.events import Event
-from agent_eval.github.marker import RunStamp, marked
+from agent_eval.github.marker import marked
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")

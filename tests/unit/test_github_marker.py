@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.github.comments import Comment, CommentMode
-from agent_eval.github.marker import Marked, RunStamp, marked, read_marker, same_text
+from agent_eval.core.forge import Comment, CommentMode, RunStamp
+from agent_eval.github.marker import Marked, marked, read_marker, same_text
 
 RUN = RunStamp(run_id=123, attempt=2, sha="ab" * 20)
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
 from agent_eval.baseline.reader import read_report
-from agent_eval.github import GitHub, PullRequest, runs, same_repository
+from agent_eval.core.forge import Artifact, Forge, PullRequest
+from agent_eval.github import same_repository
 from agent_eval.results import Origin, RunReport
 
 _MAX_RUNS = 5
@@ -20,11 +21,11 @@ _MAX_ARTIFACTS = 2
 _LIMITS = ArchiveLimits()
 
 
-def earlier_attempt(github: GitHub, origin: Origin, pull_request: PullRequest, artifact: str) -> RunReport | None:
+def earlier_attempt(forge: Forge, origin: Origin, pull_request: PullRequest, artifact: str) -> RunReport | None:
     """Returns the newest results of the same pull request.
 
     Args:
-        github: The repository.
+        forge: The repository.
         origin: The origin of this run.
         pull_request: The pull request; nothing is read for a fork.
         artifact: The name of the artifacts.
@@ -33,13 +34,13 @@ def earlier_attempt(github: GitHub, origin: Origin, pull_request: PullRequest, a
         None if there are no results with a comparison.
 
     Raises:
-        GitHubError: A request failed.
+        ForgeError: A request failed.
     """
     if pull_request.is_fork or not origin.workflow or origin.run_id is None:
         return None
-    for run_id in _runs(github, origin, pull_request):
-        for item in runs.list_artifacts(github, run_id, artifact)[:_MAX_ARTIFACTS]:
-            report = None if item.expired else _report(github, item)
+    for run_id in _runs(forge, origin, pull_request):
+        for item in forge.list_artifacts(run_id, artifact)[:_MAX_ARTIFACTS]:
+            report = None if item.expired else _report(forge, item)
             if report is not None and report.origin is not None and report.decision is not None:
                 own = report.origin
                 if own.pull_request == origin.pull_request and same_repository(own.repository, origin.repository):
@@ -47,13 +48,13 @@ def earlier_attempt(github: GitHub, origin: Origin, pull_request: PullRequest, a
     return None
 
 
-def _runs(github: GitHub, origin: Origin, pull_request: PullRequest) -> Iterator[int]:
+def _runs(forge: Forge, origin: Origin, pull_request: PullRequest) -> Iterator[int]:
     """Yields the ids of this run, if it was re-run, and of earlier runs of its branch; newest first."""
     assert origin.run_id is not None
     if (origin.run_attempt or 1) > 1:
         yield origin.run_id
-    listed = runs.list_runs(
-        github, workflow=origin.workflow, event=origin.event, branch=pull_request.head_ref, limit=4 * _MAX_RUNS
+    listed = forge.list_runs(
+        workflow=origin.workflow, event=origin.event, branch=pull_request.head_ref, limit=4 * _MAX_RUNS
     )
     fit = [
         run.id
@@ -67,11 +68,11 @@ def _runs(github: GitHub, origin: Origin, pull_request: PullRequest) -> Iterator
     yield from sorted(fit, reverse=True)[:_MAX_RUNS]
 
 
-def _report(github: GitHub, artifact: runs.Artifact) -> RunReport | None:
+def _report(forge: Forge, artifact: Artifact) -> RunReport | None:
     """Returns the results in an artifact; None if they are missing or unreadable."""
     if artifact.size_in_bytes > _LIMITS.archive_bytes:
         return None
-    data = runs.download_artifact(github, artifact.id, max_bytes=_LIMITS.archive_bytes)
+    data = forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes)
     try:
         report = read_report(read_results(data, _LIMITS), "The previous attempt's artifact")
     except UnsafeArchive:

@@ -19,8 +19,9 @@ from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
 from agent_eval.baseline.request import BaselineRequest
+from agent_eval.core.forge import Artifact, Forge, ForgeError, WorkflowRun
 from agent_eval.core.text import harmless, plural
-from agent_eval.github import Artifact, GitHub, GitHubError, WorkflowRun, runs, same_repository
+from agent_eval.github import same_repository
 from agent_eval.results import BaselineSource, Origin, RunReport
 
 DEPTH = 20
@@ -67,7 +68,7 @@ class _Notes:
 class ArtifactSource:
     """Reads the artifact through GitHub's API."""
 
-    github: GitHub | None
+    forge: Forge | None
     """None outside GitHub."""
     git: Git | GitError
     """The checkout, which knows first parents without requests."""
@@ -86,44 +87,44 @@ class ArtifactSource:
     def _find(self, request: BaselineRequest) -> Baseline:
         if not request.workflow or not request.repository:
             return FetchFailed(message="Artifacts of earlier runs exist on GitHub Actions only.")
-        if self.github is None or not self.github.has_token:
+        if self.forge is None or not self.forge.has_token:
             return FetchFailed(message="Artifacts can't be read without a token.", hint=_NO_TOKEN)
         notes = _Notes(passed_over=[], foreign=Counter())
         try:
-            for distance, commit, listed in self._candidates(self.github, request):
+            for distance, commit, listed in self._candidates(self.forge, request):
                 for run in listed:
-                    report = self._results(self.github, run, request, notes)
+                    report = self._results(self.forge, run, request, notes)
                     if report is not None:
                         return _found(report, run, request, commit, distance, notes)
-            notes.foreign = _foreign_runs(self.github, request)
+            notes.foreign = _foreign_runs(self.forge, request)
         except _Refused as refused:
             return refused.baseline
-        except GitHubError as error:
+        except ForgeError as error:
             return _failed(error, request)
         return self._nothing(request, notes)
 
-    def _candidates(self, github: GitHub, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
+    def _candidates(self, forge: Forge, request: BaselineRequest) -> Iterator[tuple[int, str, Sequence[WorkflowRun]]]:
         """Yields the requested commit and its ancestors, each with its possible runs, newest first."""
-        yield 0, request.commit, _runs_of_base(github, request, head_sha=request.commit)
+        yield 0, request.commit, _runs_of_base(forge, request, head_sha=request.commit)
         if self.depth < 1:
             return
         by_commit: dict[str, list[WorkflowRun]] = {}
-        for run in _runs_of_base(github, request):
+        for run in _runs_of_base(forge, request):
             by_commit.setdefault(run.head_sha, []).append(run)
         if not by_commit:
             return
-        for distance, commit in enumerate(self._walk(github, request), start=1):
+        for distance, commit in enumerate(self._walk(forge, request), start=1):
             yield distance, commit, by_commit.get(commit, ())
 
-    def _walk(self, github: GitHub, request: BaselineRequest) -> Iterator[str]:
+    def _walk(self, forge: Forge, request: BaselineRequest) -> Iterator[str]:
         """Yields the ancestors along first parents; asks GitHub for those that this clone lacks."""
         commits, is_complete = _local(self.git, request.commit, self.depth + 1)
         if not is_complete:
             start = commits[-1] if commits else request.commit
             try:
                 count = self.depth + 2 - max(len(commits), 1)
-                commits = commits[:-1] + runs.first_parents(github, start, limit=count)
-            except GitHubError as error:
+                commits = commits[:-1] + forge.first_parents(start, limit=count)
+            except ForgeError as error:
                 if error.kind != "not-found":
                     raise
                 message = (
@@ -133,31 +134,31 @@ class ArtifactSource:
                 raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
         yield from commits[1:]
 
-    def _results(self, github: GitHub, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> RunReport | None:
+    def _results(self, forge: Forge, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> RunReport | None:
         """Returns a run's results; None, with a note, if it has no usable ones.
 
         Raises:
-            GitHubError: A request failed.
+            ForgeError: A request failed.
             _Refused: The results must not be used.
         """
         who = f"The {_outcome_of(run)} run of {short(run.head_sha)} ({run.html_url})"
         if run.status != "completed":
             notes.passed_over.append(f"The run of {short(run.head_sha)} ({run.html_url}) has not ended yet.")
             return None
-        artifacts = runs.list_artifacts(github, run.id, request.artifact)
+        artifacts = forge.list_artifacts(run.id, request.artifact)
         if not artifacts:
             notes.passed_over.append(f"{who} has no artifact {request.artifact}.")
         for artifact in artifacts[:_ATTEMPTS]:
-            report = self._content(github, artifact, run, request, who, notes)
+            report = self._content(forge, artifact, run, request, who, notes)
             if report is not None:
                 return report
         return None
 
     def _content(
-        self, github: GitHub, artifact: Artifact, run: WorkflowRun, request: BaselineRequest, who: str, notes: _Notes
+        self, forge: Forge, artifact: Artifact, run: WorkflowRun, request: BaselineRequest, who: str, notes: _Notes
     ) -> RunReport | None:
         where = f"The artifact of {_lower(who)}"
-        data = None if artifact.expired else self._download(github, artifact, where)
+        data = None if artifact.expired else self._download(forge, artifact, where)
         if data is None:
             notes.lost = True
             notes.passed_over.append(f"{where} has expired or was deleted.")
@@ -179,15 +180,15 @@ class ArtifactSource:
             return None
         return report
 
-    def _download(self, github: GitHub, artifact: Artifact, where: str) -> bytes | None:
+    def _download(self, forge: Forge, artifact: Artifact, where: str) -> bytes | None:
         """Returns the zip; None if it no longer exists."""
         if artifact.size_in_bytes > self.limits.archive_bytes:
             raise _Refused(
                 FetchFailed(message=f"{where} is not used: it is too large ({artifact.size_in_bytes:,} bytes).")
             )
         try:
-            data = runs.download_artifact(github, artifact.id, max_bytes=self.limits.archive_bytes)
-        except GitHubError as error:
+            data = forge.download_artifact(artifact.id, max_bytes=self.limits.archive_bytes)
+        except ForgeError as error:
             if error.kind == "not-found":
                 return None
             message = f"{where} could not be downloaded: {error.message}"
@@ -213,7 +214,7 @@ class ArtifactSource:
         return NoneYet(message=message, hint=hint)
 
 
-def _runs_of_base(github: GitHub, request: BaselineRequest, *, head_sha: str | None = None) -> list[WorkflowRun]:
+def _runs_of_base(forge: Forge, request: BaselineRequest, *, head_sha: str | None = None) -> list[WorkflowRun]:
     """Lists the base branch's own runs, newest first.
 
     GitHub lists only the latest runs, and anyone can start runs on a commit of the base branch, or on a branch of the
@@ -222,18 +223,18 @@ def _runs_of_base(github: GitHub, request: BaselineRequest, *, head_sha: str | N
     listed = [
         run
         for event in sorted(BASE_EVENTS)
-        for run in runs.list_runs(
-            github, workflow=request.workflow, branch=request.base_ref, event=event, head_sha=head_sha, limit=_RECENT
+        for run in forge.list_runs(
+            workflow=request.workflow, branch=request.base_ref, event=event, head_sha=head_sha, limit=_RECENT
         )
     ]
     return sorted((run for run in listed if _foreign(run, request) is None), key=lambda run: run.id, reverse=True)
 
 
-def _foreign_runs(github: GitHub, request: BaselineRequest) -> Counter[str]:
+def _foreign_runs(forge: Forge, request: BaselineRequest) -> Counter[str]:
     """Counts the latest runs that only look like the base branch's, by description."""
     listed = [
-        *runs.list_runs(github, workflow=request.workflow, head_sha=request.commit),
-        *runs.list_runs(github, workflow=request.workflow, branch=request.base_ref),
+        *forge.list_runs(workflow=request.workflow, head_sha=request.commit),
+        *forge.list_runs(workflow=request.workflow, branch=request.base_ref),
     ]
     descriptions = (_foreign(run, request) for run in {run.id: run for run in listed}.values())
     return Counter(description for description in descriptions if description)
@@ -295,7 +296,7 @@ def _found(
     )
 
 
-def _failed(error: GitHubError, request: BaselineRequest) -> FetchFailed:
+def _failed(error: ForgeError, request: BaselineRequest) -> FetchFailed:
     workflow = harmless(request.workflow)
     if error.kind == "forbidden":
         hint = "Add `actions: read` to the job's `permissions`."

@@ -12,8 +12,9 @@ from dataclasses import replace
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import FetchFailed
 from agent_eval.baseline.request import BaselineRequest
+from agent_eval.core.forge import Forge, ForgeError
 from agent_eval.core.text import harmless
-from agent_eval.github import Activity, Event, GitHub, GitHubError, runs
+from agent_eval.github import Activity, Event
 
 _BRANCHES = ("main", "master")
 """Branches to try outside GitHub if the default branch is unknown."""
@@ -33,7 +34,7 @@ def find_request(
     activity: Activity,
     *,
     git: Git | GitError,
-    github: GitHub | None,
+    forge: Forge | None,
     artifact: str,
     base_ref: str | None = None,
 ) -> BaselineRequest | FetchFailed:
@@ -49,7 +50,7 @@ def find_request(
         event: The event that started the run.
         activity: What the run does.
         git: The checkout, or why there is none.
-        github: The repository on GitHub; None without a token.
+        forge: The repository on GitHub; None without a token.
         artifact: The setting `artifact-name`.
         base_ref: The setting `base-ref`, for runs without a pull request.
 
@@ -57,12 +58,12 @@ def find_request(
         `FetchFailed` if the commit can't be determined: a wrong one would give wrong differences.
     """
     try:
-        branch, commit, how = _find(event, activity, git, github, base_ref)
+        branch, commit, how = _find(event, activity, git, forge, base_ref)
     except _Unknown as unknown:
         return replace(unknown.failure, by_name=base_ref is not None)
     except GitError as error:
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint)
-    except GitHubError as error:
+    except ForgeError as error:
         return FetchFailed(message=f"The commit to compare with is unknown: {error.message}", hint=error.hint or None)
     return BaselineRequest(
         repository=event.repository or "",
@@ -77,13 +78,13 @@ def find_request(
 
 
 def _find(
-    event: Event, activity: Activity, git: Git | GitError, github: GitHub | None, named: str | None
+    event: Event, activity: Activity, git: Git | GitError, forge: Forge | None, named: str | None
 ) -> tuple[str, str, str]:
     tested = _tested(activity, git)
     if activity.kind == "record":
         return activity.base_ref or "", tested, "the tested commit itself"
     if activity.kind != "compare" or activity.base_ref is None:
-        return _with_branch(named, event, tested, git, github)
+        return _with_branch(named, event, tested, git, forge)
     base_ref, event_base = activity.base_ref, activity.base_commit
     if activity.pull_request is None:
         if event_base is None or (activity.commit is not None and activity.commit != tested):
@@ -95,9 +96,9 @@ def _find(
         return base_ref, event_base, "the base of the merge group"
     head = activity.pull_request.head_sha
     if tested == head:
-        base = _merge_base(event_base or base_ref, head, base_ref, git, github)
+        base = _merge_base(event_base or base_ref, head, base_ref, git, forge)
         return base_ref, base, f"the merge base of the pull request's head and {harmless(base_ref)}"
-    parents = _parents(tested, git, github)
+    parents = _parents(tested, git, forge)
     if head not in parents[1:]:
         raise _Unknown(
             f"The checkout ({short(tested)}) is neither the pull request's head ({short(head)}) nor its merge with "
@@ -117,24 +118,24 @@ def _tested(activity: Activity, git: Git | GitError) -> str:
     return activity.commit
 
 
-def _parents(sha: str, git: Git | GitError, github: GitHub | None) -> tuple[str, ...]:
+def _parents(sha: str, git: Git | GitError, forge: Forge | None) -> tuple[str, ...]:
     if isinstance(git, Git):
         return git.parents(sha)
-    if github is None:
+    if forge is None:
         raise _Unknown(f"The parents of {short(sha)} are unknown: {git.message}", git.hint)
-    return runs.commit_parents(github, sha)
+    return forge.commit_parents(sha)
 
 
-def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, github: GitHub | None) -> str:
+def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, forge: Forge | None) -> str:
     """Uses git if the clone is complete, else GitHub."""
     between = f"{harmless(base_ref)} and {short(head)}"
     local = None if isinstance(git, GitError) or git.is_shallow() else git.commit(base)
     if isinstance(git, Git) and local is not None and git.commit(head) is not None:
         base_commit = git.merge_base(local, head)
-    elif github is not None:
+    elif forge is not None:
         try:
-            base_commit = runs.merge_base(github, base, head)
-        except GitHubError as error:
+            base_commit = forge.merge_base(base, head)
+        except ForgeError as error:
             if error.kind != "not-found":
                 raise
             base_commit = None
@@ -148,15 +149,15 @@ def _merge_base(base: str, head: str, base_ref: str, git: Git | GitError, github
 
 
 def _with_branch(
-    named: str | None, event: Event, tested: str, git: Git | GitError, github: GitHub | None
+    named: str | None, event: Event, tested: str, git: Git | GitError, forge: Forge | None
 ) -> tuple[str, str, str]:
     names = [name for name in (named or event.default_branch,) if name] or list(_BRANCHES)
     for name in names:
         tips = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] + [name] * (name == named)
         tip = next((tip for tip in tips if isinstance(git, Git) and git.commit(tip) is not None), None)
-        if tip is None and (github is None or event.default_branch is None):
+        if tip is None and (forge is None or event.default_branch is None):
             continue
-        base = _merge_base(tip or name, tested, name, git, github)
+        base = _merge_base(tip or name, tested, name, git, forge)
         return name, base, f"the merge base with {harmless(name)}"
     listed = " or ".join(harmless(name) for name in names)
     first = _suggestion(named, git) if named else "Name one with `base-ref`."

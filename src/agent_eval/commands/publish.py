@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import ArchiveLimits, UnsafeArchive, describe, read_report, read_results
+from agent_eval.core.forge import Comment, Forge, ForgeError, Posted, RunStamp, Unbound
 from agent_eval.core.text import harmless
-from agent_eval.github import Comment, GitHubError, Posted, RunStamp, upsert_comment
 from agent_eval.pipeline import links_of
 from agent_eval.results import Origin, Reason, RunReport
 
 if TYPE_CHECKING:
-    from agent_eval.github import Bound, Claim, GitHub, Unbound
+    from agent_eval.core.forge import Bound, Claim
     from agent_eval.pipeline import CIContext
     from agent_eval.settings import Settings
 
@@ -38,15 +38,14 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
     from agent_eval.report.renderers import comment_markdown
 
     pull_request, event = ci.activity.pull_request, ci.event
-    if pull_request is None or ci.github is None or event.run_id is None or settings.mode == "gate":
+    if pull_request is None or ci.forge is None or event.run_id is None or settings.mode == "gate":
         return None
     if settings.comment == "never":
         return None
-    if not ci.github.has_token:
+    if not ci.forge.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
     links = links_of(ci, settings, ci.source_url)
-    return upsert_comment(
-        ci.github,
+    return ci.forge.upsert_comment(
         Comment(
             number=pull_request.number,
             key=settings.comment_key or DEFAULT_KEY,
@@ -86,23 +85,23 @@ def publish(settings: Settings, ci: CIContext) -> Published:
 
     Its artifact is untrusted: GitHub alone decides which pull request it belongs to, and all its texts are escaped.
     """
-    from agent_eval.github import Unbound, bind, finished_run
+    from agent_eval.github import finished_run
 
-    github, run_id = ci.github, finished_run(ci.event)
-    if github is None or run_id is None:
+    forge, run_id = ci.forge, finished_run(ci.event)
+    if forge is None or run_id is None:
         return Published(message="The event names no finished run.", ok=False)
     try:
-        binding = bind(github, run_id)
-        report = _results(github, run_id, settings.artifact_name)
+        binding = forge.bind(run_id)
+        report = _results(forge, run_id, settings.artifact_name)
         if not isinstance(report, RunReport):
             # A run without results is an error, unless its pull request has new commits or is closed.
             return report if not isinstance(binding, Unbound) or binding.is_contradiction else _unbound(binding)
-        binding = bind(github, run_id, _claim(report))
-    except GitHubError as error:
+        binding = forge.bind(run_id, _claim(report))
+    except ForgeError as error:
         return Published(message=f"Nothing was published. {error}", ok=False)
     if isinstance(binding, Unbound):
         return _unbound(binding)
-    posted = _post(github, settings, ci, report, binding)
+    posted = _post(forge, settings, ci, report, binding)
     return Published(
         message=posted.message, ok=posted.is_posted or posted.kind in {"skipped", "superseded"}, url=posted.url
     )
@@ -113,7 +112,7 @@ def _unbound(binding: Unbound) -> Published:
 
 
 def _claim(report: RunReport) -> Claim:
-    from agent_eval.github import Claim
+    from agent_eval.core.forge import Claim
 
     origin = report.origin
     if origin is None:
@@ -126,10 +125,8 @@ def _claim(report: RunReport) -> Claim:
     )
 
 
-def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
-    from agent_eval.github import download_artifact, list_artifacts
-
-    artifacts = list_artifacts(github, run_id, name)
+def _results(forge: Forge, run_id: int, name: str) -> RunReport | Published:
+    artifacts = forge.list_artifacts(run_id, name)
     if not artifacts:
         return Published(message=f"Nothing was published: run {run_id} has uploaded no artifact {name}.", ok=False)
     artifact = artifacts[0]
@@ -138,14 +135,14 @@ def _results(github: GitHub, run_id: int, name: str) -> RunReport | Published:
         return Published(message=f"Nothing was published: the artifact {name} of run {run_id} {why}.", ok=False)
     where = f"The artifact {name} of run {run_id}"
     try:
-        data = read_results(download_artifact(github, artifact.id, max_bytes=_LIMITS.archive_bytes), _LIMITS)
+        data = read_results(forge.download_artifact(artifact.id, max_bytes=_LIMITS.archive_bytes), _LIMITS)
     except UnsafeArchive as error:
         return Published(message=f"Nothing was published: {where} is refused, since {error}.", ok=False)
     report = read_report(data, where)
     return report if isinstance(report, RunReport) else Published(message=describe(report), ok=False)
 
 
-def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
+def _post(forge: Forge, settings: Settings, ci: CIContext, report: RunReport, binding: Bound) -> Posted:
     from agent_eval.report.renderers import comment_markdown
     from agent_eval.report.views import Links
 
@@ -179,9 +176,8 @@ def _post(github: GitHub, settings: Settings, ci: CIContext, report: RunReport, 
     warnings = []
     if pull_request.is_fork:
         warnings.append("These results were uploaded by the fork's own run. Only the required check decides.")
-    warnings += _changed_rules(github, binding)
-    return upsert_comment(
-        github,
+    warnings += _changed_rules(forge, binding)
+    return forge.upsert_comment(
         Comment(
             number=pull_request.number,
             key=settings.comment_key or DEFAULT_KEY,
@@ -205,15 +201,14 @@ def _as_concluded(report: RunReport, conclusion: str | None) -> RunReport:
     return report.model_copy(update={"verdict": verdict, "reasons": [reason], "blocking": []})
 
 
-def _changed_rules(github: GitHub, binding: Bound) -> list[str]:
+def _changed_rules(forge: Forge, binding: Bound) -> list[str]:
     """Warnings about changed files that affect the verdict. GitHub names the files, because the run may omit them."""
-    from agent_eval.github import changed_files
     from agent_eval.pipeline import change_warnings, is_gating_file
 
     pull_request, workflow = binding.pull_request, binding.run.workflow_path
     try:
-        changed = changed_files(github, pull_request.base_sha, pull_request.head_sha)
-    except GitHubError:
+        changed = forge.changed_files(pull_request.base_sha, pull_request.head_sha)
+    except ForgeError:
         changed = None
     if changed is None:
         return change_warnings(None)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from agent_eval.github.events import Event, PullRequest, at, branch_of, pull_request_at, sha_at, text_at
+from agent_eval.core.forge import PullRequest
+from agent_eval.github.events import Event, at, branch_of, pull_request_at, sha_at, text_at
 
 Kind = Literal["compare", "record", "publish", "gate", "refuse"]
 Mode = Literal["auto", "gate", "publish"]

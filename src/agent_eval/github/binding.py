@@ -7,40 +7,11 @@ be the run's commit. Claims of an artifact can only lead to a refusal, or select
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from agent_eval.github.client import GitHub
+from agent_eval.core.forge import Bound, Claim, PullRequest, Unbound, WorkflowRun
+from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import Event, PullRequest, at, same_repository
-from agent_eval.github.runs import WorkflowRun, get_pull, get_run, open_pulls, pulls_of_head
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bound:
-    """The run belongs to this pull request and tested its head commit."""
-
-    run: WorkflowRun
-    pull_request: PullRequest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unbound:
-    """The run's results must not be posted."""
-
-    message: str
-    """A sentence that says why."""
-    is_contradiction: bool = False
-    """The artifact's claims contradict GitHub. Otherwise the pull request has changed: new commits, closed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """The artifact's claims about itself; untrusted."""
-
-    repository: str = ""
-    run_id: int | None = None
-    pull_request: int | None = None
-    head_commit: str | None = None
+from agent_eval.github.events import Event, at, same_repository
+from agent_eval.github.runs import get_pull, get_run, open_pulls, pulls_of_head
 
 
 def finished_run(event: Event) -> int | None:
@@ -49,7 +20,7 @@ def finished_run(event: Event) -> int | None:
     return run_id if isinstance(run_id, int) and not isinstance(run_id, bool) else None
 
 
-def bind(github: GitHub, run_id: int, claim: Claim | None = None) -> Bound | Unbound:
+def bind(github: GitHubClient, run_id: int, claim: Claim | None = None) -> Bound | Unbound:
     """Finds the pull request of a finished run.
 
     Args:
@@ -87,7 +58,7 @@ def bind(github: GitHub, run_id: int, claim: Claim | None = None) -> Bound | Unb
     return Bound(run=run, pull_request=fitting[0])
 
 
-def _contradiction(github: GitHub, run: WorkflowRun, claim: Claim) -> str | None:
+def _contradiction(github: GitHubClient, run: WorkflowRun, claim: Claim) -> str | None:
     if claim.repository and not same_repository(claim.repository, github.repository):
         return f"The results claim the repository {claim.repository}, but run {run.id} belongs to {github.repository}."
     if claim.run_id is not None and claim.run_id != run.id:
@@ -97,7 +68,7 @@ def _contradiction(github: GitHub, run: WorkflowRun, claim: Claim) -> str | None
     return None
 
 
-def _candidates(github: GitHub, run: WorkflowRun) -> list[PullRequest]:
+def _candidates(github: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
     """Returns the pull requests from the repository and branch of the run's commit."""
     if run.head_repository is None:
         # The fork was deleted, so its name is unknown. The pull request still exists.
@@ -117,7 +88,7 @@ def _candidates(github: GitHub, run: WorkflowRun) -> list[PullRequest]:
     return [pull for pull in of_head if same_repository(pull.head_repository, here)]
 
 
-def _pull_or_none(github: GitHub, number: int) -> PullRequest | None:
+def _pull_or_none(github: GitHubClient, number: int) -> PullRequest | None:
     try:
         return get_pull(github, number)
     except GitHubError as error:

@@ -26,7 +26,7 @@ from agent_eval.github.errors import OUTAGE_WAIT, GitHubError, response_error
 if TYPE_CHECKING:
     from requests import Session
 
-    from agent_eval.github.errors import Kind
+    from agent_eval.core.forge import ErrorKind
 
 API_VERSION = "2022-11-28"
 """Sent as X-GitHub-Api-Version. GHES 3.9 and later support it; older versions ignore it."""
@@ -55,7 +55,7 @@ class Waiting:
     """Returns 0..1, so that jobs that failed together don't retry together."""
 
 
-class GitHub:
+class GitHubClient:
     """Client for one repository, for the duration of one job."""
 
     def __init__(
@@ -100,7 +100,7 @@ class GitHub:
         self._log = log
 
     def __repr__(self) -> str:
-        return f"GitHub(api_url={self.api_url!r}, repository={self.repository!r})"
+        return f"{type(self).__name__}(api_url={self.api_url!r}, repository={self.repository!r})"
 
     def repo(self, *parts: str | int) -> str:
         """Returns a path below `/repos/OWNER/NAME`, with each part escaped: `repo("issues", 7, "comments")`."""
@@ -316,7 +316,7 @@ class GitHub:
         if isinstance(outcome, Answer):
             return outcome
         where = operation if ours else f"{operation}, at the file store"
-        kind = cast("Kind", outcome.kind)
+        kind = cast("ErrorKind", outcome.kind)
         wait = OUTAGE_WAIT if kind == "unavailable" else None
         message = self._masker.text(f"{where}: {outcome.message}.")
         unsure = kind == "unavailable" and method != "GET"

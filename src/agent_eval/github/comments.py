@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from agent_eval.github.client import GitHub
+from agent_eval.core.forge import Comment, Posted, PostKind
+from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import text_at
-from agent_eval.github.marker import Marked, RunStamp, marked, pointer, read_marker, same_text
+from agent_eval.github.marker import Marked, marked, pointer, read_marker, same_text
 
 ACTIONS_LOGIN = "github-actions[bot]"
 """Login of a workflow's GITHUB_TOKEN."""
@@ -26,29 +27,6 @@ LONGEST = 65_536
 _BUDGET = 240.0
 """Seconds for a comment, even if the baseline has used up the client's time budget: enough for two secondary rate
 limits in a row."""
-
-CommentMode = Literal["always", "on-change", "on-failure", "never"]
-Kind = Literal["created", "updated", "unchanged", "superseded", "skipped", "forbidden", "failed"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Posted:
-    """The outcome of posting a comment."""
-
-    kind: Kind
-    """`superseded`: a newer run has already commented. `skipped`: the mode requires no comment. `forbidden`: the token
-    lacks the permission, as on pull requests from forks. `failed`: another error of GitHub."""
-    url: str | None = None
-    """URL of the comment, if there is one."""
-    message: str
-    """One or two sentences for the log."""
-    overwrites: bool = False
-    """The replaced text was written by another job of the same run and attempt."""
-
-    @property
-    def is_posted(self) -> bool:
-        """Whether the pull request shows this run's text."""
-        return self.kind in ("created", "updated", "unchanged")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,45 +46,7 @@ class _Listing:
     """Logins of other bots that have posted our marker."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comment:
-    """A comment to post."""
-
-    number: int
-    """Number of the pull request."""
-    key: str
-    """Distinguishes the comments of several gates on one pull request."""
-    body: str
-    """Markdown, up to 65,000 characters; the marker is added."""
-    run: RunStamp
-    """The run that writes it. A comment by a newer run or attempt is not changed."""
-    mode: CommentMode = "always"
-    """The input `comment`."""
-    failed: bool = False
-    """The verdict is not `passed`."""
-    changed: bool = False
-    """The results differ from the base branch's."""
-    author: str | None = None
-    """Login that the token comments as, e.g. `my-app[bot]` for an own App. None: detected; a token without permission
-    to read its login is assumed to be `github-actions[bot]`."""
-
-    @property
-    def creates(self) -> bool:
-        """Whether it is created if none exists. An existing one is updated in any mode but `never`, so that it doesn't
-        stay red.
-        """
-        match self.mode:
-            case "always":
-                return True
-            case "on-change":
-                return self.changed or self.failed
-            case "on-failure":
-                return self.failed
-            case "never":
-                return False
-
-
-def upsert_comment(github: GitHub, comment: Comment) -> Posted:
+def upsert_comment(github: GitHubClient, comment: Comment) -> Posted:
     """Creates the comment of this key, or updates it. Raises no error of GitHub.
 
     Raises:
@@ -121,18 +61,18 @@ def upsert_comment(github: GitHub, comment: Comment) -> Posted:
     try:
         return _Upsert(github, comment, text).until_done()
     except GitHubError as error:
-        kind: Kind = "forbidden" if error.kind in ("forbidden", "unauthorized") else "failed"
+        kind: PostKind = "forbidden" if error.kind in ("forbidden", "unauthorized") else "failed"
         return Posted(kind=kind, message=f"The comment could not be posted. {error}")
 
 
 class _Upsert:
-    def __init__(self, github: GitHub, comment: Comment, text: str) -> None:
+    def __init__(self, github: GitHubClient, comment: Comment, text: str) -> None:
         self._github = github
         self._comment = comment
         self._text = text
         self._list = github.repo("issues", comment.number, "comments")
         self._viewer = comment.author
-        self._sent: Kind | None = None
+        self._sent: PostKind | None = None
         """A write whose response may be lost."""
         self._overwrites = False
 

@@ -6,21 +6,8 @@ import email.utils
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Kind = Literal[
-    "not-found",
-    "forbidden",
-    "unauthorized",
-    "rate-limited",
-    "unavailable",
-    "rejected",
-    "malformed",
-    "too-large",
-]
-"""`not-found` includes deleted objects (410) and objects that the token can't see. `unavailable`: no response, or 5xx;
-a write may have succeeded. `rejected`: GitHub declines a valid request (409, 422 and the like). `malformed`: the
-response differs from GitHub's documentation. `too-large`: the response exceeds the caller's limit."""
+from agent_eval.core.forge import ErrorKind, ForgeError
 
 SECONDARY_WAIT = 60.0
 """Seconds to wait after a secondary rate limit without a given time, doubled each time (docs.github.com, "Rate limits
@@ -31,12 +18,12 @@ _LIMITED = re.compile(r"rate limit|abuse detection", re.IGNORECASE)
 _NOT_ACCESSIBLE = re.compile(r"not accessible by", re.IGNORECASE)
 
 
-class GitHubError(Exception):
-    """A failed request to GitHub. Neither it nor its cause contains a token or a signed URL."""
+class GitHubError(ForgeError):
+    """A failed request to GitHub."""
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ErrorKind,
         message: str,
         *,
         hint: str = "",
@@ -56,10 +43,7 @@ class GitHubError(Exception):
             doubles: The wait is a guess, to be doubled each time; False if GitHub specified it.
             may_have_happened: A write may have succeeded although no response arrived.
         """
-        super().__init__(f"{message} {hint}".strip())
-        self.kind: Kind = kind
-        self.message = message
-        self.hint = hint
+        super().__init__(kind, message, hint=hint)
         self.status = status
         self.wait = wait
         self.doubles = doubles

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_eval.core.forge import PullRequest
+
 _LARGEST = 25_000_000
 """Bytes. GitHub caps a payload at 25 MB (webhooks: "payload cap")."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
@@ -63,30 +65,6 @@ class Event:
     def default_branch(self) -> str | None:
         """Default branch of the repository; None if the payload doesn't name it."""
         return text_at(self.payload, "repository", "default_branch")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PullRequest:
-    """A pull request, from an event's payload or the API."""
-
-    number: int
-    head_sha: str
-    """The head commit, not the merge commit that GitHub tests."""
-    head_ref: str
-    """The branch, without `refs/heads/`. Chosen by the author: untrusted text."""
-    head_repository: str | None
-    """`owner/name`; None if the fork has been deleted."""
-    base_ref: str
-    """The branch, without `refs/heads/`."""
-    base_sha: str
-    """Tip of the base branch at the time of the event. Neither the merge base nor necessarily the tested base."""
-    is_fork: bool
-    """The head is in another repository than the base. (GitHub's own `fork` only says that the head's repository is a
-    fork, which is also true for pull requests inside a fork.)"""
-    author: str
-    """Login; "" if the account is gone."""
-    open: bool = True
-    draft: bool = False
 
 
 def read_event(environ: Mapping[str, str]) -> Event:

@@ -7,35 +7,22 @@ dates are chosen by its author: the label must be newer than this commit's run, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agent_eval.core.forge import ACCEPT_RULES, Acceptance
 from agent_eval.core.text import harmless
 from agent_eval.github import runs
-from agent_eval.github.client import GitHub
+from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
 from agent_eval.github.events import Event, text_at
 
-ACCEPT_RULES = "agent-eval: accept rules"
-"""The label's name."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Acceptance:
-    """The state of the label."""
-
-    by: str = ""
-    """Login of the person who set it; "" if it does not count."""
-    why_not: str = ""
-    """Why it does not count although it is set, or why that is unknown: a sentence; "" if it is not set."""
-
-
-def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
+def acceptance(github: GitHubClient, number: int, *, run_id: int | None, started_by_label: bool) -> Acceptance:
     """Reads the label of a pull request.
 
     Args:
         github: The repository.
-        event: The event of this run.
         number: Number of the pull request.
+        run_id: This run; None if it has no id.
+        started_by_label: Setting the label started this run (`started_by_label`).
     """
     try:
         label = _last_label(github, number)
@@ -43,10 +30,10 @@ def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
             return Acceptance()
         if label.actor is None or label.actor.type == "Bot":
             return Acceptance(why_not=f"The label `{ACCEPT_RULES}` does not count: a program set it, not a person.")
-        if not _started_by_label(event):
-            if event.run_id is None:
+        if not started_by_label:
+            if run_id is None:
                 return Acceptance(why_not=f"The label `{ACCEPT_RULES}` does not count: this run has no id.")
-            if label.created_at <= runs.get_run(github, event.run_id).created_at:
+            if label.created_at <= runs.get_run(github, run_id).created_at:
                 return Acceptance(
                     why_not=f"The label `{ACCEPT_RULES}` does not count: it was set before this commit was pushed. "
                     "Remove it, set it again and re-run this job."
@@ -56,7 +43,7 @@ def acceptance(github: GitHub, event: Event, number: int) -> Acceptance:
     return Acceptance(by=harmless(label.actor.login))
 
 
-def _last_label(github: GitHub, number: int) -> runs.LabelEvent | None:
+def _last_label(github: GitHubClient, number: int) -> runs.LabelEvent | None:
     """Returns the last setting of the label; None if it is not set."""
     last = None
     for event in runs.label_events(github, number):
@@ -65,7 +52,7 @@ def _last_label(github: GitHub, number: int) -> runs.LabelEvent | None:
     return last if last is not None and last.event == "labeled" else None
 
 
-def _started_by_label(event: Event) -> bool:
+def started_by_label(event: Event) -> bool:
     """Whether setting the label started this run; the payload then contains the labelled commit."""
     name = text_at(event.payload, "label", "name") or ""
     return text_at(event.payload, "action") == "labeled" and name.casefold() == ACCEPT_RULES.casefold()

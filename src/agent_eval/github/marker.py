@@ -11,22 +11,12 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from agent_eval.core.forge import RunStamp
+
 _MARKER = re.compile(
     r"<!-- agent-eval key=(?P<key>\S+) run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,9}) "
     r"sha=(?P<sha>[0-9a-f]{40,64}) -->"
 )
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class RunStamp:
-    """The run that a comment belongs to. Newer runs compare greater (GitHub's run ids grow)."""
-
-    run_id: int
-    """Id of the run that gated, even if another run publishes."""
-    attempt: int
-    """1 for the first."""
-    sha: str
-    """Head commit of the pull request, in lower-case hex."""
 
 
 @dataclass(frozen=True, kw_only=True)

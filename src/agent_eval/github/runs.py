@@ -7,71 +7,30 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from agent_eval.github.client import GitHub
+from agent_eval.core.forge import ApiModel, Artifact, PullRequest, WorkflowRun
+from agent_eval.github.client import GitHubClient
 from agent_eval.github.errors import GitHubError
-from agent_eval.github.events import PullRequest, pull_request_at
+from agent_eval.github.events import pull_request_at
 
 
-class _Answer(BaseModel):
-    """A part of a response; other fields are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
-
-
-class Repository(_Answer):
-    """A reference to a repository."""
-
-    full_name: str
-    """`owner/name`."""
-
-
-class WorkflowRun(_Answer):
-    """The current state of a workflow run."""
-
-    id: int
-    run_attempt: int = 1
-    event: str
-    """The event that started it, e.g. `push`."""
-    status: str | None
-    """`completed`, or its progress, e.g. `in_progress`."""
-    conclusion: str | None
-    """`success`, `failure`, `cancelled`, `timed_out`, `action_required` ...; None while it runs."""
-    head_branch: str | None
-    head_sha: str
-    head_repository: Repository | None = None
-    """Repository of the commit: the fork for a fork's pull request. None if the fork was deleted."""
-    path: str
-    """Path of the workflow file, e.g. `.github/workflows/evals.yml`; GitHub may append `@REF`."""
-    html_url: str
-    created_at: datetime
-    """Start of the first attempt."""
-    pull_requests: list[Mapping[str, Any]] | None = None
-    """Empty for forks."""
-
-    @property
-    def workflow_path(self) -> str:
-        """Path of the workflow file, without a ref."""
-        return self.path.partition("@")[0]
-
-
-class _Actor(_Answer):
+class _Actor(ApiModel):
     login: str
     type: str
     """`User`, `Bot` or `Organization`."""
 
 
-class _Label(_Answer):
+class _Label(ApiModel):
     name: str
 
 
-class LabelEvent(_Answer):
+class LabelEvent(ApiModel):
     """The setting or removal of a label."""
 
     event: str
@@ -82,19 +41,7 @@ class LabelEvent(_Answer):
     label: _Label
 
 
-class Artifact(_Answer):
-    """An uploaded artifact."""
-
-    id: int
-    name: str
-    size_in_bytes: int
-    """Size of the zip."""
-    expired: bool
-    digest: str | None = None
-    """`sha256:...` of the zip; None for older artifacts and GHES."""
-
-
-class Commit(_Answer):
+class Commit(ApiModel):
     """A commit, by its hash."""
 
     sha: str
@@ -106,30 +53,30 @@ class LinkedCommit(Commit):
     parents: list[Commit]
 
 
-class _Comparison(_Answer):
+class _Comparison(ApiModel):
     merge_base_commit: Commit
 
 
-class _ChangedFile(_Answer):
+class _ChangedFile(ApiModel):
     filename: str
     previous_filename: str | None = None
 
 
-class _Changes(_Answer):
+class _Changes(ApiModel):
     files: list[_ChangedFile] | None = None
 
 
-class _Content(_Answer):
+class _Content(ApiModel):
     type: str
     size: int
     encoding: str | None = None
     content: str | None = None
 
 
-_Model = TypeVar("_Model", bound=_Answer)
+_Model = TypeVar("_Model", bound=ApiModel)
 
 
-def get_run(github: GitHub, run_id: int) -> WorkflowRun:
+def get_run(github: GitHubClient, run_id: int) -> WorkflowRun:
     """Fetches a run with its latest attempt.
 
     Raises:
@@ -140,7 +87,7 @@ def get_run(github: GitHub, run_id: int) -> WorkflowRun:
 
 
 def list_runs(
-    github: GitHub,
+    github: GitHubClient,
     *,
     workflow: str,
     event: str | None = None,
@@ -172,7 +119,7 @@ def list_runs(
     return [_parsed(WorkflowRun, item, path) for item in items]
 
 
-def list_artifacts(github: GitHub, run_id: int, name: str | None = None, *, limit: int = 500) -> list[Artifact]:
+def list_artifacts(github: GitHubClient, run_id: int, name: str | None = None, *, limit: int = 500) -> list[Artifact]:
     """Lists a run's artifacts, of all its attempts, newest first.
 
     Args:
@@ -191,7 +138,7 @@ def list_artifacts(github: GitHub, run_id: int, name: str | None = None, *, limi
     return sorted((item for item in artifacts if name in (None, item.name)), key=lambda item: item.id, reverse=True)
 
 
-def download_artifact(github: GitHub, artifact_id: int, *, max_bytes: int) -> bytes:
+def download_artifact(github: GitHubClient, artifact_id: int, *, max_bytes: int) -> bytes:
     """Downloads the zip of an artifact. Its content is untrusted.
 
     Raises:
@@ -204,7 +151,7 @@ MAX_CHANGED_FILES = 300
 """Maximum number of files in GitHub's comparison of commits (docs.github.com, "Compare two commits")."""
 
 
-def changed_files(github: GitHub, base: str, head: str) -> list[str] | None:
+def changed_files(github: GitHubClient, base: str, head: str) -> list[str] | None:
     """Lists the paths that differ between the merge base of two commits and the second one; of renamed files both
     names.
 
@@ -221,7 +168,7 @@ def changed_files(github: GitHub, base: str, head: str) -> list[str] | None:
     return [name for file in files for name in (file.filename, file.previous_filename) if name is not None]
 
 
-def merge_base(github: GitHub, base: str, head: str) -> str:
+def merge_base(github: GitHubClient, base: str, head: str) -> str:
     """Returns the merge base of two commits or branches.
 
     Raises:
@@ -231,7 +178,7 @@ def merge_base(github: GitHub, base: str, head: str) -> str:
     return _parsed(_Comparison, github.get(path, {"per_page": 1}), path).merge_base_commit.sha
 
 
-def commit_parents(github: GitHub, sha: str) -> tuple[str, ...]:
+def commit_parents(github: GitHubClient, sha: str) -> tuple[str, ...]:
     """Returns the parents of a commit; two for a merge, first the one that was merged into.
 
     Raises:
@@ -241,7 +188,7 @@ def commit_parents(github: GitHub, sha: str) -> tuple[str, ...]:
     return tuple(parent.sha for parent in _parsed(LinkedCommit, github.get(path), path).parents)
 
 
-def first_parents(github: GitHub, sha: str, *, limit: int) -> list[str]:
+def first_parents(github: GitHubClient, sha: str, *, limit: int) -> list[str]:
     """Returns a commit and its ancestors along first parents, newest first; usually in one request.
 
     Args:
@@ -266,7 +213,7 @@ def first_parents(github: GitHub, sha: str, *, limit: int) -> list[str]:
     return chain
 
 
-def file_at(github: GitHub, path: str, ref: str) -> bytes | None:
+def file_at(github: GitHubClient, path: str, ref: str) -> bytes | None:
     """Returns a file's content at a commit or branch; None if there is no file.
 
     Raises:
@@ -298,7 +245,7 @@ _MAX_EVENTS = 3_000
 """Maximum number of a pull request's events to read."""
 
 
-def label_events(github: GitHub, number: int) -> list[LabelEvent]:
+def label_events(github: GitHubClient, number: int) -> list[LabelEvent]:
     """Lists when labels of a pull request were set and removed, oldest first.
 
     Raises:
@@ -312,7 +259,7 @@ def label_events(github: GitHub, number: int) -> list[LabelEvent]:
     return [_parsed(LabelEvent, item, path) for item in events if item.get("event") in {"labeled", "unlabeled"}]
 
 
-def get_pull(github: GitHub, number: int) -> PullRequest:
+def get_pull(github: GitHubClient, number: int) -> PullRequest:
     """Fetches a pull request.
 
     Raises:
@@ -322,7 +269,7 @@ def get_pull(github: GitHub, number: int) -> PullRequest:
     return _pull(github.get(path), path)
 
 
-def pulls_of_head(github: GitHub, owner: str, branch: str, *, state: str = "open") -> list[PullRequest]:
+def pulls_of_head(github: GitHubClient, owner: str, branch: str, *, state: str = "open") -> list[PullRequest]:
     """Lists pull requests from a branch of an owner's repositories, including forks.
 
     Args:
@@ -341,7 +288,7 @@ def pulls_of_head(github: GitHub, owner: str, branch: str, *, state: str = "open
     return [pull for pull in pulls if pull.head_ref == branch]
 
 
-def open_pulls(github: GitHub, *, limit: int = 300) -> Iterator[PullRequest]:
+def open_pulls(github: GitHubClient, *, limit: int = 300) -> Iterator[PullRequest]:
     """Yields open pull requests, last updated first.
 
     Raises:

@@ -185,9 +185,12 @@ def _accepted_by(
         return "", ""
     if about.kind == "compare" and about.pull_request is None:
         return "the checks of the pull requests in this merge group have decided about it", ""
-    if about.pull_request is None or ci.github is None or not ci.github.has_token:
+    if about.pull_request is None or ci.forge is None or not ci.forge.has_token:
         return "", ""
-    from agent_eval.github import ACCEPT_RULES, acceptance
+    from agent_eval.core.forge import ACCEPT_RULES
+    from agent_eval.github import started_by_label
 
-    label = acceptance(ci.github, ci.event, about.pull_request.number)
+    label = ci.forge.acceptance(
+        about.pull_request.number, run_id=ci.event.run_id, started_by_label=started_by_label(ci.event)
+    )
     return (f"{label.by} set the label `{ACCEPT_RULES}`" if label.by else ""), label.why_not

@@ -45,7 +45,7 @@ async def find_base(settings: Settings, ci: CIContext, base_checkout: BaseChecko
         if choice.source == "artifact":
             from agent_eval.baseline import ArtifactSource
 
-            resolvers.append(ArtifactSource(github=ci.github, git=ci.git))
+            resolvers.append(ArtifactSource(forge=ci.forge, git=ci.git))
         elif choice.source == "file" and choice.path is not None:
             from agent_eval.baseline import FileSource
 
@@ -296,15 +296,15 @@ def _flaky(case_ids: Collection[str], gathered: Gathered, history: HistoryReport
 def _before(ci: CIContext, log: Callable[[str], None]) -> dict[str, Before]:
     """Evidence of the pull request's previous attempt; empty where it is unavailable."""
     from agent_eval.baseline import earlier_attempt
+    from agent_eval.core.forge import ForgeError
     from agent_eval.gate.regression import held_against
-    from agent_eval.github import GitHubError
 
-    pull_request, github = ci.activity.pull_request, ci.github
-    if pull_request is None or github is None or not github.has_token or ci.baseline_request is None:
+    pull_request, forge = ci.activity.pull_request, ci.forge
+    if pull_request is None or forge is None or not forge.has_token or ci.baseline_request is None:
         return {}
     try:
-        report = earlier_attempt(github, ci.origin, pull_request, ci.baseline_request.artifact)
-    except GitHubError as error:
+        report = earlier_attempt(forge, ci.origin, pull_request, ci.baseline_request.artifact)
+    except ForgeError as error:
         log(f"agent-eval: The results of the previous attempt are unavailable: {error.message}")
         return {}
     evidence = held_against(report.decision.cases) if report is not None and report.decision is not None else {}

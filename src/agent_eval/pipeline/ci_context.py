@@ -21,13 +21,14 @@ from agent_eval.baseline import (
     open_git,
 )
 from agent_eval.core.files import MAX_SETTINGS, read_regular
+from agent_eval.core.forge import ForgeError
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import listed
 from agent_eval.github import Activity, Event, EventError, GitHubError, activity, read_event
 from agent_eval.results import JOURNAL, Origin
 
 if TYPE_CHECKING:
-    from agent_eval.github import GitHub
+    from agent_eval.core.forge import Forge
     from agent_eval.settings import Settings
 
 _SMALL = 1_000_000
@@ -43,7 +44,7 @@ class CIContext:
     origin: Origin
     git: Git | GitError
     """The checkout, or why there is none."""
-    github: GitHub | None
+    forge: Forge | None
     """None outside of GitHub."""
     remote: Remote = ORIGIN
     """Where to fetch commits that the checkout lacks."""
@@ -71,7 +72,7 @@ LOCAL = CIContext(
     activity=Activity(kind="gate", explanation="The run has no CI event."),
     origin=Origin(),
     git=GitError("No checkout was looked for."),
-    github=None,
+    forge=None,
 )
 """For callers without a CI event and without a comparison."""
 
@@ -111,7 +112,7 @@ def detect_ci_context(
         activity=detected,
         origin=_origin(event, detected, head),
         git=git,
-        github=_github(settings, event, log),
+        forge=_forge(settings, event, log),
     )
     if detected.kind == "refuse":
         return ci, [_error("event-refused", detected.explanation, None)]
@@ -123,7 +124,7 @@ def _error(code: str, message: str, hint: str | None) -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
 
 
-def _github(settings: Settings, event: Event, log: Callable[[str], None]) -> GitHub | None:
+def _forge(settings: Settings, event: Event, log: Callable[[str], None]) -> Forge | None:
     if not event.name or event.repository is None:
         return None
     from agent_eval.github import GitHub
@@ -171,7 +172,7 @@ def _with_baseline_request(ci: CIContext, settings: Settings) -> tuple[CIContext
         ci.event,
         ci.activity,
         git=ci.git,
-        github=ci.github,
+        forge=ci.forge,
         artifact=settings.artifact_name,
         base_ref=settings.base_ref if ci.activity.kind not in {"compare", "record"} else None,
     )
@@ -213,7 +214,7 @@ def rules(ci: CIContext, root: Path, name: str) -> Rules:
     try:
         data = _file_at(ci, _ruling_commit(ci), name)
         text = None if data is None else data.decode("utf-8")
-    except (GitError, GitHubError, UnicodeDecodeError) as error:
+    except (GitError, ForgeError, UnicodeDecodeError) as error:
         why = getattr(error, "message", "it is not UTF-8.")
         applied = f"{name} of this pull request itself was applied" if own is not None else "The gate's defaults apply"
         return Rules(text=own, notice=f"{applied}, since the base branch's can't be read: {why}")
@@ -260,14 +261,12 @@ def _file_at(ci: CIContext, commit: str, name: str) -> bytes | None:
                 raise GitError(f"{name} is not a small regular file there.")
             return git.blob(entry.blob)
         except GitError:
-            if ci.github is None:
+            if ci.forge is None:
                 raise
-    if ci.github is None:
+    if ci.forge is None:
         raise GitError("there is no git checkout.")
-    from agent_eval.github import file_at
-
     prefix = git.prefix if isinstance(git, Git) else PurePosixPath()
-    return file_at(ci.github, (prefix / name).as_posix(), commit)
+    return ci.forge.file_at((prefix / name).as_posix(), commit)
 
 
 _CRITERIA = frozenset({"test_config.json", "eval_config.json"})
