@@ -1,13 +1,14 @@
 # Each target sets up what it needs. Only Python 3.11 (or newer) and make are required.
 UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.uv/bin/uv)
 BIN := .venv/bin
+PAGE_CHECKS := tools/page_checks
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 # Another project's active environment must not confuse uv.
 unexport VIRTUAL_ENV
-# actionlint calls shellcheck, the container tests call act.
-lint test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# actionlint calls shellcheck, npm calls node, the container tests call act.
+lint lint-page test-browser test-container: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help demo demo-broken demo-judged test lint format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
+.PHONY: help demo demo-broken demo-judged test test-browser lint lint-page format conformance nightly test-container bench bench-errors bench-end-to-end lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 24
@@ -25,9 +26,9 @@ demo-judged: ## Every ADK criterion, with judges and simulated users from a loca
 # processes, so there are more workers than cores.
 WORKERS = $$(python3 -c "import os; print((os.cpu_count() or 2) * 3 // 2)")
 test: .venv/ready ## Unit and integration tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not conformance and not container and not nightly"
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not browser and not conformance and not container and not nightly"
 
-lint: .venv/ready ## All static checks
+lint: .venv/ready lint-page ## All static checks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -42,9 +43,16 @@ lint: .venv/ready ## All static checks
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/shellcheck .ci/run .ci/engine
 
+lint-page: $(PAGE_CHECKS)/node_modules/ready ## Checks of report.html's JavaScript only
+	$(PAGE_CHECKS)/node_modules/.bin/tsc -p $(PAGE_CHECKS)
+	$(PAGE_CHECKS)/node_modules/.bin/eslint --config $(PAGE_CHECKS)/eslint.config.js src/agent_eval/report/html
+
 format: .venv/ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+test-browser: .venv/ready $(PAGE_CHECKS)/node_modules/ready ## report.html in Chromium. Needs Chromium
+	$(BIN)/pytest -m browser
 
 conformance: .venv/ready ## Compare scores with google-adk[eval] 2.13.0 on random input
 	$(BIN)/pytest -m conformance
@@ -69,17 +77,21 @@ bench-end-to-end: .venv/ready ## The same with real processes: 240 pull requests
 lock: $(UV) ## Update the locked versions after a change in pyproject.toml; UPGRADE=--upgrade for the newest
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra openai --extra vertex --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/run.txt --output-file requirements/build.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container \
+	$(COMPILE) $(UPGRADE) pyproject.toml --group dev --group lint --group container --group browser \
 		--constraint requirements/run.txt --output-file requirements/dev.txt
 
 clean: ## Remove all files that the targets created
-	rm -rf .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
+	rm -rf $(PAGE_CHECKS)/node_modules .venv .venv-cli .uv .bench .mypy_cache .ruff_cache .pytest_cache agent-eval-results
 
 .venv/ready: pyproject.toml requirements/dev.txt requirements/build.txt | $(UV)
 	$(UV) venv --quiet --allow-existing .venv
 	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --build-constraints requirements/build.txt \
 		--no-deps --editable .
+	touch $@
+
+$(PAGE_CHECKS)/node_modules/ready: $(PAGE_CHECKS)/package-lock.json .venv/ready
+	cd $(PAGE_CHECKS) && npm ci --silent --no-audit --no-fund
 	touch $@
 
 # If the system's pip can't install, use a virtual environment.
