@@ -7,7 +7,7 @@ const FORBIDDEN_ATTRIBUTE = /^(on|style$|srcdoc$|srcset$|xlink)/i;
 
 /**
  * @typedef {Node | string | number | null | undefined | false} Child A node, or its text; empty values are left out.
- * @typedef {{class?: string, text?: string, on?: Record<string, (event: any) => void>,
+ * @typedef {{class?: string | null, text?: string, on?: Record<string, (event: any) => void>,
  *   style?: Record<string, string>, [attribute: string]: any}} Props
  *   `on` maps event names to listeners, `style` sets properties by CSSOM (the policy of the page forbids `style=""`), and
  *   everything else is an attribute: true gives an empty one, null, undefined and false give none.

@@ -1,0 +1,205 @@
+// The list of cases: filtered, sorted, and only the rows near the visible part are in the document.
+
+/**
+ * @typedef {{element: HTMLElement, show: (state: State) => void, order: () => number[], focusCase: (id: string) => void,
+ *   focusSearch: () => void, move: (step: number, onlyAttention: boolean) => void}} CaseList
+ */
+
+/** Rows kept in the document above and below the visible ones. */
+const SPARE_ROWS = 12;
+/** Gating metrics with a column of their own. */
+const METRIC_COLUMNS = 3;
+/** @type {Record<string, string[]>} */
+const TAG_MARKS = { blocking: ["blocks", "fail"], flaky: ["≈ flaky", "warn"], quarantined: ["⏸ quarantined", "muted"], suspicious: ["? suspected", "warn"] };
+/** @type {Record<string, string[]>} */
+const CHANGE_MARKS = { newly_failing: ["↘ newly failing", "fail"], fixed: ["↗ fixed", "pass"], added: ["+ added", "info"], removed: ["− removed", "muted"], renamed: ["renamed", "muted"] };
+
+/** The rows of an index, made once. @type {WeakMap<Index, Row[]>} */
+const rowsOfIndex = new WeakMap();
+
+/**
+ * @param {Index} index
+ * @returns {Row[]}
+ */
+function allRows(index) {
+  let rows = rowsOfIndex.get(index);
+  if (!rows) rowsOfIndex.set(index, (rows = index.cases.id.map((/** @type {string} */ _, /** @type {number} */ i) => caseRow(index, i))));
+  return /** @type {Row[]} */ (rows);
+}
+
+/**
+ * The order in which cases are listed: those that a query selects, sorted. Missing values come last, ties in order of attention.
+ * @param {Index} index
+ * @param {Query} query
+ * @param {string | null} sort `seconds`, `-cost`, `metric:NAME`, ...; null: cases that need attention first.
+ * @returns {number[]}
+ */
+function orderedCases(index, query, sort) {
+  const rows = allRows(index).filter((row) => matches(query, row)).sort((a, b) => a.rank - b.rank);
+  const isDescending = sort?.startsWith("-") === true;
+  const value = sort ? sortValue(index, isDescending ? sort.slice(1) : sort) : null;
+  if (value) {
+    const keyed = new Map(rows.map((row) => [row, value(row)]));
+    const isMissing = (/** @type {any} */ key) => (key === null || Number.isNaN(key) ? 1 : 0);
+    rows.sort((a, b) => {
+      const [left, right] = [/** @type {any} */ (keyed.get(a)), /** @type {any} */ (keyed.get(b))];
+      const missing = isMissing(left) - isMissing(right);
+      if (missing || isMissing(left)) return missing;
+      const difference = typeof left === "string" ? left.localeCompare(right, "en", { numeric: true }) : left === right ? 0 : left - right;
+      return isDescending ? -difference : difference;
+    });
+  }
+  return rows.map((row) => row.index);
+}
+
+/**
+ * What rows are sorted by; null for an unknown key.
+ * @param {Index} index
+ * @param {string} key
+ * @returns {((row: Row) => number | string | null) | null}
+ */
+function sortValue(index, key) {
+  if (key === "case") return (row) => row.id;
+  if (key === "runs") return (row) => (row.runs ? row.runsPassed / row.runs : null);
+  if (key === "seconds" || key === "tokens" || key === "cost") return (row) => (row[key] === null ? null : numberOf(row[key]));
+  const at = index.metrics.findIndex((/** @type {any} */ metric) => `metric:${metric.name}` === key);
+  return at < 0 ? null : (row) => (row.scores[at] === null ? null : numberOf(row.scores[at]));
+}
+
+/**
+ * Whether someone should look at a case.
+ * @param {Row} row
+ */
+function needsAttention(row) {
+  return !["passed"].includes(row.status) || row.word === "suspicious" || row.tags.some((tag) => tag in TAG_MARKS);
+}
+
+/**
+ * @param {Index} index
+ * @param {Pick<Context, "go" | "announce">} ctx
+ * @returns {CaseList}
+ */
+function createList(index, ctx) {
+  /** @type {State} */
+  let state = parseState("");
+  /** @type {number[]} */
+  let order = [];
+  const search = createSearch(index, ctx, (text) => update({ ...state, q: text }, true));
+  const counts = countButtons(index, (term) => ctx.go({ q: toggled(search.text(), term) }));
+  const table = createTable(index, ctx, () => state);
+  const notice = h("div", { class: "notices" });
+  const element = h(
+    "section",
+    { class: "cases", "aria-labelledby": "cases-title" },
+    h("h2", { id: "cases-title", class: "visually-hidden", text: "Cases" }),
+    counts.element,
+    search.element,
+    notice,
+    table.element,
+  );
+
+  /**
+   * @param {State} next
+   * @param {boolean} isTyping The text comes from the search box, which must not be changed.
+   */
+  function update(next, isTyping) {
+    state = next;
+    const text = state.q ?? "";
+    const query = parseQuery(text, index);
+    const sort = state.sort ?? (state.metric ? `metric:${state.metric}` : null);
+    order = orderedCases(index, query, sort);
+    if (!isTyping) search.setText(text);
+    search.setResult(order.length, query);
+    counts.show(text);
+    notice.replaceChildren(...query.notes.map((note) => foreign(note, "p", { class: "notice" })));
+    table.show(order, sort, state.metric);
+  }
+
+  return {
+    element,
+    show: (next) => update(next, false),
+    order: () => order,
+    focusCase: (id) => table.focusCase(positionOf(index, id)),
+    focusSearch: search.focus,
+    move: table.move,
+  };
+}
+
+/**
+ * @param {string} query
+ * @param {string} term
+ */
+function toggled(query, term) {
+  const tokens = tokensOf(query);
+  return (tokens.includes(term) ? tokens.filter((token) => token !== term) : [...tokens, term]).join(" ");
+}
+
+/**
+ * The search box. Typing filters at once; Enter also searches the conversations, block by block.
+ * @param {Index} index
+ * @param {Pick<Context, "go" | "announce">} ctx
+ * @param {(text: string) => void} changed
+ */
+function createSearch(index, ctx, changed) {
+  let running = new AbortController();
+  let timer = 0;
+  const field = /** @type {HTMLInputElement} */ (
+    h("input", { type: "search", id: "search", class: "search-field", autocomplete: "off", spellcheck: "false", dir: "auto", placeholder: "status:failed  tool:set_status  seconds>30  words", "aria-describedby": "search-help" })
+  );
+  const result = h("p", { class: "result" });
+  const bar = /** @type {HTMLProgressElement} */ (h("progress", { "aria-label": "Searching conversations", max: String(Math.max(index.blocks, 1)), value: "0" }));
+  const progress = h("span", { class: "progress", hidden: true }, bar, h("button", { type: "button", class: "button", text: "Cancel", on: { click: () => running.abort() } }));
+  const everywhere = async () => {
+    running.abort();
+    const { signal } = (running = new AbortController());
+    progress.hidden = false;
+    const isComplete = await searchConversations(index, parseQuery(field.value, index), (done) => (bar.value = done), signal);
+    if (running.signal === signal) progress.hidden = true;
+    if (isComplete) changed(field.value);
+    ctx.announce(isComplete ? `Searched all conversations: ${result.textContent}` : "Search cancelled");
+  };
+  const commit = () => field.value !== (parseState(location.hash).q ?? "") && ctx.go({ q: field.value });
+  field.addEventListener("input", () => {
+    changed(field.value);
+    clearTimeout(timer);
+    timer = setTimeout(() => ((timer = 0), commit(), ctx.announce(result.textContent ?? "")), 700);
+  });
+  const form = h(
+    "form",
+    { class: "search no-print", role: "search", on: { submit: (/** @type {Event} */ event) => (event.preventDefault(), commit(), everywhere()) } },
+    h("label", { for: "search", class: "visually-hidden", text: "Search cases" }),
+    field,
+    h("button", { type: "submit", class: "button", text: "Search conversations" }),
+    sortMenu(index, ctx),
+    progress,
+    h("p", { id: "search-help", class: "visually-hidden", text: "Words search ids, files, reasons and messages of users. Filters: status, change, word, file, agent, tool, metric, seconds, tokens, cost. A minus sign excludes." }),
+  );
+  return {
+    element: h("div", null, form, result),
+    text: () => field.value,
+    setText: (/** @type {string} */ text) => void (timer || (field.value = text)), // a text that is being typed is newer
+    focus: () => (field.focus(), field.select()),
+    /** @type {(count: number, query: Query) => void} */
+    setResult: (count, query) => {
+      const total = index.cases.id.length;
+      const words = query.terms.filter((term) => term.word !== null && conversationHits.has(term.word)).map((term) => `“${term.word}”`);
+      const text = !total ? "This run has no cases." : count === total ? countText(total, "case") : `${count.toLocaleString("en")} of ${countText(total, "case")}`;
+      result.replaceChildren(foreign(words.length ? `${text} · conversations searched for ${words.join(", ")}` : text));
+    },
+  };
+}
+
+/**
+ * The order as a menu: narrow windows have no column headers.
+ * @param {Index} index
+ * @param {Pick<Context, "go">} ctx
+ */
+function sortMenu(index, ctx) {
+  const choices = [["", "attention first"], ["-seconds", "slowest first"], ["-tokens", "most tokens first"], ["-cost", "most expensive first"], ["case", "by id"], ["runs", "fewest passed runs first"], ...index.metrics.map((/** @type {any} */ metric) => [`metric:${metric.name}`, `${metric.name}, lowest first`])];
+  const menu = /** @type {HTMLSelectElement} */ (
+    h("select", { "aria-label": "Order", on: { change: () => ctx.go({ sort: menu.value || null }) } }, choices.map(([value, label]) => h("option", { value, text: label })))
+  );
+  addEventListener("hashchange", () => (menu.value = parseState(location.hash).sort ?? ""));
+  menu.value = parseState(location.hash).sort ?? "";
+  return h("span", { class: "order" }, menu);
+}

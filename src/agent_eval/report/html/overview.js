@@ -1,0 +1,253 @@
+// What stands above the list: the verdict and its reasons, counts, metrics; and the view "about" with files, versions and spending.
+
+/** Counts of the header with the search term that selects the same cases, in the order of their buttons. */
+const COUNTS = [
+  ["blocking", "blocking", "blocking", "fail", "✗"],
+  ["newly_failing", "newly failing", "change:newly_failing", "fail", "↘"],
+  ["failed", "failed", "status:failed", "fail", "✗"],
+  ["errored", "errored", "status:errored", "fail", "!"],
+  ["suspicious", "suspected", "word:suspicious", "warn", "?"],
+  ["flaky", "flaky", "flaky", "warn", "≈"],
+  ["quarantined", "quarantined", "quarantined", "muted", "‖"],
+  ["not_run", "not run", "status:not_run", "muted", "○"],
+  ["fixed", "fixed", "change:fixed", "pass", "↗"],
+  ["passed", "passed", "status:passed", "pass", "✓"],
+];
+/** @type {Record<string, string[]>} */
+const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["?", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
+
+/**
+ * The verdict as icon and word.
+ * @param {any} header
+ */
+function verdictBadge(header) {
+  const [icon, word, tone] = VERDICT_MARKS[header.verdict] ?? ["?", header.verdict, "warn"];
+  return h("span", { class: `badge ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), word);
+}
+
+/**
+ * What was decided and why, problems and notices.
+ * @param {Index} index
+ */
+function renderSummary(index) {
+  const { header } = index;
+  const sentences = new Set([header.decided, ...header.reasons.map((/** @type {any} */ reason) => reason.message)].filter((text) => text && text !== header.sentence));
+  return h(
+    "div",
+    { class: "summary" },
+    [...sentences].map((text) => foreign(text, "p")),
+    header.baseline ? h("p", null, foreign(header.baseline.sentence), header.baseline.url ? [" ", outwardLink(header.baseline.url, "Base run")] : null) : null,
+    originLine(header.origin),
+    problemList(header),
+    [...header.notices, ...index.left_out].map((text) => foreign(text, "p", { class: "notice" })),
+  );
+}
+
+/** @param {any} origin */
+function originLine(origin) {
+  if (!origin) return null;
+  const facts = [
+    origin.repository,
+    origin.pull_request ? `pull request #${origin.pull_request}` : origin.ref,
+    origin.commit?.slice(0, 8),
+    origin.duration === null || origin.duration === undefined ? null : secondsText(origin.duration),
+    origin.num_runs > 1 ? `${origin.num_runs} runs per case` : null,
+    origin.started_at?.replace("T", " ").replace(/(:\d\d):\d\d(\.\d+)?(Z|\+00:00)$/, "$1 UTC"),
+  ].filter(Boolean);
+  return h("p", { class: "muted origin" }, facts.flatMap((fact, i) => [i ? " · " : null, foreign(fact)]), origin.run_url ? [" · ", runAddress(origin.run_url)] : null);
+}
+
+/**
+ * The address of the run, to open or to copy: the page's own address may expire.
+ * @param {string} url
+ */
+function runAddress(url) {
+  const field = /** @type {HTMLInputElement} */ (h("input", { class: "address", readonly: true, value: url, "aria-label": "Address of the run", hidden: true }));
+  const button = h("button", { type: "button", class: "link no-print", text: "copy address" });
+  button.addEventListener("click", async () => {
+    const isCopied = await navigator.clipboard?.writeText(url).then(() => true, () => false);
+    button.textContent = isCopied ? "copied" : "copy this:";
+    field.hidden = Boolean(isCopied);
+    if (!isCopied) field.select();
+  });
+  return h("span", null, outwardLink(url, "Run"), " ", button, " ", field);
+}
+
+/** @param {any} header */
+function problemList(header) {
+  if (!header.problems.length) return null;
+  const item = (/** @type {any} */ problem) => {
+    const place = problem.file ? `${problem.file}${problem.line ? `:${problem.line}` : ""}` : "";
+    const url = header.source_url && problem.file ? `${header.source_url}${problem.file.split("/").map(encodeURIComponent).join("/")}${problem.line ? `#L${problem.line}` : ""}` : null;
+    const tone = problem.severity === "error" ? "fail" : "warn";
+    return h(
+      "li",
+      null,
+      h("span", { class: `mark ${tone}`, text: `${problem.severity === "error" ? "✗ error" : "! warning"} ` }),
+      place ? [outwardLink(url, foreign(place, "code")), " "] : null,
+      foreign(problem.message),
+      problem.hint ? foreign(problem.hint, "span", { class: "muted hint" }) : null,
+    );
+  };
+  return h("ul", { class: "problems", "aria-label": "Problems" }, header.problems.map(item));
+}
+
+/**
+ * Buttons that filter by status or change. A button adds its term to the query, or removes it.
+ * @param {Index} index
+ * @param {(term: string) => void} toggle
+ * @returns {{element: HTMLElement, show: (query: string) => void}}
+ */
+function countButtons(index, toggle) {
+  const shown = COUNTS.filter(([key]) => index.header.counts[key] > 0);
+  const buttons = shown.map(([key, label, term, tone, icon]) =>
+    h(
+      "button",
+      { type: "button", class: "count", on: { click: () => toggle(term) } },
+      h("span", { class: tone, "aria-hidden": "true", text: icon }),
+      h("strong", { text: index.header.counts[key].toLocaleString("en") }),
+      ` ${label}`,
+    ),
+  );
+  const show = (/** @type {string} */ query) => {
+    const tokens = tokensOf(query);
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(tokens.includes(shown[i][2]))));
+  };
+  return { element: h("div", { class: "counts no-print", role: "group", "aria-label": "Filter by status" }, buttons), show };
+}
+
+/**
+ * All metrics of the run.
+ * @param {Index} index
+ */
+function renderMetrics(index) {
+  if (!index.metrics.length) return null;
+  const titles = ["Metric", "Now", "Base", "Change", "Needs", "Passed", "Failed", "No score", "Cost", "Recent runs"];
+  return h(
+    "details",
+    { class: "metrics", open: index.metrics.length <= 6 && innerWidth >= 640 },
+    h("summary", null, h("h2", { text: `Metrics (${index.metrics.length})` })),
+    h(
+      "div",
+      { class: "scroller", role: "region", tabindex: "0", "aria-label": "Metrics" },
+      h(
+        "table",
+        { class: "plain" },
+        h("thead", null, h("tr", null, titles.map((title, i) => h("th", { scope: "col", class: i ? "number" : null, text: title })))),
+        h("tbody", null, index.metrics.map(metricRow)),
+      ),
+    ),
+  );
+}
+
+/** @param {any} metric */
+function metricRow(metric) {
+  const cell = (/** @type {Child} */ content) => h("td", { class: "number" }, content);
+  const isBelow = metric.gates && typeof metric.now === "number" && !meets(metric, metric.now);
+  return h(
+    "tr",
+    null,
+    h("th", { scope: "row" }, h("a", { href: fragmentOf({ metric: metric.name }) }, breakable(metric.name)), metric.gates ? null : h("span", { class: "muted", text: " informational" }), metric.judge ? foreign(metric.judge, "span", { class: "muted hint" }) : null, metric.note ? foreign(metric.note, "span", { class: "muted hint" }) : null),
+    cell(h("span", { class: isBelow ? "fail" : null, text: scoreText(metric.now) })),
+    cell(scoreText(metric.base)),
+    cell(changeMark(metric.delta, metric.direction)),
+    cell(metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`),
+    cell(metric.passed.toLocaleString("en")),
+    cell(h("span", { class: metric.failed ? "fail" : null, text: metric.failed.toLocaleString("en") })),
+    cell(metric.not_evaluated.toLocaleString("en")),
+    cell(dollars(metric.cost)),
+    cell(sparkline(metric)),
+  );
+}
+
+/**
+ * @param {any} metric
+ * @param {number} score
+ */
+function meets(metric, score) {
+  return metric.threshold === null || (metric.direction === "lower" ? score <= metric.threshold : score >= metric.threshold);
+}
+
+/**
+ * A difference with an arrow; its colour and the word for screen readers follow the metric's direction.
+ * @param {number | string | null} delta
+ * @param {string} direction
+ */
+function changeMark(delta, direction) {
+  const change = numberOf(delta);
+  if (Number.isNaN(change)) return h("span", { class: "muted", text: "–" });
+  if (Math.abs(change) < 0.005) return h("span", { class: "muted", text: "±0" });
+  const isBetter = direction === "lower" ? change < 0 : change > 0;
+  return h(
+    "span",
+    { class: isBetter ? "pass" : "fail" },
+    h("span", { "aria-hidden": "true", text: change > 0 ? "▲" : "▼" }),
+    h("span", { class: "visually-hidden", text: isBetter ? "better by " : "worse by " }),
+    scoreText(typeof delta === "number" ? Math.abs(delta) : delta),
+  );
+}
+
+/** @param {number | null} cost */
+function dollars(cost) {
+  return cost === null || cost === undefined ? "–" : `$${cost.toFixed(cost < 1 ? 4 : 2)}`;
+}
+
+/**
+ * A name that may break after underscores and dots.
+ * @param {string} name
+ */
+function breakable(name) {
+  const element = foreign("");
+  element.append(...name.split(/(?<=[_.])/).flatMap((piece) => [piece, h("wbr")]));
+  return element;
+}
+
+/** @param {any} metric */
+function sparkline(metric) {
+  const points = [...metric.history, metric.now].map((value, i) => ({ x: i, y: numberOf(value) })).filter((point) => Number.isFinite(point.y));
+  if (points.length < 2) return h("span", { class: "muted", text: "–" });
+  const values = points.map((point) => point.y);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const place = (/** @type {{x: number, y: number}} */ point) => `${(2 + (76 * point.x) / metric.history.length).toFixed(1)},${(high === low ? 9 : 16 - (14 * (point.y - low)) / (high - low)).toFixed(1)}`;
+  const label = `last ${points.length} runs, from ${scoreText(values[0])} to ${scoreText(values[values.length - 1])}`;
+  return svg("svg", { class: "spark", viewBox: "0 0 80 18", role: "img", "aria-label": label }, svg("polyline", { points: points.map(place).join(" ") }));
+}
+
+/**
+ * Files, agents, versions and spending.
+ * @param {Index} index
+ */
+function renderAbout(index) {
+  const { files, provenance, usage } = index.about;
+  const criteria = (/** @type {any} */ file) => Object.entries(file.criteria ?? {}).flatMap(([name, threshold], i) => [i ? ", " : null, breakable(name), ` ${typeof threshold === "object" && threshold !== null ? JSON.stringify(threshold) : scoreText(/** @type {any} */ (threshold))}`]);
+  return h(
+    "div",
+    { class: "about" },
+    h("h2", { text: "About this run" }),
+    h("h3", { text: "Eval files" }),
+    plainTable("Eval files", ["File", "Agent", "Config", "Criteria"], files.map((/** @type {any} */ file) => [foreign(file.file), h("span", null, foreign(file.agent), file.agent_reason ? foreign(file.agent_reason, "span", { class: "muted hint" }) : null), foreign(file.config), h("span", null, criteria(file))])),
+    h("h3", { text: "Models and spending" }),
+    plainTable("Models and spending", ["Used by", "Model", "Calls", "Input tokens", "Output tokens", "Cost", "From the cache", "Votes saved"], usage.map((/** @type {any} */ row) => [foreign(row.who), foreign(row.model), ...[row.calls, row.input_tokens, row.output_tokens].map(countCell), dollars(row.cost), countCell(row.cached_replies), countCell(row.saved_votes)])),
+    h("h3", { text: "Versions" }),
+    plainTable("Versions", ["What", "Value"], Object.entries({ ...provenance, "agent-eval": index.header.origin?.tool_version }).filter(([, value]) => value).map(([name, value]) => [foreign(name), foreign(String(value))])),
+  );
+}
+
+/** @param {number | null} count */
+function countCell(count) {
+  return count === null || count === undefined ? "–" : count.toLocaleString("en");
+}
+
+/**
+ * @param {string} label
+ * @param {string[]} titles
+ * @param {Child[][]} rows
+ */
+function plainTable(label, titles, rows) {
+  if (!rows.length) return h("p", { class: "muted", text: "None." });
+  return h(
+    "div",
+    { class: "scroller", role: "region", tabindex: "0", "aria-label": label },
+    h("table", { class: "plain" }, h("thead", null, h("tr", null, titles.map((title) => h("th", { scope: "col", text: title })))), h("tbody", null, rows.map((cells) => h("tr", null, cells.map((content) => h("td", null, content)))))),
+  );
+}

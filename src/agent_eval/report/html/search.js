@@ -1,0 +1,238 @@
+// The search box's language: which cases a query selects, and the search in conversations.
+
+/**
+ * @typedef {{negated: boolean, word: string | null, test: (row: Row) => boolean}} Term `word`: in lower case, null for a filter.
+ * @typedef {{terms: Term[], notes: string[]}} Query `notes` say what in the query could not be understood.
+ */
+
+const QUERY_TOKEN = /(?:"[^"]*"?|[^\s"])+/g;
+const FILTER = /^([a-z_]+)(:|[<>]=?|=)(.*)$/i;
+const NUMBER_FILTERS = ["seconds", "tokens", "cost"];
+const TAG_WORDS = ["flaky", "quarantined", "blocking"];
+const QUERY_VALUES = {
+  status: ["passed", "failed", "errored", "not_run"],
+  change: ["newly_failing", "fixed", "still_failing", "changed", "added", "removed", "unjudged", "renamed"],
+  word: ["broken", "worse", "suspicious", "flaky_as_before", "fixed", "better", "unchanged"],
+};
+/** @type {Record<string, (left: number, right: number) => boolean>} */
+const COMPARISONS = {
+  "<": (left, right) => left < right,
+  "<=": (left, right) => left <= right,
+  ">": (left, right) => left > right,
+  ">=": (left, right) => left >= right,
+  "=": (left, right) => left === right,
+};
+
+/** Cases whose conversation has a word, by the word; filled by `searchConversations`. @type {Map<string, Set<number>>} */
+const conversationHits = new Map();
+/** What words are searched in, by row. @type {WeakMap<Row, string>} */
+const searchedTexts = new WeakMap();
+
+/**
+ * @param {string} query
+ * @returns {string[]}
+ */
+function tokensOf(query) {
+  return query.match(QUERY_TOKEN) ?? [];
+}
+
+/**
+ * @param {string} text
+ * @param {Index} index
+ * @returns {Query}
+ */
+function parseQuery(text, index) {
+  /** @type {Query} */
+  const query = { terms: [], notes: [] };
+  for (const token of tokensOf(text)) {
+    const negated = token.length > 1 && token.startsWith("-");
+    const term = termOf(negated ? token.slice(1) : token, index, query.notes);
+    if (term) query.terms.push({ ...term, negated });
+  }
+  return query;
+}
+
+/**
+ * Whether a query selects a row: all its terms must agree.
+ * @param {Query} query
+ * @param {Row} row
+ */
+function matches(query, row) {
+  return query.terms.every((term) => term.test(row) !== term.negated);
+}
+
+/**
+ * @param {string} token
+ * @param {Index} index
+ * @param {string[]} notes
+ * @returns {Omit<Term, "negated"> | null}
+ */
+function termOf(token, index, notes) {
+  const [, key = "", operator = "", rest = ""] = FILTER.exec(token) ?? [];
+  const value = unquoted(rest);
+  const filter = key && (operator === ":" ? textFilter(key.toLowerCase(), value, index, notes) : numberFilter(key.toLowerCase(), operator, value, notes));
+  if (filter) return { word: null, test: filter };
+  if (TAG_WORDS.includes(token.toLowerCase())) return { word: null, test: (row) => row.tags.includes(token.toLowerCase()) };
+  const word = unquoted(token).toLowerCase();
+  return word ? { word, test: (row) => searchedText(row).includes(word) || conversationHits.get(word)?.has(row.index) === true } : null;
+}
+
+/** @param {string} text */
+function unquoted(text) {
+  return text.replaceAll('"', "");
+}
+
+/** @param {Row} row */
+function searchedText(row) {
+  const kept = searchedTexts.get(row);
+  if (kept !== undefined) return kept;
+  const text = [row.id, row.file, row.why, row.user].join("\n").toLowerCase();
+  searchedTexts.set(row, text);
+  return text;
+}
+
+/**
+ * The test of a filter `key:value`, null if there is no such filter.
+ * @param {string} key
+ * @param {string} value
+ * @param {Index} index
+ * @param {string[]} notes
+ * @returns {((row: Row) => boolean) | null}
+ */
+function textFilter(key, value, index, notes) {
+  const lower = value.toLowerCase();
+  if (key === "file") return (row) => row.file.toLowerCase().includes(lower);
+  if (key === "agent") return (row) => row.agent.toLowerCase().includes(lower);
+  if (key === "tool") return (row) => row.tools.some((tool) => tool.toLowerCase() === lower);
+  if (key === "metric") return metricFilter(value, index, notes);
+  if (!Object.hasOwn(QUERY_VALUES, key)) {
+    if (NUMBER_FILTERS.includes(key)) notes.push(`Write ${key} with a comparison: ${key}>30`);
+    return null;
+  }
+  const allowed = QUERY_VALUES[/** @type {keyof typeof QUERY_VALUES} */ (key)];
+  const name = lower.replace(/[\s-]+/g, "_");
+  if (!allowed.includes(name)) notes.push(`${key}: is one of ${allowed.join(", ")}`);
+  return (row) => String(row[/** @type {"status" | "change" | "word"} */ (key)] ?? "").replaceAll(" ", "_") === name;
+}
+
+/**
+ * `metric:NAME<0.8` compares the score; `metric:NAME` selects the cases that failed the metric.
+ * @param {string} value
+ * @param {Index} index
+ * @param {string[]} notes
+ * @returns {(row: Row) => boolean}
+ */
+function metricFilter(value, index, notes) {
+  const [, name = value, operator = "", limit = ""] = /^(.*?)([<>]=?|=)([^<>=]*)$/.exec(value) ?? [];
+  const at = index.metrics.findIndex((/** @type {any} */ metric) => metric.name.toLowerCase() === name.toLowerCase());
+  if (at < 0) notes.push(`This report has no metric ${name}`);
+  if (!operator) return (row) => row.ok[at] === 0;
+  const compare = comparison(operator, limit, `metric:${name}`, notes);
+  return (row) => compare(row.scores[at]);
+}
+
+/**
+ * @param {string} key
+ * @param {string} operator
+ * @param {string} value
+ * @param {string[]} notes
+ * @returns {((row: Row) => boolean) | null}
+ */
+function numberFilter(key, operator, value, notes) {
+  if (!NUMBER_FILTERS.includes(key)) return null;
+  const compare = comparison(operator, value, key, notes);
+  return (row) => compare(row[/** @type {"seconds" | "tokens" | "cost"} */ (key)]);
+}
+
+/**
+ * A comparison with a limit. Missing values and values that are no number never agree.
+ * @param {string} operator
+ * @param {string} limit
+ * @param {string} subject
+ * @param {string[]} notes
+ * @returns {(value: number | string | null) => boolean}
+ */
+function comparison(operator, limit, subject, notes) {
+  const right = limit.trim() === "" ? NaN : Number(limit);
+  if (Number.isNaN(right)) notes.push(`${subject} needs a number after ${operator}`);
+  return (value) => value !== null && COMPARISONS[operator](numberOf(value), right);
+}
+
+/**
+ * A number of the data: NaN and infinities are stored as text.
+ * @param {number | string | null} value
+ */
+function numberOf(value) {
+  if (typeof value === "number") return value;
+  return value === "inf" ? Infinity : value === "-inf" ? -Infinity : NaN;
+}
+
+/**
+ * Looks for the words of a query in all conversations. Afterwards `matches` counts what was seen there.
+ * @param {Index} index
+ * @param {Query} query
+ * @param {(done: number) => void} progress Called with the number of blocks that are done.
+ * @param {AbortSignal} signal Ends the search; what was seen until then is discarded.
+ * @returns {Promise<boolean>} Whether the search came to its end.
+ */
+async function searchConversations(index, query, progress, signal) {
+  const words = [...new Set(query.terms.map((term) => term.word))].filter((word) => word !== null && !conversationHits.has(word));
+  /** @type {Map<string, Set<number>>} */
+  const hits = new Map(words.map((word) => [/** @type {string} */ (word), new Set()]));
+  for (let block = 0; block < index.blocks && hits.size; block++) {
+    await searchBlock(index, block, hits);
+    if (signal.aborted) return false;
+    progress(block + 1);
+  }
+  hits.forEach((cases, word) => conversationHits.set(word, cases));
+  return true;
+}
+
+/**
+ * @param {Index} index
+ * @param {number} block
+ * @param {Map<string, Set<number>>} hits
+ */
+async function searchBlock(index, block, hits) {
+  const text = await blockText(block);
+  const lower = text.toLowerCase();
+  // JSON writes plain characters as they are, so a block without them needs no parsing.
+  const plausible = [...hits].filter(([word]) => !/^[ !#-.0-[\]-~]*$/.test(word) || lower.includes(word));
+  if (!plausible.length) return;
+  for (const [id, item] of casesOfBlock(text)) {
+    const texts = conversationTexts(item).join("\n").toLowerCase();
+    for (const [word, cases] of plausible) if (texts.includes(word)) cases.add(positionOf(index, id));
+  }
+}
+
+/**
+ * What people read in the conversations of a case and in the judgements of it.
+ * @param {CaseData} item
+ * @returns {string[]}
+ */
+function conversationTexts(item) {
+  const turns = [...(item.expected ?? []), ...item.runs.flatMap((/** @type {any} */ run) => run.turns)];
+  const steps = turns.flatMap((turn) => turn.steps);
+  const parts = [...turns.flatMap((turn) => [...turn.user, ...(turn.answer ?? [])]), ...steps.flatMap((step) => step.parts ?? [])];
+  const scored = item.metrics.flatMap((/** @type {any} */ metric) => metric.runs);
+  return textsOf([
+    parts.map((part) => [part.text, part.thought, part.file?.uri, part.other]),
+    steps.map((step) => [step.name, step.args, step.value]),
+    item.runs.map((/** @type {any} */ run) => [run.error?.message, run.error?.traceback]),
+    item.findings.map((/** @type {any} */ finding) => [finding.summary, finding.lines]),
+    scored.map((/** @type {any} */ run) => [run.votes.map((/** @type {any} */ vote) => vote.text), run.evidence.map((/** @type {any} */ evidence) => evidence.why)]),
+  ]);
+}
+
+/**
+ * All texts and numbers of a value, and the names of its fields.
+ * @param {any} value
+ * @param {string[]} texts
+ */
+function textsOf(value, texts = []) {
+  if (typeof value === "string") texts.push(value);
+  else if (Array.isArray(value)) value.forEach((item) => textsOf(item, texts));
+  else if (value && typeof value === "object") Object.entries(value).forEach(([name, item]) => textsOf(item, (texts.push(name), texts)));
+  else if (value !== null && value !== undefined) texts.push(String(value));
+  return texts;
+}
