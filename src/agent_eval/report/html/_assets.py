@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from importlib import resources
 
 SCRIPTS = (
-    *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js", "case.js", "list.js"),
-    *("keys.js", "main.js"),
+    *("dom.js", "data.js", "search.js", "diff.js", "timeline.js", "graph.js", "trend.js"),
+    *("values.js", "turns.js", "scores.js", "case.js"),
+    *("overview.js", "table.js", "list.js", "keys.js", "print.js", "main.js"),
 )
 """In the order in which they are joined: each uses what those before it declare."""
 STYLES = ("app.css", "case.css", "print.css")
@@ -29,9 +31,15 @@ def style() -> str:
     return _joined(STYLES)
 
 
+_COMMENT = re.compile(r"^[ \t]*(/\*.*?\*/|//[^\n]*)[ \t]*\n", re.DOTALL | re.MULTILINE)
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+
+
 def _joined(names: tuple[str, ...]) -> str:
+    """The files without comments of whole lines and without indentation: no text of theirs goes over a line's end."""
     folder = resources.files("agent_eval.report.html")
-    return "\n".join(text for name in names if (text := _read(folder.joinpath(name))))
+    texts = [text for name in names if (text := _read(folder.joinpath(name)))]
+    return _INDENT.sub("", _COMMENT.sub("", "\n".join(texts)))
 
 
 def _read(file: resources.abc.Traversable) -> str:
