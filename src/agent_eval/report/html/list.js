@@ -175,7 +175,7 @@ function createSearch(index, ctx, changed) {
     h("p", { id: "search-help", class: "visually-hidden", text: "Words search ids, files, reasons and messages of users. Filters: status, change, word, file, agent, tool, metric, seconds, tokens, cost. A minus sign excludes." }),
   );
   return {
-    element: h("div", null, form, result),
+    element: h("div", null, index.cases.id.length ? form : null, result),
     text: () => field.value,
     setText: (/** @type {string} */ text) => void (timer || (field.value = text)), // a text that is being typed is newer
     focus: () => (field.focus(), field.select()),

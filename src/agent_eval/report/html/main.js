@@ -265,7 +265,7 @@ function pageHeader(index, help) {
     "header",
     { class: "bar" },
     verdictBadge(index.header),
-    foreign(index.header.sentence, "h1"),
+    foreign(verdictSentence(index.header), "h1"),
     h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print view")),
     h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Keys", "aria-haspopup": "dialog", on: { click: help } })),
   );
@@ -287,8 +287,10 @@ function keepSummary(text) {
 
 if (!canReadData()) keepSummary("This browser can't unpack the report. Below is its summary; a browser of 2023 or later shows everything.");
 else {
-  loadIndex().then(
-    (index) => new Page(index).start(),
-    (error) => keepSummary(`The report's data can't be read (${error.message}). Below is its summary.`),
-  );
+  loadIndex()
+    .then((index) => new Page(index).start())
+    .catch((error) => {
+      keepSummary(`The report's data can't be read (${error.message}). Below is its summary.`);
+      throw error;
+    });
 }

@@ -17,12 +17,38 @@ const COUNTS = [
 const VERDICT_MARKS = { passed: ["✓", "Passed", "pass"], failed: ["✗", "Failed", "fail"], inconclusive: ["?", "Inconclusive", "warn"], invalid: ["!", "Invalid", "fail"] };
 
 /**
+ * Columns of the table of metrics: title, cell, and whether a metric has something to show in it.
+ * @type {[string, (metric: any) => Child, (metric: any) => boolean][]}
+ */
+const METRIC_COLUMNS = [
+  ["Now", (metric) => metricScore(metric), () => true],
+  ["Base", (metric) => scoreText(metric.base), (metric) => metric.base !== null],
+  ["Change", (metric) => changeMark(metric.delta, metric.direction), (metric) => metric.delta !== null],
+  ["Needs", (metric) => (metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`), (metric) => metric.threshold !== null],
+  ["Passed", (metric) => (metric.gates ? countCell(metric.passed) : "–"), () => true],
+  ["Failed", (metric) => (metric.gates ? h("span", { class: metric.failed ? "fail" : null, text: countCell(metric.failed) }) : "–"), () => true],
+  ["No score", (metric) => countCell(metric.not_evaluated), (metric) => metric.not_evaluated > 0],
+  ["Cost", (metric) => dollars(metric.cost), (metric) => metric.cost !== null],
+  ["Recent runs", (metric) => sparkline(metric), (metric) => metric.history.length > 0],
+];
+
+/**
  * The verdict as icon and word.
  * @param {any} header
  */
 function verdictBadge(header) {
   const [icon, word, tone] = VERDICT_MARKS[header.verdict] ?? ["?", header.verdict, "warn"];
   return h("span", { class: `badge ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), word);
+}
+
+/**
+ * The verdict's sentence without the word that the badge shows already.
+ * @param {any} header
+ */
+function verdictSentence(header) {
+  const [, word] = VERDICT_MARKS[header.verdict] ?? [];
+  const rest = header.sentence.startsWith(`${word}: `) ? header.sentence.slice(word.length + 2) : header.sentence;
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
 }
 
 /**
@@ -52,7 +78,7 @@ function originLine(origin) {
     origin.commit?.slice(0, 8),
     origin.duration === null || origin.duration === undefined ? null : secondsText(origin.duration),
     origin.num_runs > 1 ? `${origin.num_runs} runs per case` : null,
-    origin.started_at?.replace("T", " ").replace(/(:\d\d):\d\d(\.\d+)?(Z|\+00:00)$/, "$1 UTC"),
+    origin.started_at ? `${dateText(origin.started_at)} UTC` : null,
   ].filter(Boolean);
   return h("p", { class: "muted origin" }, facts.flatMap((fact, i) => [i ? " · " : null, foreign(fact)]), origin.run_url ? [" · ", runAddress(origin.run_url)] : null);
 }
@@ -89,7 +115,9 @@ function problemList(header) {
       problem.hint ? foreign(problem.hint, "span", { class: "muted hint" }) : null,
     );
   };
-  return h("ul", { class: "problems", "aria-label": "Problems" }, header.problems.map(item));
+  const isWarning = (/** @type {any} */ problem) => (problem.severity === "error" ? 0 : 1);
+  const sorted = [...header.problems].sort((a, b) => isWarning(a) - isWarning(b));
+  return h("ul", { class: "problems", "aria-label": "Problems" }, sorted.map(item));
 }
 
 /**
@@ -122,7 +150,7 @@ function countButtons(index, toggle) {
  */
 function renderMetrics(index) {
   if (!index.metrics.length) return null;
-  const titles = ["Metric", "Now", "Base", "Change", "Needs", "Passed", "Failed", "No score", "Cost", "Recent runs"];
+  const columns = METRIC_COLUMNS.filter(([, , isShown]) => index.metrics.some(isShown));
   return h(
     "details",
     { class: "metrics", open: index.metrics.length <= 6 && innerWidth >= 640 },
@@ -133,31 +161,29 @@ function renderMetrics(index) {
       h(
         "table",
         { class: "plain" },
-        h("thead", null, h("tr", null, titles.map((title, i) => h("th", { scope: "col", class: i ? "number" : null, text: title })))),
-        h("tbody", null, index.metrics.map(metricRow)),
+        h("thead", null, h("tr", null, h("th", { scope: "col", text: "Metric" }), columns.map(([title]) => h("th", { scope: "col", class: "number", text: title })))),
+        h("tbody", null, index.metrics.map((/** @type {any} */ metric) => h("tr", null, metricName(metric), columns.map(([, cell]) => h("td", { class: "number" }, cell(metric)))))),
       ),
     ),
   );
 }
 
 /** @param {any} metric */
-function metricRow(metric) {
-  const cell = (/** @type {Child} */ content) => h("td", { class: "number" }, content);
-  const isBelow = metric.gates && typeof metric.now === "number" && !meets(metric, metric.now);
+function metricName(metric) {
   return h(
-    "tr",
-    null,
-    h("th", { scope: "row" }, h("a", { href: fragmentOf({ metric: metric.name }) }, breakable(metric.name)), metric.gates ? null : h("span", { class: "muted", text: " informational" }), metric.judge ? foreign(metric.judge, "span", { class: "muted hint" }) : null, metric.note ? foreign(metric.note, "span", { class: "muted hint" }) : null),
-    cell(h("span", { class: isBelow ? "fail" : null, text: scoreText(metric.now) })),
-    cell(scoreText(metric.base)),
-    cell(changeMark(metric.delta, metric.direction)),
-    cell(metric.threshold === null ? "–" : `${metric.direction === "lower" ? "≤" : "≥"} ${scoreText(metric.threshold)}`),
-    cell(metric.passed.toLocaleString("en")),
-    cell(h("span", { class: metric.failed ? "fail" : null, text: metric.failed.toLocaleString("en") })),
-    cell(metric.not_evaluated.toLocaleString("en")),
-    cell(dollars(metric.cost)),
-    cell(sparkline(metric)),
+    "th",
+    { scope: "row" },
+    h("a", { href: fragmentOf({ metric: metric.name }) }, breakable(metric.name)),
+    metric.gates ? null : h("span", { class: "muted", text: " informational" }),
+    metric.judge ? foreign(metric.judge, "span", { class: "muted hint" }) : null,
+    metric.note ? foreign(metric.note, "span", { class: "muted hint" }) : null,
   );
+}
+
+/** @param {any} metric */
+function metricScore(metric) {
+  const isBelow = metric.gates && typeof metric.now === "number" && !meets(metric, metric.now);
+  return h("span", { class: isBelow ? "fail" : null, text: scoreText(metric.now) });
 }
 
 /**
