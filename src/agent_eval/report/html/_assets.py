@@ -32,14 +32,15 @@ def style() -> str:
 
 
 _COMMENT = re.compile(r"^[ \t]*(/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.DOTALL | re.MULTILINE)
+_TYPE = re.compile(r"/\*\* @\w+ (?:(?!\*/).)*\*/ ?")
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
 def _joined(names: tuple[str, ...]) -> str:
-    """The files without comments of whole lines and without indentation: no text of theirs goes over a line's end."""
+    """The files without comments and indentation: no text of theirs spans lines or contains a JSDoc comment."""
     folder = resources.files("agent_eval.report.html")
     texts = [text for name in names if (text := _read(folder.joinpath(name)))]
-    return _INDENT.sub("", _COMMENT.sub("", "\n".join(texts)))
+    return _INDENT.sub("", _TYPE.sub("", _COMMENT.sub("", "\n".join(texts))))
 
 
 def _read(file: resources.abc.Traversable) -> str:

@@ -8,7 +8,7 @@
 /** Rows kept in the document above and below the visible ones. */
 const SPARE_ROWS = 12;
 /** Gating metrics with a column of their own. */
-const METRIC_COLUMNS = 3;
+const METRICS_OF_A_ROW = 3;
 /** @type {Record<string, string[]>} */
 const TAG_MARKS = { blocking: ["blocks", "fail"], flaky: ["≈ flaky", "warn"], quarantined: ["⏸ quarantined", "muted"], suspicious: ["? suspected", "warn"] };
 /** @type {Record<string, string[]>} */

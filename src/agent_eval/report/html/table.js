@@ -23,7 +23,7 @@ function columnsOf(index, metric, width) {
   const wanted = places
     .filter((/** @type {number} */ i) => index.metrics[i].gates || !isFirst(i))
     .sort((/** @type {number} */ a, /** @type {number} */ b) => isFirst(a) - isFirst(b) || index.metrics[b].failed - index.metrics[a].failed || a - b)
-    .slice(0, METRIC_COLUMNS);
+    .slice(0, METRICS_OF_A_ROW);
   const isUsed = (/** @type {"tokens" | "cost" | "history"} */ key) => index.cases[key].some((/** @type {any} */ value) => value !== null && value !== "");
   /** @type {(Column | null)[]} */
   const columns = [
