@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent_eval.gate.history import KEEP_ROWS, excerpt
 from agent_eval.gate.history._stored_runs import stored
 from agent_eval.gate.history.records import extend, join, unfit
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.report import CaseReport, RunReport
+from agent_eval.results.recording import Usage
+from agent_eval.results.report import CaseReport, ModelUsageReport, RunReport
 
 
 def history_of(*reports: RunReport, keep: int = 10) -> HistoryReport:
@@ -250,3 +252,61 @@ def test_extend__a_case_without_scores_keeps_those_before_and_how_they_were_judg
 
     assert column(history, "a") == ("10x", [1, 1, 2], {SCORE: "1 0 -"})
     assert history.cases[0].rules is not None
+
+
+# -- trend
+
+
+def test_trend__a_row_says_what_was_measured_then() -> None:
+    def day(number: int, *cases: CaseReport) -> RunReport:
+        made = report(*cases, day=number)
+        for at, case_report in enumerate(made.cases):
+            case_report.runs[0].duration = float(at + 1)
+            case_report.runs[0].usage = Usage(input_tokens=100 * (at + 1), output_tokens=None)
+            case_report.metrics[0].judge = "some-judge"
+        usage = ModelUsageReport(model="some-judge", calls=3, cost=0.25)
+        return made.model_copy(update={"provenance": {"adk (a)": "2.13.0", "python (a)": "3"}, "model_usage": [usage]})
+
+    first = [case("a", "1"), case("b", "0"), case("c", "x"), case("d", "?")]
+    history = history_of(day(0, *first), day(1, *first), day(2, case("a", "1", threshold=0.9), case("e", "1")))
+
+    row, same, other = history.trend
+    assert (row.cases, row.passed, row.failed, row.broke, row.unknown) == (4, 1, 1, 1, 1)
+    assert (row.means, row.judges, row.adk, row.cost) == ({SCORE: 0.5}, ["some-judge"], "2.13.0", 0.25)
+    assert (row.p50, row.p95, row.tokens) == (2.0, 3.0, 200.0), "the run that was not evaluated does not count"
+    assert (row.commit, row.run_id) == (history.records[0].commit, 1000)
+    assert row.suite == same.suite != other.suite
+    assert len(row.model_dump_json(exclude_defaults=True)) < 500
+
+
+def test_trend__it_outlives_the_columns_and_other_scoring_versions() -> None:
+    days = [report(case("a", "1"), day=day) for day in range(KEEP_ROWS + 5)]
+    history = history_of(*days, keep=1)
+    assert [row.run_id for row in history.trend] == [1000 + day for day in range(5, KEEP_ROWS + 5)]
+    assert len(history.records) == 1
+    assert extend(history, days[7], 1) == history, "an old run that comes again is not new"
+    assert extend(history, report(case("a", "0"), day=999, pull_request=3), 1).trend == history.trend
+
+    rescored = report(case("a", "0"), day=500).model_copy(update={"scoring_version": history.scoring_version + 1})
+    later = extend(history, rescored, 1)
+    assert [row.scoring_version - history.scoring_version for row in later.trend[-2:]] == [0, 1]
+    assert len(later.records) == 1 and len(later.trend) == KEEP_ROWS
+    assert [row.run_id for row in join(history, later).trend] == [row.run_id for row in later.trend]
+
+
+def test_trend__joined_histories_have_each_run_once_in_order() -> None:
+    days = [report(case("a", "1"), day=day) for day in range(4)]
+    joined = join(history_of(*days[:3]), history_of(*days[1:]))
+    assert [row.run_id for row in joined.trend] == [1000, 1001, 1002, 1003]
+
+
+def test_excerpt__outcomes_of_the_cases_that_were_run_by_their_present_ids() -> None:
+    history = history_of(report(case("a", "1"), case("b", "0"), case("c", "1"), case("gone", "1")))
+    renamed = case("new_b", "1", fingerprint="content of b")
+    kept = excerpt(history, [case("a", "1"), renamed, case("c", "1", fingerprint="edited")], with_scores={f"{FILE}:a"})
+    assert [(item.case_id, item.outcomes, bool(item.scores)) for item in kept.cases] == [
+        (f"{FILE}:a", "1", True),
+        (f"{FILE}:new_b", "0", False),
+    ]
+    assert HistoryReport.model_validate_json(kept.model_dump_json()) == kept
+    assert kept.trend == history.trend

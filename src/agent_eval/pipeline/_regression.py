@@ -340,8 +340,9 @@ async def compare_with_base(
     from agent_eval.baseline import with_head
     from agent_eval.gate.diff import compare
     from agent_eval.gate.evaluation import Compared
-    from agent_eval.gate.history import agents_by_file, drift, drift_notices, extend, within
+    from agent_eval.gate.history import agents_by_file, drift, drift_notices, excerpt, extend, within
     from agent_eval.gate.pairing import pair_up
+    from agent_eval.pipeline._base_evidence import notable_cases
 
     settings, ci = checkout.settings, checkout.context.ci
     if ci.activity.kind == "record":
@@ -372,6 +373,7 @@ async def compare_with_base(
     decision, gathered = await confirmation.decide()
     report.decision = decision_report(decision, settings.policy.alpha, gathered=gathered, history=history)
     report.confirmations, report.base_runs = confirmation.head, confirmation.base
+    report.base_history = excerpt(history, report.cases, report.selection, with_scores=notable_cases(report))
     report.notices += confirmation.notices
     pairs = pair_up(report.cases, base.cases, report.selection, base.selection).pairs
     return Compared(

@@ -60,6 +60,7 @@ from agent_eval.results.history import (
     HistoryRecord,
     HistoryReport,
     HistoryRule,
+    TrendRow,
 )
 from agent_eval.results.recording import Recording, RunError, Usage
 from agent_eval.results.report import (
@@ -156,6 +157,7 @@ __all__ = [
     "StepReport",
     "SuiteTestReport",
     "TargetReport",
+    "TrendRow",
     "TurnEvidence",
     "TurnReport",
     "Usage",

@@ -47,6 +47,8 @@ class BaselineReport(WireModel):
     """One plain sentence for people."""
     steps: list[BaselineStep] = Field(default_factory=list)
     """All places that were searched, in order."""
+    recordings_note: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Why the conversations of the baseline are not in the output directory, or not all of them."""
 
 
 class Delta(WireModel):

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from agent_eval.core.wire import WireModel
 
@@ -68,6 +68,35 @@ class CaseHistory(WireModel):
     """By index of the metric: a score per run, rounded down to 4 digits; `-` if there is none."""
 
 
+class TrendRow(HistoryRecord):
+    """What one run of the base branch measured as a whole, as it was reported then: it is never rescored."""
+
+    scoring_version: int
+    cases: int
+    passed: int = 0
+    failed: int = 0
+    """Cases whose scores were too low, without those of `broke`."""
+    broke: int = 0
+    """Cases that did not pass and in which the agent failed."""
+    unknown: int = 0
+    """Cases that were not run, or not evaluated by all criteria."""
+    means: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """Mean score of each gating metric over the cases that have one."""
+    p50: FiniteFloat | None = None
+    p95: FiniteFloat | None = None
+    """Seconds of a run of a case: median and 95th percentile (nearest rank)."""
+    tokens: FiniteFloat | None = None
+    """Mean input and output tokens of the agent per run of a case; None if no model reports them."""
+    cost: FiniteFloat | None = None
+    """US dollars of judges and simulated users; None without a price."""
+    suite: str = ""
+    """Hash of the cases' ids and fingerprints: rows with different ones measured different cases."""
+    judges: list[str] = Field(default_factory=list)
+    """Judge models, sorted."""
+    adk: str = ""
+    """Version of google-adk; several versions are joined by commas."""
+
+
 class HistoryReport(WireModel):
     """Earlier runs of the base branch, including the baseline's own."""
 
@@ -82,6 +111,8 @@ class HistoryReport(WireModel):
     """Sets of rules; most cases share one."""
     cases: list[CaseHistory] = Field(default_factory=list)
     """In the order of the report."""
+    trend: list[TrendRow] = Field(default_factory=list)
+    """A row for each recorded run, oldest first. It reaches further back than `records`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -344,6 +344,9 @@ class RunReport(_Report):
     """For k from 1 to `num_runs`; empty if every case runs once."""
     history: HistoryReport | None = None
     """Only in a run of the base branch: the runs that the next gate compares with, including this one."""
+    base_history: HistoryReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Only in a run that was compared: the base branch's trend, and the outcomes of its runs, by the ids of this
+    report's cases. Cases that did not pass or differ from the base branch also have their scores."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

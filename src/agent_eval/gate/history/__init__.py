@@ -1,6 +1,7 @@
 """The base branch's history: stored runs and means, answers, drift."""
 
 from agent_eval.gate.history._drift import Flakiness, drift, drift_notices, flakiness
+from agent_eval.gate.history._excerpt import excerpt
 from agent_eval.gate.history._stored_means import StoredMeans, stored_means
 from agent_eval.gate.history._stored_runs import (
     MetricKey,
@@ -15,6 +16,7 @@ from agent_eval.gate.history._stored_runs import (
     stored_rules,
     stored_runs,
 )
+from agent_eval.gate.history._trend import KEEP_ROWS, suite_hash, trend_row
 from agent_eval.gate.history.answers import (
     agents_by_file,
     is_scored,
@@ -26,6 +28,7 @@ from agent_eval.gate.history.answers import (
 from agent_eval.gate.history.records import broken_off, extend, join, unfit, within
 
 __all__ = [
+    "KEEP_ROWS",
     "Flakiness",
     "MetricKey",
     "PassRules",
@@ -35,6 +38,7 @@ __all__ = [
     "broken_off",
     "drift",
     "drift_notices",
+    "excerpt",
     "extend",
     "flakiness",
     "is_scored",
@@ -50,6 +54,8 @@ __all__ = [
     "stored_means",
     "stored_rules",
     "stored_runs",
+    "suite_hash",
+    "trend_row",
     "unevaluated",
     "unfit",
     "within",

@@ -20,6 +20,7 @@ from agent_eval.gate.history._stored_runs import (
     stored_rules,
     stored_runs,
 )
+from agent_eval.gate.history._trend import joined_rows, key_of, trend_row
 from agent_eval.gate.history.answers import agents_by_file, never_started, silent_cases
 from agent_eval.gate.pairing import same_cases, scope
 from agent_eval.results import (
@@ -51,11 +52,12 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
     Returns:
         The history to store with the report.
     """
-    nothing = HistoryReport(scoring_version=report.scoring_version, keep=keep)
+    trend = previous.trend if previous is not None else []
+    nothing = HistoryReport(scoring_version=report.scoring_version, keep=keep, trend=trend)
     # Another scoring version gives the same answers other scores.
     earlier = previous if previous is not None and previous.scoring_version == report.scoring_version else nothing
     record = _record(report)
-    if unfit(report) is not None or _key_of(record) in map(_key_of, earlier.records):
+    if unfit(report) is not None or key_of(record) in map(key_of, (*earlier.records, *trend)):
         return earlier
     before = {case.case_id: case for case in earlier.cases}
     records = [*earlier.records, record]
@@ -83,7 +85,8 @@ def extend(previous: HistoryReport | None, report: RunReport, keep: int = KEEP) 
         runs = stored_runs(earlier, old) if old.case_id not in here else []
         if runs and runs[-1].record >= len(records) - keep:
             writer.add_stored(old.case_id, old.fingerprint, stored_rules(earlier, old), runs)
-    return writer.report(report.scoring_version, records)
+    trend = joined_rows(trend, [trend_row(report, record)])
+    return writer.report(report.scoring_version, records).model_copy(update={"trend": trend})
 
 
 def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
@@ -91,13 +94,14 @@ def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
 
     Args:
         older: Its runs are rescored with the newer history's rules.
-        newer: Its cases come first. With another scoring version, the older history is ignored.
+        newer: Its cases come first. With another scoring version, only the trend of the older history is used.
     """
+    trend = joined_rows(older.trend, newer.trend)
     if older.scoring_version != newer.scoring_version:
-        return newer
-    by_key = {_key_of(record): record for record in (*older.records, *newer.records)}
+        return newer.model_copy(update={"trend": trend})
+    by_key = {key_of(record): record for record in (*older.records, *newer.records)}
     records = sorted(by_key.values(), key=lambda record: record.recorded_at)
-    number = {_key_of(record): at for at, record in enumerate(records)}
+    number = {key_of(record): at for at, record in enumerate(records)}
     before = {case.case_id: case for case in older.cases}
     writer = HistoryWriter(keep=older.keep + newer.keep)
     for case in newer.cases:
@@ -112,7 +116,7 @@ def join(older: HistoryReport, newer: HistoryReport) -> HistoryReport:
     for old in before.values():
         runs = _moved(older, stored_runs(older, old), number)
         writer.add_stored(old.case_id, old.fingerprint, stored_rules(older, old), runs)
-    return writer.report(newer.scoring_version, records)
+    return writer.report(newer.scoring_version, records).model_copy(update={"trend": trend})
 
 
 def _moved(
@@ -120,7 +124,7 @@ def _moved(
 ) -> list[StoredRun]:
     """The runs with their records' indices in another history."""
     return [
-        StoredRun(record=number[_key_of(history.records[run.record])], outcome=run.outcome, scores=run.scores)
+        StoredRun(record=number[key_of(history.records[run.record])], outcome=run.outcome, scores=run.scores)
         for run in runs
     ]
 
@@ -176,9 +180,3 @@ def _record(report: RunReport) -> HistoryRecord:
         recorded_at=report.started_at,
         tool_version=report.tool_version,
     )
-
-
-def _key_of(record: HistoryRecord) -> tuple[object, ...]:
-    if record.run_id is not None:
-        return record.run_id, record.run_attempt
-    return record.commit, record.recorded_at
