@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
-from agent_eval.commands import CliIO, export_arguments
+from agent_eval.commands import CliIO, export_arguments, record_arguments
 from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting
 
@@ -22,6 +22,10 @@ _FILES = ("include", "exclude", "config", "initial-session")
 _AGENTS = (*_FILES, "agent")
 _JUDGES = ("judge-model", "judge-base-url", "judge", "judge-cache", "max-judge-calls", "max-tokens", "max-cost")
 _CALIBRATION = ("config", *_JUDGES, "run-timeout", "num-runs")
+_RECORDING = {
+    "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
+    "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
+}  # fmt: skip
 INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h. A bug of agent-eval must differ from the four verdicts."""
 
@@ -275,6 +279,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
     migrate.set_defaults(module="migrate")
+
+    record = commands.add_parser(
+        "record", allow_abbrev=False, help="make an eval case of a chat with the agent, or of something recorded"
+    )
+    record_arguments.add_arguments(record, _scopes)
+    _add_settings(record, [setting for setting in SETTINGS if setting.input in _RECORDING], paths=False)
+    record.set_defaults(module="record")
 
     action = commands.add_parser("action", help="run with the settings of the GitHub action, from INPUT_* variables")
     action.set_defaults(module="run", from_inputs=True)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from evalset_samples import LEGACY_EVALS, LEGACY_TURNS
 
-from agent_eval.commands.migrate import migrate, stem
+from agent_eval.authoring.recording import stem
+from agent_eval.commands.migrate import migrate
 from agent_eval.core.content import text_of
 from agent_eval.core.invocation import IntermediateData, tool_calls
 from agent_eval.core.problem import Problem, Severity

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from agent_eval.authoring.recording import new_set_id, stem
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._problems_text import print_problems
 from agent_eval.core.problem import Problem, Severity, capped, has_error
 from agent_eval.evalset.checks import check_cases
-from agent_eval.evalset.discovery import SUFFIXES, discover
 from agent_eval.evalset.json import Document, JsonPath, eval_set_text, parse_document, read_document, write_text
 from agent_eval.evalset.models import EvalCase, EvalSet, SessionInput
 from agent_eval.evalset.parse import (
@@ -25,7 +25,6 @@ from agent_eval.evalset.parse import (
     read_session,
     shape_problems,
 )
-from agent_eval.evalset.paths import absolute
 from agent_eval.sources import ALL, Request, Source, eval_cases, read_source
 
 
@@ -103,7 +102,7 @@ def migrate(
     cases = file.eval_set.eval_cases
     if file.converted.single_case:
         cases = [case.model_copy(update={"eval_id": stem(old)}) for case in cases]
-    set_id, renamed = _set_id(new, root)
+    set_id, renamed = new_set_id(new, root)
     return problems + renamed + _write(eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases)), new)
 
 
@@ -120,7 +119,7 @@ def _migrate_source(source: Source, new: Path, initial_session: Path | None, roo
         return problems
     if new.exists() or new.is_symlink():
         return [*problems, _exists(new)]
-    set_id, renamed = _set_id(new, root)
+    set_id, renamed = new_set_id(new, root)
     text = eval_set_text(EvalSet(eval_set_id=set_id, eval_cases=cases))
     return problems + renamed + (_invalid(text, new) or _write(text, new))
 
@@ -212,7 +211,7 @@ def _migrate_scenarios(
         fields = {} if session is None else {"session_input": session}
         cases[eval_id] = EvalCase(eval_id=eval_id, conversation_scenario=scenario, **fields)
         indices.append(number)
-    set_id, renamed = _set_id(new, root)
+    set_id, renamed = new_set_id(new, root)
     problems += renamed
     eval_set = EvalSet(eval_set_id=set_id, eval_cases=list(cases.values()))
     file = EvalFile(
@@ -234,43 +233,6 @@ def _session_input(path: Path) -> tuple[SessionInput | None, list[Problem]]:
         return SessionInput.model_validate(document.value), problems
     except ValidationError as error:
         return None, [*problems, *shape_problems(document, error, SessionInput, ())]
-
-
-def _set_id(new: Path, root: Path | None) -> tuple[str, list[Problem]]:
-    """The id of the new eval set, and a notice if it is not the stem of the file."""
-    name = stem(new)
-    taken = _set_ids(root, new) if root is not None else {}
-    if name not in taken:
-        return name, []
-    longer = f"{name}_{absolute(new).parent.name}"
-    return longer, [
-        Problem(
-            severity=Severity.NOTICE,
-            code="eval-set-id-taken",
-            message=f"The id of the eval set is `{longer}`, because `{taken[name]}` has the id `{name}`.",
-            hint="`adk web` finds an eval set by the name of its file.",
-            file=new.as_posix(),
-        )
-    ]
-
-
-def _set_ids(root: Path, exclude: Path) -> dict[str, str]:
-    """The ids of the eval sets below a directory, each with the name of a file, except for one file."""
-    ids: dict[str, str] = {}
-    for file in discover(root).files:
-        document = None if file.path == absolute(exclude) else read_document(file.path, file.name)[0]
-        set_id = document.value.get("eval_set_id") if document and isinstance(document.value, dict) else None
-        if isinstance(set_id, str):
-            ids.setdefault(set_id, file.name)
-    return ids
-
-
-def stem(path: Path) -> str:
-    """A file's name without the suffix of an eval file."""
-    for suffix in (*SUFFIXES, ".json"):
-        if path.name.endswith(suffix) and path.name != suffix:
-            return path.name.removesuffix(suffix)
-    return path.name
 
 
 def _unused_session(session: Path) -> Problem:

@@ -10,10 +10,12 @@ from agent_eval.pipeline.ci_context import (
     rules,
 )
 from agent_eval.pipeline.context import RunContext, default_model, misnamed_models, model_settings, model_uses
+from agent_eval.pipeline.live_agent import AgentUnavailable, open_live_agent
 from agent_eval.pipeline.output import links_of
 from agent_eval.pipeline.pipeline import Outcome, find, load, policy_problems
 
 __all__ = [
+    "AgentUnavailable",
     "CIContext",
     "Outcome",
     "RunContext",
@@ -29,6 +31,7 @@ __all__ = [
     "misnamed_models",
     "model_settings",
     "model_uses",
+    "open_live_agent",
     "policy_problems",
     "rules",
 ]

@@ -14,11 +14,13 @@ from agent_eval.runner.partition import (
     split_hash,
     weigh,
 )
-from agent_eval.runner.plan import MissingModels, Plan, make_plan, source_fingerprint
+from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, MissingModels, Plan, make_plan, source_fingerprint
 from agent_eval.runner.stored_cases import StoredCase, case_lines
 from agent_eval.runner.stored_lines import StoredLines
 
 __all__ = [
+    "DEFAULT_APP_NAME",
+    "DEFAULT_USER_ID",
     "Execution",
     "FileEstimate",
     "Journal",

@@ -1,7 +1,22 @@
 """Conversations that something else has recorded (sessions and results of ADK, traces), as eval cases."""
 
-from agent_eval.sources.cases import eval_cases
-from agent_eval.sources.conversation import Conversation
-from agent_eval.sources.reading import ALL, STATE_SCOPES, Request, Source, read_source, read_value
+from agent_eval.sources.cases import DEFAULT_FORM, EXPECTATIONS, CaseForm, eval_cases, expected_turn
+from agent_eval.sources.conversation import Conversation, Place
+from agent_eval.sources.reading import ALL, STATE_SCOPES, Request, Source, read_recordings, read_source, read_value
 
-__all__ = ["ALL", "STATE_SCOPES", "Conversation", "Request", "Source", "eval_cases", "read_source", "read_value"]
+__all__ = [
+    "ALL",
+    "DEFAULT_FORM",
+    "EXPECTATIONS",
+    "STATE_SCOPES",
+    "CaseForm",
+    "Conversation",
+    "Place",
+    "Request",
+    "Source",
+    "eval_cases",
+    "expected_turn",
+    "read_recordings",
+    "read_source",
+    "read_value",
+]

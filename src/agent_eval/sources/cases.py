@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from agent_eval.core.content import Content, FunctionCall, Part, text_of
-from agent_eval.core.invocation import IntermediateData, Invocation, tool_calls
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, text_of
+from agent_eval.core.invocation import (
+    IntermediateData,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+    intermediate_responses,
+    tool_calls,
+    tool_responses,
+)
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.core.text import plural
 from agent_eval.evalset.models import EvalCase, SessionInput
@@ -17,13 +26,37 @@ LONGEST_ID = 40
 """Characters of an eval id that is made of a message."""
 LARGEST_DATA = 200_000
 """Base64 characters of a part with data."""
+EXPECTATIONS = ("calls", "final", "responses", "intermediate")
+"""What a case can expect of a turn: the calls, the answer, the responses of tools, and what was said before the
+answer."""
 
 
-def eval_cases(conversations: Sequence[Conversation]) -> tuple[list[EvalCase], list[Problem]]:
+@dataclass(frozen=True, kw_only=True)
+class CaseForm:
+    """What a case expects, and in which of ADK's forms."""
+
+    expect: frozenset[str] = frozenset({"calls", "final"})
+    """Of EXPECTATIONS."""
+    form: Literal["flat", "events"] = "flat"
+    """`flat`: lists of calls, responses and texts; `events`: the events of the turn in order."""
+
+
+DEFAULT_FORM = CaseForm()
+"""Calls and answers, in flat lists."""
+
+
+def eval_cases(
+    conversations: Sequence[Conversation], *, form: CaseForm = DEFAULT_FORM, taken: Iterable[str] = ()
+) -> tuple[list[EvalCase], list[Problem]]:
     """A case for each conversation, in their order.
 
-    A case has the messages of the user, the names and arguments of the calls, the answers' text, and the initial state
-    where it is known. Ids, times and thoughts are left out: they differ in every run.
+    A case has the messages of the user, what the form expects (the names and arguments of the calls, the answers'
+    text), and the initial state where it is known. Ids, times and thoughts are left out: they differ in every run.
+
+    Args:
+        conversations: What was recorded.
+        form: What the cases expect.
+        taken: Ids that the cases must not have.
 
     Returns:
         The cases, and what was left out of them. The case of a conversation with data that is too large, or
@@ -31,39 +64,99 @@ def eval_cases(conversations: Sequence[Conversation]) -> tuple[list[EvalCase], l
     """
     cases: list[EvalCase] = []
     problems: list[Problem] = []
-    taken: dict[str, int] = {}
+    numbers = dict.fromkeys(taken, 1)
     for conversation in conversations:
         unusable = _too_large(conversation) or _asks_nothing(conversation)
         if unusable is not None:
             problems.append(unusable)
             continue
-        eval_id = _unique(conversation.eval_id or _slug(conversation.turns[0].user_content), taken)
-        cases.append(_case(eval_id, conversation))
+        eval_id = _unique(conversation.eval_id or slug(conversation.turns[0].user_content), numbers)
+        cases.append(_case(eval_id, conversation, form))
         problems += _left_out(conversation)
     return cases, problems
 
 
-def _case(eval_id: str, conversation: Conversation) -> EvalCase:
+def _case(eval_id: str, conversation: Conversation, form: CaseForm) -> EvalCase:
     fields: dict[str, Any] = {}
     if conversation.app_name and conversation.user_id:
         state = {} if conversation.state is None else {"state": dict(conversation.state)}
         fields["session_input"] = SessionInput(app_name=conversation.app_name, user_id=conversation.user_id, **state)
-    return EvalCase(eval_id=eval_id, conversation=[_turn(turn) for turn in conversation.turns], **fields)
+    return EvalCase(eval_id=eval_id, conversation=[expected_turn(turn, form) for turn in conversation.turns], **fields)
 
 
-def _turn(turn: Invocation) -> Invocation:
+def expected_turn(turn: Invocation, form: CaseForm = DEFAULT_FORM) -> Invocation:
+    """A turn of a case that expects what happened in a recorded turn."""
     fields: dict[str, Any] = {"user_content": _kept(turn.user_content, "user")}
-    calls = tool_calls(turn.intermediate_data)
-    if calls:
-        fields["intermediate_data"] = IntermediateData(tool_uses=[_call(call) for call in calls])
+    inside = _flat(turn, form.expect) if form.form == "flat" else _events(turn, form.expect)
+    if inside is not None:
+        fields["intermediate_data"] = inside
     answer = None if turn.final_response is None else _kept(turn.final_response, "model")
-    if answer is not None and answer.parts:
+    if answer is not None and answer.parts and "final" in form.expect:
         fields["final_response"] = answer
     return Invocation(**fields)
 
 
+def _flat(turn: Invocation, expect: frozenset[str]) -> IntermediateData | None:
+    fields: dict[str, Any] = {}
+    if "calls" in expect:
+        fields["tool_uses"] = [_call(call) for call in tool_calls(turn.intermediate_data)]
+    if "responses" in expect:
+        fields["tool_responses"] = [_response(response) for response in tool_responses(turn.intermediate_data)]
+    if "intermediate" in expect:
+        said = intermediate_responses(turn)
+        fields["intermediate_responses"] = [(author, [Part(text=text)]) for author, text in said]
+    fields = {name: values for name, values in fields.items() if values}
+    return IntermediateData(**fields) if fields else None
+
+
+def _events(turn: Invocation, expect: frozenset[str]) -> InvocationEvents | None:
+    data = turn.intermediate_data
+    if not isinstance(data, InvocationEvents):
+        return _one_event(turn, expect)
+    said = set(intermediate_responses(turn)) if "intermediate" in expect else set()
+    events = []
+    for event in data.invocation_events:
+        recorded = list(event.content.iter_parts()) if event.content is not None else []
+        text = "\n".join(part.text for part in recorded if part.text and not part.thought)
+        parts = [kept for part in recorded if (kept := _event_part(part, expect)) is not None]
+        if (event.author, text) in said:
+            parts.insert(0, Part(text=text))
+        if parts:
+            events.append(_event(event.author, parts))
+    return InvocationEvents(invocation_events=events) if events else None
+
+
+def _one_event(turn: Invocation, expect: frozenset[str]) -> InvocationEvents | None:
+    """A turn in the flat form as events; the agent that made the calls is not known."""
+    data = turn.intermediate_data
+    parts = [
+        *(Part(function_call=call) for call in tool_calls(data)),
+        *(Part(function_response=response) for response in tool_responses(data)),
+    ]
+    kept = [part for raw in parts if (part := _event_part(raw, expect)) is not None]
+    said = intermediate_responses(turn) if "intermediate" in expect else []
+    events = [_event(author, [Part(text=text)]) for author, text in said] + ([_event("agent", kept)] if kept else [])
+    return InvocationEvents(invocation_events=events) if events else None
+
+
+def _event(author: str, parts: list[Part]) -> InvocationEvent:
+    return InvocationEvent(author=author, content=Content(role="model", parts=parts))
+
+
+def _event_part(part: Part, expect: frozenset[str]) -> Part | None:
+    if part.function_call is not None and "calls" in expect:
+        return Part(function_call=_call(part.function_call))
+    if part.function_response is not None and "responses" in expect:
+        return Part(function_response=_response(part.function_response))
+    return None
+
+
 def _call(call: FunctionCall) -> FunctionCall:
     return FunctionCall(name=call.name, args={} if call.args is None else call.args)
+
+
+def _response(response: FunctionResponse) -> FunctionResponse:
+    return FunctionResponse(name=response.name, response={} if response.response is None else response.response)
 
 
 def _kept(content: Content, role: str) -> Content:
@@ -129,7 +222,7 @@ def _all_parts(turn: Invocation) -> Iterator[Part]:
         yield from turn.final_response.iter_parts()
 
 
-def _slug(message: Content) -> str:
+def slug(message: Content) -> str:
     """An eval id of the words of a message, in any script."""
     words = re.findall(r"\w+", text_of(message).lower())
     slug = "_".join(words)[:LONGEST_ID].strip("_")

@@ -5,17 +5,20 @@ What a source is, its content says and not its name.
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from agent_eval.core.files import MAX_TEXT, open_regular
+from agent_eval.core.files import MAX_RESULTS, MAX_TEXT, open_regular
 from agent_eval.core.problem import Problem, Severity, has_error
+from agent_eval.core.text import first_line
 from agent_eval.evalset.json import Document, parse_document, read_document
-from agent_eval.results import adk_result_value
+from agent_eval.results import FILES, adk_result_value
 from agent_eval.sources._database import (
     MAGIC,
     SPAN_COLUMNS,
@@ -26,12 +29,14 @@ from agent_eval.sources._database import (
     sessions,
     spans,
 )
+from agent_eval.sources._recordings import conversation_of_recording, is_recording
 from agent_eval.sources._results import conversation_of_result
 from agent_eval.sources._sessions import StoredSession, conversation_of, field, is_session, session_of
 from agent_eval.sources._spans import Span, is_otlp, is_span, listed_span, otlp_spans
 from agent_eval.sources._traces import TracedSession, conversation_of_trace, sessions_of
 from agent_eval.sources.conversation import Conversation, Place, UnusableConversation
 
+_GZIP = b"\x1f\x8b"
 SESSION_DATABASE = Path(".adk", "session.db")
 """Where `adk web` and `adk run` keep the sessions of an agent, below its directory (google-adk 2.13.0)."""
 STATE_SCOPES = ("app", "user")
@@ -67,7 +72,7 @@ def read_source(path: Path, name: str, request: Request = ALL) -> Source | None:
     """Reads a source.
 
     Args:
-        path: A file, or an agent's directory that contains `.adk/session.db`.
+        path: A file, an agent's directory that contains `.adk/session.db`, or the output directory of a run.
         name: The name of the file in problems.
         request: Which conversations to read.
 
@@ -76,11 +81,51 @@ def read_source(path: Path, name: str, request: Request = ALL) -> Source | None:
     """
     if path.is_dir() and (path / SESSION_DATABASE).is_file():
         path, name = path / SESSION_DATABASE, f"{name}/{SESSION_DATABASE.as_posix()}"
+    elif path.is_dir():
+        path, name = path / FILES["recordings-file"], f"{name}/{FILES['recordings-file']}"
     with suppress(OSError):
         with open_regular(path) as file:
-            is_database = file.read(len(MAGIC)) == MAGIC
-        return _read_database(path, name, request) if is_database else _read_text(path, name, request)
+            beginning = file.read(len(MAGIC))
+        if beginning.startswith(_GZIP):
+            with open_regular(path) as raw:
+                return read_recordings(raw, name, request)
+        return _read_database(path, name, request) if beginning == MAGIC else _read_text(path, name, request)
     return None
+
+
+def read_recordings(compressed: BinaryIO, name: str, request: Request = ALL) -> Source | None:
+    """Reads the recordings of a run.
+
+    Args:
+        compressed: The content of recordings.jsonl.gz.
+        name: The name of the file in problems.
+        request: Which conversations to read.
+
+    Returns:
+        The conversations and the problems; None if the lines are none that this package reads.
+    """
+    try:
+        with gzip.open(compressed) as file:
+            values = list(_json_lines(_bounded(file), name))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        message = f"It is damaged: {first_line(str(error))}."
+        problem = Problem(severity=Severity.ERROR, code="source-unreadable", message=message, file=name)
+        return Source(kind="the recordings of a run", conversations=(), problems=(problem,))
+    return _of_values(values, name, request)
+
+
+def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, as long as they are not more than a decompressed file may have.
+
+    Raises:
+        ValueError: They are more.
+    """
+    left = MAX_RESULTS
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            raise ValueError(f"it has more than {MAX_RESULTS // 1_000_000:,} MB")
+        yield line
 
 
 def read_value(document: Document, request: Request = ALL) -> Source | None:
@@ -109,13 +154,17 @@ def _lines(path: Path, name: str) -> list[tuple[Any, Place]] | None:
         if not _is_object(file.readline()) or not (rest := file.read(1)):
             return None
         file.seek(0)
-        values: list[tuple[Any, Place]] = []
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                document, problems = parse_document(line, name)
-                place = Place(file=name, document=document, line=number)
-                values.append((_Bad(problems[0]) if document is None else document.value, place))
+        values = list(_json_lines(file, name))
     return values if rest else None
+
+
+def _json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[Any, Place]]:
+    """The values of JSON Lines with their places."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            document, problems = parse_document(line, name)
+            place = Place(file=name, document=document, line=number)
+            yield (_Bad(problems[0]) if document is None else document.value), place
 
 
 def _is_object(line: bytes) -> bool:
@@ -232,7 +281,17 @@ def _from_results(values: _Values, kind: str, file: str, request: Request) -> So
     return _source(kind, selected, problems, file, request)
 
 
+def _from_recordings(values: _Values, kind: str, file: str, request: Request) -> Source:
+    conversations: list[Conversation] = []
+    problems: list[Problem] = []
+    for value, place in values:
+        if _requested(str(value["run_id"]), request):
+            _add(conversations, problems, lambda value=value, place=place: conversation_of_recording(value, place))
+    return _source(kind, conversations, problems, file, request)
+
+
 _KINDS = (
+    ("the recording of a run", is_recording, _from_recordings),
     ("an eval set result of ADK", lambda value: adk_result_value(value) is not None, _from_results),
     ("a trace in OTLP JSON", is_otlp, _from_otlp),
     ("a span", is_span, _from_span_list),

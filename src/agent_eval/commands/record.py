@@ -1,0 +1,336 @@
+"""`agent-eval record FILE[:EVAL_ID]`: makes an eval case of a chat, of messages, or of something recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_eval.authoring import recording
+from agent_eval.authoring.recording import Draft, Refused, Target, error
+from agent_eval.commands._io import CliIO
+from agent_eval.commands._problems_text import log_problems, print_problems
+from agent_eval.commands._settings import log_start_directory, settings_of
+from agent_eval.core.problem import Problem, has_error
+from agent_eval.core.text import harmless, plural
+from agent_eval.sources import CaseForm, Conversation, Place, eval_cases
+
+if TYPE_CHECKING:
+    from agent_eval.core.content import Content
+    from agent_eval.evalset.models import EvalCase
+    from agent_eval.settings import Settings
+
+_SOURCE = "record-source"
+_WAYS = (
+    "Say it with `--say TEXT`, take it from a file with `--messages FILE`, or from something recorded with "
+    "`--from SOURCE`."
+)
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code."""
+    from agent_eval.agents.protocol import AgentFailure
+    from agent_eval.agents.sandbox import AgentNotEnded
+    from agent_eval.pipeline import AgentUnavailable
+
+    log_start_directory(io)
+    settings, problems = settings_of(arguments, io)
+    if has_error(problems):
+        print_problems(problems)
+        return 2
+    log_problems(problems, io)
+    try:
+        return _Recorder(arguments=arguments, io=io, settings=settings).run()
+    except (Refused, AgentUnavailable) as refused:
+        print_problems(refused.problems)
+        return 2
+    except AgentNotEnded as still_running:
+        io.log(f"agent-eval: {still_running}. The sealed directories stay sealed (docs/security.md).")
+        return 2
+    except AgentFailure as failure:
+        for line in recording.failure_lines(failure):
+            io.log(line)
+        io.log("agent-eval: nothing was written.")
+        return 1
+    except recording.Left as left:
+        io.log("agent-eval: nothing was written.")
+        return 130 if left.interrupted else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorded:
+    """What becomes a case, and what it is scored against."""
+
+    conversation: Conversation
+    draft: Draft
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorder:
+    arguments: argparse.Namespace
+    io: CliIO
+    settings: Settings
+
+    def run(self) -> int:
+        arguments = self.arguments
+        self._check_source()
+        if arguments.list:
+            _, stored = recording.read_stored(Path(arguments.source), str(arguments.source), self._stored_request())
+            self.io.print_result(harmless(recording.conversation_table(stored)))
+            return 0
+        if arguments.target is None:
+            raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
+        replaces = arguments.replace or arguments.again
+        target = recording.open_target(self.settings.root, arguments.target, replace=replaces)
+        state = None if arguments.state is None else recording.read_state(arguments.state)
+        if arguments.source is not None:
+            return self._write(target, self._from_source(target, state), flag=None)
+        return self._ask(target, state)
+
+    def _check_source(self) -> None:
+        arguments = self.arguments
+        flags = {
+            "--say": bool(arguments.say),
+            "--messages": arguments.messages is not None,
+            "--from": arguments.source is not None,
+            "--again": arguments.again,
+        }
+        chosen = [flag for flag, is_set in flags.items() if is_set]
+        if len(chosen) > 1:
+            raise error(_SOURCE, f"{' and '.join(chosen)} exclude each other.", "Choose one of them.")
+        with_source = {
+            "--session": arguments.session,
+            "--case": arguments.case,
+            "--run": arguments.run,
+            "--list": arguments.list,
+            "--state-scopes": arguments.state_scopes,
+        }
+        unused = [flag for flag, value in with_source.items() if value]
+        if unused and arguments.source is None:
+            raise error(_SOURCE, f"{unused[0]} needs --from.", "Name what was recorded: `--from SOURCE`.")
+        if arguments.source is not None and arguments.runs > 1:
+            raise error(_SOURCE, "--runs is for conversations with the agent, not for --from.", "Leave it out.")
+        given = [flag for flag in ("state", "app_name", "user_id") if getattr(arguments, flag) is not None]
+        if arguments.again and given:
+            flag = f"--{given[0].replace('_', '-')}"
+            raise error(_SOURCE, f"{flag} and --again exclude each other.", "Change `session_input` of the case first.")
+        if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise error(_SOURCE, "A chat needs a terminal.", _WAYS)
+
+    def _stored_request(self) -> recording.StoredRequest:
+        arguments = self.arguments
+        return recording.StoredRequest(
+            session=arguments.session, case=arguments.case, run=arguments.run, state_scopes=arguments.state_scopes
+        )
+
+    def _from_source(self, target: Target, state: dict[str, Any] | None) -> list[_Recorded]:
+        arguments, request, name = self.arguments, self._stored_request(), str(self.arguments.source)
+        source, stored = recording.read_stored(Path(arguments.source), name, request)
+        ask = input if sys.stdin.isatty() and sys.stdout.isatty() else None
+        chosen = recording.choose_stored(stored, name, request, ask)
+        ids = {one.session_id for one in chosen}
+        log_problems([one for one in source.problems if request.session == "all" or _mentions(one, ids)], self.io)
+        if request.session == "all":
+            if target.index is not None:
+                raise error(_SOURCE, "--session all makes new cases, and can't replace one.", "Choose one session.")
+            chosen, known = recording.without_known(chosen, target.cases)
+            log_problems(known, self.io)
+        masker = _masker(self.io)
+        chosen = [self._placed(recording.masked(one, masker), target, state) for one in chosen]
+        return [_Recorded(conversation=one, draft=Draft(turns=list(one.turns))) for one in chosen]
+
+    def _placed(self, stored: Conversation, target: Target, state: dict[str, Any] | None) -> Conversation:
+        """A stored conversation with what the flags say about its session."""
+        arguments = self.arguments
+        if arguments.app_name is None and stored.app_name is not None:
+            self._compare_app(stored.app_name, target)
+        app_name = arguments.app_name or stored.app_name
+        user_id = arguments.user_id or stored.user_id
+        if app_name or user_id or state is not None:
+            app_name = app_name or self._agent_name(target)
+            user_id = user_id or recording.USER_ID
+        return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
+
+    def _agent_name(self, target: Target) -> str | None:
+        try:
+            return recording.choose_agent(target, self.settings, None, {}).app_name
+        except Refused:
+            return None
+
+    def _compare_app(self, app_name: str, target: Target) -> None:
+        """Warns if the session is of another app than the agent that will answer."""
+        try:
+            chosen = recording.choose_agent(target, self.settings, None, {})
+        except Refused:
+            return  # The next `run` reports it; the recording needs no agent.
+        directory = chosen.choice.directory(self.settings.root)
+        if directory is not None and directory.resolve().name != app_name:
+            self.io.log(
+                f"agent-eval: the session is of the app `{harmless(app_name)}`, and the agent of {target.name} is "
+                f"{chosen.choice.path}. `--app-name` changes the name in the case."
+            )
+
+    def _ask(self, target: Target, state: dict[str, Any] | None) -> int:
+        from agent_eval.runner import DEFAULT_APP_NAME, DEFAULT_USER_ID
+
+        arguments, case = self.arguments, target.replaced_case
+        session = case.session_input if arguments.again and case is not None else None
+        messages = self._messages(case)
+        if session is not None:
+            state = dict(session.state)
+        app_name = session.app_name if session is not None else arguments.app_name
+        chosen = recording.choose_agent(target, self.settings, app_name, state or {})
+        log_problems(chosen.choices.problems, self.io)
+        if arguments.again:
+            app_name, user_id = (session.app_name, session.user_id) if session is not None else (None, None)
+        else:
+            app_name = chosen.app_name
+            keeps = app_name or state or arguments.user_id
+            user_id = (arguments.user_id or recording.USER_ID) if keeps else None
+        start = recording.SessionStart(
+            eval_set_id=target.set_id,
+            eval_id=target.eval_id or "new",
+            app_name=app_name or DEFAULT_APP_NAME,
+            user_id=user_id or DEFAULT_USER_ID,
+            state=state or {},
+        )
+        draft = self._converse(start, chosen, messages)
+        conversation = Conversation(
+            session_id=target.name,
+            turns=draft.expected(),
+            started_at=0.0,
+            place=Place(file=target.name),
+            app_name=start.app_name if user_id else None,
+            user_id=user_id,
+            state=state,
+        )
+        target = replace(target, eval_id=self._chosen_id(target, draft))
+        return self._write(target, [_Recorded(conversation=conversation, draft=draft)], flag=chosen.flag)
+
+    def _chosen_id(self, target: Target, draft: Draft) -> str:
+        """The id of the case: that of `/save` counts, unless another case has it."""
+        if draft.eval_id and draft.eval_id in target.taken and target.index is None:
+            self.io.log(f"agent-eval: {target.name} has a case `{harmless(draft.eval_id)}` already; it is kept.")
+            return ""
+        return draft.eval_id if draft.eval_id and target.index is None else target.eval_id
+
+    def _messages(self, case: EvalCase | None) -> list[Content]:
+        """What is asked; nothing for a chat."""
+        arguments = self.arguments
+        if arguments.say:
+            return recording.said(arguments.say)
+        if arguments.messages is not None:
+            return recording.read_messages(arguments.messages, sys.stdin.buffer.read)
+        if not arguments.again:
+            return []
+        assert case is not None
+        if case.conversation is None:
+            hint = "A scenario has no messages; make a case of one of its runs with --from agent-eval-results."
+            raise error("record-id", f"The case `{case.eval_id}` is a scenario.", hint)
+        return [turn.user_content for turn in case.conversation]
+
+    def _converse(
+        self, start: recording.SessionStart, chosen: recording.ChosenAgent, messages: Sequence[Content]
+    ) -> Draft:
+        from agent_eval.pipeline import RunContext
+
+        context = RunContext(environ=self.io.environ, log=self.io.log)
+        with recording.live_agent(self.settings, context, chosen.choices, start) as agent:
+            if not messages:
+                return recording.Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
+            takes = agent.converse(messages, self.arguments.runs)
+        return Draft(turns=list(takes[0].turns), calls_visible=takes[0].calls_visible)
+
+    def _terminal(self) -> recording.Terminal:
+        import readline  # noqa: F401 - gives `input` a line editor
+
+        return recording.Terminal(read=input, write=print, width=self.io.width)
+
+    def _form(self, target: Target) -> CaseForm:
+        form: Literal["flat", "events"] = self.arguments.form or ("events" if target.uses_events else "flat")
+        return CaseForm(expect=self.arguments.expect, form=form)
+
+    def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None) -> int:
+        if not recorded:
+            self.io.print_result(f"{target.name}: nothing new.")
+            return 0
+        taken = [one for one in target.taken if one != target.eval_id]
+        cases, problems = eval_cases([one.conversation for one in recorded], form=self._form(target), taken=taken)
+        if target.eval_id and len(cases) == 1:
+            cases = [cases[0].model_copy(update={"eval_id": target.eval_id})]
+        if has_error(problems) or (len(cases) < len(recorded) and len(recorded) == 1):
+            raise Refused(problems)
+        text = recording.checked_text(target, cases, again=self.arguments.again)
+        problems += recording.masks_in(cases, target.name) + recording.personal_data(cases, target.name)
+        log_problems([*target.notices, *problems], self.io)
+        if self.arguments.dry_run:
+            shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
+            self.io.print_result("\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown))
+            return 0
+        recording.write_target(target, text, cases)
+        return self._report(target, cases, recorded, flag)
+
+    def _report(
+        self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded], flag: str | None
+    ) -> int:
+        verb = "Replaced" if target.index is not None else "Added"
+        names = ", ".join(f"`{case.eval_id}`" for case in cases[:20])
+        more = f" and {len(cases) - 20:,} more" if len(cases) > 20 else ""
+        lines = [f"{verb} {plural(len(cases), 'case')} in {target.name}: {names}{more}"]
+        if len(cases) == 1:
+            turns = [] if self.arguments.source is not None else recorded[0].draft.turns
+            for turn in turns if self.arguments.say or self.arguments.messages or self.arguments.again else ():
+                lines += recording.message_lines("you> ", turn.user_content)
+                lines += recording.turn_lines(turn, width=self.io.width)
+        ok, scores = self._self_scores(target, cases, recorded)
+        selector = target.name if len(cases) > 1 else f"{target.name}:{cases[0].eval_id}"
+        command = ["agent-eval", "run", selector, *(["--agent", flag] if flag else [])]
+        lines += [*scores, f"Run it: {shlex.join(command)}"]
+        self.io.print_result(harmless("\n".join(lines)))
+        return 0 if ok else 1
+
+    def _self_scores(
+        self, target: Target, cases: Sequence[EvalCase], recorded: Sequence[_Recorded]
+    ) -> tuple[bool, list[str]]:
+        """Whether what was recorded passes with the new cases, and the scores."""
+        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        if config is None:
+            return True, ["The config of the file is invalid: `agent-eval validate` reports why."]
+        lines: list[str] = []
+        passes = True
+        pairs = zip(cases, recorded, strict=False) if len(cases) == len(recorded) else ()
+        for case, one in pairs:
+            check = recording.self_check(case, one.draft.turns, config, calls_visible=one.draft.calls_visible)
+            expected = check.passes or one.draft.is_changed
+            passes = passes and expected
+            if len(cases) == 1 or not expected:
+                lines += _score_lines(check, case, changed=one.draft.is_changed)
+        return passes, lines
+
+
+def _score_lines(check: recording.SelfCheck, case: EvalCase, *, changed: bool) -> list[str]:
+    scores = ", ".join(f"{name} {'-' if score is None else f'{score:.2f}'}" for name, score, _ in check.scores)
+    what = "the recorded answers score now" if changed else "scored against itself"
+    lines = [f"`{case.eval_id}` {what}: {scores} ({check.config})"] if scores else []
+    lines += [f"  {reason}" for reason in check.reasons]
+    if check.others:
+        lines.append(f"  not scored here: {', '.join(check.others)}")
+    if not check.passes and not changed:
+        lines.append("  The case can't pass as it is: change the criteria, or what it expects (--expect).")
+    return lines
+
+
+def _mentions(problem: Problem, ids: set[str]) -> bool:
+    return any(f"`{one}`" in problem.message for one in ids)
+
+
+def _masker(io: CliIO) -> Any:
+    from agent_eval.agents.sandbox import secrets_in
+    from agent_eval.core.masking import Masker
+
+    return Masker(secrets_in(io.environ))

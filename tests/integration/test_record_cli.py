@@ -1,0 +1,277 @@
+"""`agent-eval record` with real agents: messages, stored conversations, existing files, refusals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import adk_python
+from gate_runs import Done, Repository, repository_in
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from source_samples import session, turn
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    with repository_in(tmp_path / "repository", "dice") as made:
+        yield made
+
+
+def record(repository: Repository, *arguments: str, **options: Any) -> Done:
+    return repository.gate("record", *arguments, **options)
+
+
+def ask(repository: Repository, *arguments: str, **options: Any) -> Done:
+    return record(repository, *arguments, "--agent-python", str(adk_python()), **options)
+
+
+def cases(path: Path) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["eval_cases"]
+    return listed
+
+
+def texts(case: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Message and expected answer of each turn."""
+    return [
+        (
+            turn["user_content"]["parts"][0]["text"],
+            turn["final_response"]["parts"][0]["text"] if "final_response" in turn else None,
+        )
+        for turn in case["conversation"]
+    ]
+
+
+def test_record_say__new_file_then_one_more_case_and_the_gate_is_green(repository: Repository) -> None:
+    file = repository.root / "evals" / "dice.evalset.json"
+    done = ask(repository, "evals/dice.evalset.json", "--say", "roll", "--say", "掷骰子 🎲")
+    assert (done.code, "Added 1 case in evals/dice.evalset.json: `roll`" in done.out) == (0, True), done.out + done.err
+    assert "→ roll_die(sides=10)" in done.out
+    assert "scored against itself: tool_trajectory_avg_score 1.00, response_match_score 1.00" in done.out
+    assert "Run it: agent-eval run evals/dice.evalset.json:roll\n" in done.out
+    [case] = cases(file)
+    assert texts(case) == [("roll", "It is 8."), ("掷骰子 🎲", "You said 掷骰子 🎲.")]
+    assert case["conversation"][0]["intermediate_data"] == {"tool_uses": [{"name": "roll_die", "args": {"sides": 10}}]}
+    assert "intermediate_data" not in case["conversation"][1]
+    assert case["session_input"] == {"app_name": "dice", "user_id": "user"}
+    assert not (repository.root / "agent-eval-results").exists()  # results of a run are not touched
+
+    before = file.read_bytes()
+    named = ("--state", '{"k": 1}', "--expect", "calls,final,responses,intermediate", "--form", "events")
+    done = ask(repository, "evals/dice.evalset.json:second: one", "--say", "roll", *named)
+    assert done.code == 0, done.out + done.err
+    assert "Run it: agent-eval run 'evals/dice.evalset.json:second: one'" in done.out
+    text = file.read_bytes()
+    closing = b"\n  ]\n}\n"
+    assert before.endswith(closing)
+    assert text.startswith(before.removesuffix(closing)) and text.endswith(closing)
+    second = cases(file)[1]
+    assert (second["eval_id"], second["session_input"]["state"]) == ("second: one", {"k": 1})
+    events = second["conversation"][0]["intermediate_data"]["invocation_events"]
+    assert [event["author"] for event in events] == ["dice", "dice"]
+    assert events[0]["content"]["parts"] == [
+        {"text": "One moment."},
+        {"function_call": {"name": "roll_die", "args": {"sides": 10}}},
+    ]
+    answered = {"name": "roll_die", "response": {"result": 8, "fair": True, "share": 0.5}}
+    assert events[1]["content"]["parts"] == [{"function_response": answered}]
+
+    green = repository.gate("run", "evals")
+    assert (green.code, green.statuses) == (0, {"roll": "passed", "second: one": "passed"}), green.out
+
+
+def test_record_again__new_answers_and_everything_else_is_kept(repository: Repository) -> None:
+    file = repository.root / "evals" / "dice.evalset.json"
+    file.parent.mkdir()
+    written = """{
+\t"eval_set_id": "dice", "name": "kept",
+\t"eval_cases": [
+\t\t{"evalId": "old", "note": "kept", "conversation": [
+\t\t\t{"userContent": {"parts": [{"text": "roll"}]}, "finalResponse": {"parts": [{"text": "It is 7."}]}, "rubrics": []}
+\t\t]},
+\t\t{"evalId": "other", "conversation": [{"userContent": {"parts": [{"text": "roll"}]}}]}
+\t]
+}"""
+    file.write_bytes(written.replace("\n", "\r\n").encode())
+    done = ask(repository, "evals/dice.evalset.json:old", "--again", "--runs", "2")
+    assert done.code == 0, done.out + done.err
+    assert "Replaced 1 case in evals/dice.evalset.json: `old`" in done.out
+    text = file.read_bytes().decode()
+    old, other = written.replace("\n", "\r\n").split('"It is 7."')
+    assert text.startswith(old.split('"finalResponse"')[0])
+    assert text.endswith(other[other.index(', "rubrics"') :].split("]}")[-1]) and "\n" not in text.replace("\r\n", "")
+    first, second = cases(file)
+    assert (first["note"], first["conversation"][0]["rubrics"]) == ("kept", [])
+    assert first["conversation"][0]["finalResponse"] == {"role": "model", "parts": [{"text": "It is 8."}]}
+    assert first["conversation"][0]["intermediateData"]["toolUses"][0]["name"] == "roll_die"
+    assert second == {"evalId": "other", "conversation": [{"userContent": {"parts": [{"text": "roll"}]}}]}
+
+
+def test_record_messages__file_standard_input_and_dry_run(repository: Repository) -> None:
+    (repository.root / "lines.txt").write_text("roll\n\ncount\n", "utf-8")
+    done = ask(repository, "dice.test.json", "--messages", "lines.txt", "--dry-run", "--expect", "none")
+    assert done.code == 0, done.err
+    case = json.loads(done.out)
+    assert (case["eval_id"], texts(case)) == ("roll", [("roll", None), ("count", None)])
+    assert not (repository.root / "dice.test.json").exists()
+    contents = json.dumps(["count", {"parts": [{"text": "roll"}]}]).encode()
+    process = subprocess.run(
+        [sys.executable, "-m", "agent_eval", "record", "dice.test.json", "--messages", "-", "--agent-python"]
+        + [str(adk_python())],
+        cwd=repository.root,
+        input=contents,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    [case] = cases(repository.root / "dice.test.json")
+    assert texts(case) == [("count", "1 messages."), ("roll", "It is 8.")]
+
+
+def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository) -> None:
+    done = ask(repository, "dice.evalset.json", "--say", "roll", "--say", "raise")
+    assert done.code == 1
+    assert "! agent-exception: " in done.err and "the agent is broken" in done.err
+    assert "nothing was written" in done.err
+    assert not (repository.root / "dice.evalset.json").exists()
+    quota = ask(repository, "dice.evalset.json", "--say", "quota")
+    assert (quota.code, "! provider-unavailable" in quota.err) == (1, True)
+
+    one = {"eval_set_id": "one", "eval_cases": [{"eval_id": "a", "conversation": [{"user_content": {"parts": []}}]}]}
+    root = repository.root
+    (root / "a.evalset.json").write_text(json.dumps(one).replace("[]", '[{"text": "hi"}]'), "utf-8")
+    (root / "a.test.json").write_bytes((root / "a.evalset.json").read_bytes())
+    (root / "broken.evalset.json").write_text('{"eval_cases": [', "utf-8")
+    (root / "old.test.json").write_text('[{"query": "hi", "expected_tool_use": [], "reference": "x"}]', "utf-8")
+    (root / "link.evalset.json").symlink_to("/etc/hosts")
+    refusals = {
+        ("dice.json", "--say", "x"): "[record-file] `dice.json` does not end in .test.json or .evalset.json",
+        ("../dice.evalset.json", "--say", "x"): "[record-file] `../dice.evalset.json` is outside of the current",
+        ("link.evalset.json", "--say", "x"): "(through a symbolic link)",
+        ("broken.evalset.json", "--say", "x"): "[invalid-json]",
+        ("old.test.json", "--say", "x"): "[record-file] The file has an older format",
+        ("a.test.json", "--say", "x"): "[record-file] `a.test.json` has a case already",
+        ("a.evalset.json:a", "--say", "x"): "[record-id] `a.evalset.json` has a case `a` already",
+        ("a.evalset.json:b", "--replace", "--say", "x"): "[record-id] `a.evalset.json` has no case `b`",
+        ("a.evalset.json", "--again"): "[record-id] Which case of `a.evalset.json` is meant?",
+        ("a.evalset.json:b", "--say", "x", "--again"): "[record-source] --say and --again exclude each other",
+        ("a.evalset.json:b", "--say", " "): "[record-input] --say has an empty text",
+        ("b.evalset.json", "--say", "x", "--state", "[]"): "[record-input] --state is not a JSON object",
+        ("b.evalset.json", "--messages", "none.txt"): "[record-input] The messages in `none.txt` can't be read",
+        ("b.evalset.json",): "[record-source] A chat needs a terminal",
+        ("b.evalset.json", "--session", "x", "--say", "x"): "[record-source] --session needs --from",
+        ("b.evalset.json", "--say", "x", "--agent", "recorded:a.evalset.json"): "is a recording, which can't be asked",
+        ("b.evalset.json", "--say", "x", "--agent", "nowhere"): "[agent-not-found]",
+        ("b.evalset.json", "--from", "none.db"): "[record-source] `none.db` does not exist",
+        ("b.evalset.json", "--from", "dice"): "[record-source] `dice` has no conversations that can be read",
+        ("--say", "x"): "[record-file] The eval file is missing",
+    }
+    contents = {path: path.read_bytes() for path in root.glob("*.json")}
+    for arguments, message in refusals.items():
+        done = record(repository, *arguments)
+        assert (done.code, message in done.out + done.err) == (2, True), (arguments, done.out, done.err)
+        assert "Traceback" not in done.err
+    assert {path: path.read_bytes() for path in root.glob("*.json")} == contents
+
+
+def test_record_from__sessions_databases_results_and_recordings(repository: Repository) -> None:
+    root = repository.root
+    stored = session(id="s-1")
+    stored["events"][0]["content"]["parts"][0]["text"] = "Write to mina@example.org or +49 30 1234567"
+    lines = [stored, session(id="s-2", appName="dice"), session(id="s-3", userId="v")]
+    (root / "sessions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines), "utf-8")
+    listed = record(repository, "--from", "sessions.jsonl", "--list")
+    assert (listed.code, len(listed.out.splitlines())) == (0, 3), listed.err
+    assert "s-2" in listed.out and "Turn off the lamp" in listed.out
+    asked = record(repository, "new.evalset.json", "--from", "sessions.jsonl")
+    assert (asked.code, "has 3 conversations" in asked.out) == (2, True)
+    first = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "s-1")
+    assert first.code == 0, first.out + first.err
+    assert "[record-personal-data]" in first.err
+    assert "turn 1, message: 1 e-mail address, 1 phone number" in first.err
+    assert "the session is of the app `home`, and the agent of new.evalset.json is dice" in first.err
+    rest = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "all")
+    assert rest.code == 0, rest.out + rest.err
+    assert "2 conversations skipped" in rest.err
+    [_, second] = cases(root / "new.evalset.json")
+    assert second["session_input"] == {"app_name": "dice", "user_id": "u", "state": {"room": "attic"}}
+    again = record(repository, "new.evalset.json", "--from", "sessions.jsonl", "--session", "all")
+    assert (again.code, "nothing new" in again.out, len(cases(root / "new.evalset.json"))) == (0, True, 2)
+
+    done = repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json")
+    assert done.code == 0, done.out
+    results = root / "agent-eval-results"
+    archive = root / "artifact.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
+            packed.write(results / name, name)
+    plain = root / "plain.jsonl"
+    plain.write_bytes(gzip.decompress((results / "recordings.jsonl.gz").read_bytes()))
+    for number, source in enumerate((results, results / "recordings.jsonl.gz", plain, archive)):
+        name = f"copy{number}.evalset.json"
+        one = record(repository, name, "--from", str(source), "--case", "turn_off*", "--run", "1")
+        assert one.code == 0, one.out + one.err
+        [case] = cases(root / name)
+        assert texts(case) == [("Turn off the lamp", "It is off.")]
+        assert source is plain or case["session_input"] == second["session_input"]
+    none = record(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
+    assert (none.code, "has no conversation in run 2" in none.out) == (2, True)
+
+
+def test_record_from__secrets_are_masked_and_another_writer_wins(repository: Repository) -> None:
+    root = repository.root
+    events = turn(answered="Your key is s3cr3t-value-1.")
+    (root / "s.json").write_text(json.dumps(session(events)), "utf-8")
+    done = record(repository, "a.evalset.json", "--from", "s.json", environment={"CRM_API_KEY": "s3cr3t-value-1"})
+    assert done.code == 0, done.out + done.err
+    assert "s3cr3t-value-1" not in done.out + done.err + (root / "a.evalset.json").read_text("utf-8")
+    assert "[record-masked]" in done.err
+
+    target = root / "a.evalset.json"
+    waiting = repository.start(
+        "record", "a.evalset.json", "--say", "wait", "--agent-python", str(adk_python()), python=False
+    )
+    deadline = 60
+    while not repository.hosts() and deadline:
+        deadline -= 1
+        try:
+            waiting.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            continue
+    changed = target.read_text("utf-8").replace('"a"', '"b"') + "\n"
+    target.write_text(changed, "utf-8")
+    out, err = waiting.communicate(timeout=120)
+    assert (waiting.returncode, "[record-changed]" in out) == (2, True), out + err
+    assert target.read_text("utf-8") == changed
+    [kept] = cases(root / "a.evalset.json.recorded-1.json")
+    assert texts(kept) == [("wait", "Done.")]
+
+
+def test_record_from__a_session_database_of_an_agent(repository: Repository) -> None:
+    folder = repository.root / "dice" / ".adk"
+    folder.mkdir()
+    with sqlite3.connect(folder / "session.db") as database:
+        database.execute("CREATE TABLE sessions (app_name, user_id, id, state, create_time, update_time)")
+        database.execute(
+            "CREATE TABLE events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
+        )
+        database.execute("INSERT INTO sessions VALUES ('dice', 'user', 's-9', '{}', 0, 0)")
+        for number, event in enumerate(turn()):
+            row = (str(number), "dice", "user", "s-9", "e-1", float(number), json.dumps(event))
+            database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    database.close()
+    done = record(repository, "dice/evals/dice.evalset.json", "--from", "dice")
+    assert done.code == 0, done.out + done.err
+    [case] = cases(repository.root / "dice" / "evals" / "dice.evalset.json")
+    assert (case["eval_id"], case["session_input"]["app_name"]) == ("turn_off_the_lamp", "dice")
