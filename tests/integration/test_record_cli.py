@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from adk_envs import adk_python
-from gate_runs import Done, Repository, repository_in
+from gate_runs import AGENT_EVAL, Done, Repository, repository_in
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from source_samples import session, turn
@@ -126,8 +126,7 @@ def test_record_messages__file_standard_input_and_dry_run(repository: Repository
     assert not (repository.root / "dice.test.json").exists()
     contents = json.dumps(["count", {"parts": [{"text": "roll"}]}]).encode()
     process = subprocess.run(
-        [sys.executable, "-m", "agent_eval", "record", "dice.test.json", "--messages", "-", "--agent-python"]
-        + [str(adk_python())],
+        [*AGENT_EVAL, "record", "dice.test.json", "--messages", "-", "--agent-python", str(adk_python())],
         cwd=repository.root,
         input=contents,
         capture_output=True,

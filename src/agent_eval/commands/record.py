@@ -199,7 +199,7 @@ class _Recorder:
             user_id=user_id or DEFAULT_USER_ID,
             state=state or {},
         )
-        draft = self._converse(start, chosen, messages)
+        draft = self._converse(target, start, chosen, messages)
         conversation = Conversation(
             session_id=target.name,
             turns=draft.expected(),
@@ -235,7 +235,11 @@ class _Recorder:
         return [turn.user_content for turn in case.conversation]
 
     def _converse(
-        self, start: recording.SessionStart, chosen: recording.ChosenAgent, messages: Sequence[Content]
+        self,
+        target: Target,
+        start: recording.SessionStart,
+        chosen: recording.ChosenAgent,
+        messages: Sequence[Content],
     ) -> Draft:
         from agent_eval.pipeline import RunContext
 
@@ -244,7 +248,19 @@ class _Recorder:
             if not messages:
                 return recording.Chat(agent=agent, terminal=self._terminal(), state=start.state).run()
             takes = agent.converse(messages, self.arguments.runs)
-        return Draft(turns=list(takes[0].turns), calls_visible=takes[0].calls_visible)
+        take = takes[0] if len(takes) == 1 else self._most_typical(target, takes)
+        return Draft(turns=list(take.turns), calls_visible=take.calls_visible)
+
+    def _most_typical(self, target: Target, takes: Sequence[recording.Take]) -> recording.Take:
+        from agent_eval.evalset.models import EvalCase
+
+        config = recording.config_of(target.path, self.settings.root, self.settings.config)
+        if config is None:
+            raise error("record-file", "The config of the file is invalid.", "`agent-eval validate` reports why.")
+        case = EvalCase(eval_id="new", conversation=list(takes[0].turns))
+        index, alike = recording.most_typical_take(case, takes, config)
+        self.io.log(f"agent-eval: expecting run {index + 1} of {len(takes)}; {alike} of them made the same calls.")
+        return takes[index]
 
     def _terminal(self) -> recording.Terminal:
         import readline  # noqa: F401 - gives `input` a line editor

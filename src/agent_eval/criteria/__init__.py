@@ -1,5 +1,47 @@
 """Criteria, which score recorded conversations."""
 
 from agent_eval.criteria._alignment import Alignment, align
-from agent_eval.criteria._literal import literal, name_of, render_call
 from agent_eval.criteria._literal import literal, name_of, render_call, visible
+from agent_eval.criteria.base import Conversation, Criterion, Judgement, NotEvaluated, Result, Scored, TurnFinding
+from agent_eval.criteria.calls import match_calls
+from agent_eval.criteria.custom import CustomMetric, error_of
+from agent_eval.criteria.efficiency import inference_call_count, token_usage
+from agent_eval.criteria.packages import Packaged, PackageFault
+from agent_eval.criteria.registry import INFORMATIONAL, build, judge_of, supported, why_not
+from agent_eval.criteria.relabelled import Relabelled, unlabelled
+from agent_eval.criteria.tokenize import warm_up
+from agent_eval.criteria.visibility import calls_not_visible
+from agent_eval.criteria.withheld import Withheld
+
+__all__ = [
+    "INFORMATIONAL",
+    "Alignment",
+    "Conversation",
+    "Criterion",
+    "CustomMetric",
+    "Judgement",
+    "NotEvaluated",
+    "PackageFault",
+    "Packaged",
+    "Relabelled",
+    "Result",
+    "Scored",
+    "TurnFinding",
+    "Withheld",
+    "align",
+    "build",
+    "calls_not_visible",
+    "error_of",
+    "inference_call_count",
+    "judge_of",
+    "literal",
+    "match_calls",
+    "name_of",
+    "render_call",
+    "supported",
+    "token_usage",
+    "unlabelled",
+    "visible",
+    "warm_up",
+    "why_not",
+]

@@ -8,7 +8,7 @@ from agent_eval.authoring.recording._messages import read_messages, read_state, 
 from agent_eval.authoring.recording._names import new_set_id, stem
 from agent_eval.authoring.recording._personal import personal_data
 from agent_eval.authoring.recording._refused import Refused, error
-from agent_eval.authoring.recording._self_check import SelfCheck, config_of, self_check
+from agent_eval.authoring.recording._self_check import SelfCheck, config_of, most_typical_take, self_check
 from agent_eval.authoring.recording._stored import (
     StoredRequest,
     choose_stored,
@@ -46,6 +46,7 @@ __all__ = [
     "masked",
     "masks_in",
     "message_lines",
+    "most_typical_take",
     "new_set_id",
     "open_target",
     "personal_data",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_eval.authoring.recording._live import Take
 from agent_eval.core.invocation import Invocation
 from agent_eval.evalset.models import EvalCase, EvalConfig
 
@@ -40,6 +41,27 @@ def config_of(path: Path, root: Path, override: Path | None) -> EvalConfig | Non
     return ConfigFinder(root=absolute(root), override=None if override is None else absolute(root / override)).for_file(
         path
     )
+
+
+def most_typical_take(case: EvalCase, takes: Sequence[Take], config: EvalConfig) -> tuple[int, int]:
+    """Which of several conversations agrees most with the others, by the criteria of the file.
+
+    Args:
+        case: The case; its expectations do not count.
+        takes: At least one conversation, all with the same messages.
+        config: The criteria of the file.
+
+    Returns:
+        Its index, and how many conversations have the same calls, itself included.
+    """
+    from agent_eval.authoring.choosing import most_typical, route
+    from agent_eval.criteria import build, supported
+
+    names = [one for one in config.criteria if one.name not in config.custom_metrics and supported(one.metric)]
+    runs = [take.turns for take in takes]
+    visible = all(take.calls_visible for take in takes)
+    index = asyncio.run(most_typical(case, runs, [build(one) for one in names], calls_visible=visible))
+    return index, sum(route(run) == route(runs[index]) for run in runs)
 
 
 def self_check(

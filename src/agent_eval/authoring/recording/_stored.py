@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +14,14 @@ from pydantic import BaseModel
 
 from agent_eval.authoring.recording._refused import Refused, error
 from agent_eval.core.content import text_of
+from agent_eval.core.files import read_lines
 from agent_eval.core.masking import MASK, Masker
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import matches
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.criteria import visible
 from agent_eval.evalset.models import EvalCase
+from agent_eval.results import FILES
 from agent_eval.sources import Conversation, Request, Source, read_source
 
 _CODE = "record-source"
@@ -61,12 +64,41 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):
         raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
-    chosen = [conversation for conversation in source.conversations if _is_of(conversation, request)]
+    sessions = _stored_sessions(path)
+    conversations = [_with_session(one, sessions) for one in source.conversations]
+    chosen = [conversation for conversation in conversations if _is_of(conversation, request)]
     if not chosen:
         what = f"case `{request.case}`" if request.case else "conversation"
         what += f" in run {request.run}" if request.run else ""
         raise error(_CODE, f"`{name}` is {source.kind}, and has no {what}.", "--list shows what there is.")
     return source, chosen
+
+
+def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
+    """The `session_input` of the cases of a run, by case id; empty without cases.jsonl.gz."""
+    file = (path if path.is_dir() else path.parent) / FILES["cases-file"]
+    if not file.is_file() or not (path.is_dir() or path.name == FILES["recordings-file"]):
+        return {}
+    try:
+        return _sessions_in(read_lines(file))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
+        hint = "Run the cases again, or remove this file: the cases then begin without a state."
+        raise error(_CODE, f"`{file}` can't be read: {first_line(str(problem))}.", hint) from problem
+
+
+def _sessions_in(lines: Iterable[bytes]) -> dict[str, Mapping[str, Any]]:
+    cases = (json.loads(line) for line in lines if line.strip())
+    return {str(one["case_id"]): one["case"].get("session_input") or {} for one in cases}
+
+
+def _with_session(conversation: Conversation, sessions: Mapping[str, Mapping[str, Any]]) -> Conversation:
+    """The recording of a run with the session with which its case began."""
+    match = _RUN.match(conversation.session_id)
+    session = sessions.get(match["case"]) if match else None
+    if not session or conversation.user_id is not None:
+        return conversation
+    app_name, user_id, state = (session.get(key) for key in ("app_name", "user_id", "state"))
+    return replace(conversation, app_name=app_name, user_id=user_id, state=state or None)
 
 
 def _is_of(conversation: Conversation, request: StoredRequest) -> bool:
