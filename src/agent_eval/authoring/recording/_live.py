@@ -80,7 +80,8 @@ class LiveAgent:
                 try:
                     async with asyncio.timeout(self._settings.case_timeout):
                         turns = [
-                            await session.send(message, timeout=self._settings.turn_timeout) for message in messages
+                            answered(await session.send(message, timeout=self._settings.turn_timeout))
+                            for message in messages
                         ]
                     return Take(turns=turns, calls_visible=session.shows_tool_calls)
                 except TimeoutError as error:
@@ -110,6 +111,23 @@ class LiveAgent:
             turn_limit=self._settings.turn_timeout,
         )
         return await self._agent.open(request)
+
+
+def answered(turn: Invocation) -> Invocation:
+    """The turn, which has an answer.
+
+    Raises:
+        AgentFailure: It has none, e.g. because the agent's model returned an error.
+    """
+    from agent_eval.agents.protocol import AgentFailure, FailureKind
+
+    if turn.final_response is not None and turn.final_response.parts:
+        return turn
+    raise AgentFailure(
+        "The turn ended without an answer",
+        kind=FailureKind.NO_ANSWER,
+        hint="The model may have returned an error or an empty answer. Ask again, or look at the agent's log.",
+    )
 
 
 def _too_late(limit: float) -> Exception:
@@ -142,7 +160,7 @@ class LiveSession:
             AgentFailure: The turn has failed.
             KeyboardInterrupt: The user has interrupted it.
         """
-        return self._thread.run(self._session.send(message, timeout=self._timeout))
+        return answered(self._thread.run(self._session.send(message, timeout=self._timeout)))
 
     def close(self) -> None:
         """Ends the session."""
