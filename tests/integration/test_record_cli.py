@@ -157,7 +157,7 @@ def test_record_say__a_failing_agent_and_what_is_refused(repository: Repository)
         ("dice.json", "--say", "x"): "[record-file] `dice.json` does not end in .test.json or .evalset.json",
         ("../dice.evalset.json", "--say", "x"): "[record-file] `../dice.evalset.json` is outside of the current",
         ("link.evalset.json", "--say", "x"): "(through a symbolic link)",
-        ("broken.evalset.json", "--say", "x"): "[invalid-json]",
+        ("broken.evalset.json", "--say", "x"): "[json-truncated]",
         ("old.test.json", "--say", "x"): "[record-file] The file has an older format",
         ("a.test.json", "--say", "x"): "[record-file] `a.test.json` has a case already",
         ("a.evalset.json:a", "--say", "x"): "[record-id] `a.evalset.json` has a case `a` already",

@@ -181,7 +181,7 @@ def _index(target: Target, eval_id: str, *, replace: bool) -> int | None:
 
 def case_value(case: EvalCase, target: Target) -> dict[str, Any]:
     """The JSON of a case, with keys in the spelling of the file's other cases."""
-    first = next(iter(target.value["eval_cases"]), {}) if target.value is not None else {}
+    first: dict[str, Any] = next(iter(target.value["eval_cases"]), {}) if target.value is not None else {}
     value: dict[str, Any] = case.model_dump(
         mode="json", exclude_unset=True, exclude_defaults=True, exclude_none=True, by_alias="evalId" in first
     )
