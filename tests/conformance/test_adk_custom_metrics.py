@@ -83,7 +83,9 @@ def turn(draw: random.Random) -> dict[str, Any]:
     }
 
 
-async def test_a_custom_metric_gives_what_it_gives_in_adk(tmp_path: Path, adk_interpreter: Path) -> None:
+async def test_custom_metrics__a_custom_metric_gives_what_it_gives_in_adk(
+    tmp_path: Path, adk_interpreter: Path
+) -> None:
     draw = random.Random(7)
     (tmp_path / "measured.py").write_text(FUNCTIONS, encoding="utf-8")
     inputs: list[dict[str, Any]] = []

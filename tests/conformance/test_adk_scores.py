@@ -271,7 +271,7 @@ def _answer(text: str, reference: str) -> Runs:
     )
 
 
-def test_response_match_is_adks(reference: Reference) -> None:
+def test_scores__response_match_is_adks(reference: Reference) -> None:
     compared: list[list[float]] = []
 
     @BOUNDED
@@ -290,7 +290,7 @@ def test_response_match_is_adks(reference: Reference) -> None:
 
 @pytest.mark.parametrize("ignore_args", [False, True])
 @pytest.mark.parametrize("match_type", MatchType)
-def test_tool_trajectory_is_adks(reference: Reference, match_type: MatchType, ignore_args: bool) -> None:
+def test_scores__tool_trajectory_is_adks(reference: Reference, match_type: MatchType, ignore_args: bool) -> None:
     compared: list[list[float]] = []
 
     @BOUNDED
@@ -312,7 +312,7 @@ def test_tool_trajectory_is_adks(reference: Reference, match_type: MatchType, ig
 
 
 @pytest.mark.parametrize("criterion", INFORMATIONAL, ids=lambda criterion: criterion.name)
-def test_efficiency_is_adks(reference: Reference, criterion: Criterion) -> None:
+def test_scores__efficiency_is_adks(reference: Reference, criterion: Criterion) -> None:
     compared: list[Turns] = []
     of_turn = {"token_usage_v1": token_usage, "invocation_duration_v1": durations}.get(criterion.name)
 

@@ -66,7 +66,7 @@ def invocation(user: Event, events: list[Event]) -> Invocation:
     return to_invocation(events, Content.model_validate(user["content"]), TurnFacts(started_at=0.0, duration=0.0))
 
 
-def test_histories_are_adks() -> None:
+def test_user_history__histories_are_adks() -> None:
     conversations = [conversation(seed) for seed in range(500)]
     sent = [[event for user, events in turns for event in (user, *events)] for turns in conversations]
     python = str(adk_python(extra="eval"))

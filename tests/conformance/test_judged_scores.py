@@ -79,7 +79,7 @@ def _status(result: Result, threshold: float) -> str:
 
 
 @pytest.mark.parametrize("metric", JUDGED)
-def test_judged_scores_are_adks(judged_reference: Reference, metric: str) -> None:
+def test_judged_scores__are_adks(judged_reference: Reference, metric: str) -> None:
     exempt: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     calls = full = 0

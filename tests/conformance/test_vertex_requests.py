@@ -142,7 +142,7 @@ def ours(metric: str, threshold: float, actual: Any, expected: Any, environ: Map
 
 
 @pytest.mark.parametrize("metric", JUDGED_BY_SERVICE)
-def test_requests_and_scores_are_those_of_googles_sdk(
+def test_vertex_requests__requests_and_scores_are_those_of_googles_sdk(
     vertex_reference: Reference, service: FakeEvaluation, environ: dict[str, str], metric: str
 ) -> None:
     low, high = METRICS[metric].low, METRICS[metric].high

@@ -73,7 +73,7 @@ def check_left(project: Project, done: Finished) -> None:
     assert project.github.token not in message and project.github.token.encode() not in written
 
 
-def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Project) -> None:
+def test_container_pull_request__a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Project) -> None:
     for number in range(250):
         project.github.state.comment(7, f"Comment {number}")
     example = project.example("home_automation")
@@ -123,7 +123,7 @@ def test_a_worse_agent_is_told_in_one_comment_and_its_mending_too(project: Proje
     check_left(project, repaired)
 
 
-def test_neither_side_gets_at_the_other_or_at_the_token(project: Project) -> None:
+def test_container_pull_request__neither_side_gets_at_the_other_or_at_the_token(project: Project) -> None:
     """Both agents run at the same time: the pull request's, and the base's in its worktree (`baseline: rerun`)."""
     secrets = [project.github.token, base64.b64encode(f"x-access-token:{project.github.token}".encode()).decode()]
     source = Path(__file__).with_name("evil_sides.py").read_text("utf-8")
@@ -198,7 +198,7 @@ def act(engine: Engine, root: Path, runner_image: str, github: FakeGitHub, event
     return [line["msg"].strip() for line in lines]
 
 
-def test_a_workflow_s_run_comments(
+def test_container_pull_request__a_workflow_s_run_comments(
     engine: Engine, base: str, image: str, runner_image: str, github: FakeGitHub, tmp_path: Path
 ) -> None:
     """By `uses:`, with the token that gate/action.yml takes by itself; on GitHub's merge of the pull request."""

@@ -292,7 +292,7 @@ def failed(words: Words, text: str, code: str | None = None, state: str = "faile
         ("nested-too-deeply", FailureKind.PROTOCOL, AGENT, "can't be read"),
     ],
 )
-async def test_failures(words: Words, case: str, kind: FailureKind, owner: Owner, message: str) -> None:
+async def test_a2a_turns__failures(words: Words, case: str, kind: FailureKind, owner: Owner, message: str) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     answers: dict[str, Any] = {
         "failed": failed(words, "no die", "ValueError"),

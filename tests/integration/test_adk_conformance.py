@@ -58,7 +58,7 @@ def random_event(chance: random.Random) -> dict[str, Any]:
     return event | {key: value for key, value in optional.items() if chance.random() < 0.15}
 
 
-def test_invocations_are_those_of_adk(tmp_path: Path) -> None:
+def test_conformance__invocations_are_those_of_adk(tmp_path: Path) -> None:
     chance = random.Random(20260101)
     events = [[random_event(chance) for _ in range(chance.randrange(1, 6))] for _ in range(400)]
     answers_path = tmp_path / "answers.json"

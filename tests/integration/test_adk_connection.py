@@ -64,7 +64,7 @@ async def connected(**options: Any) -> AsyncIterator[tuple[Connection, Other, as
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
-async def test_answers_find_their_questions_in_any_order() -> None:
+async def test_connection__answers_find_their_questions_in_any_order() -> None:
     async with connected() as (connection, other, _, _notes):
         first, number = connection.ask("a", {"x": 1})
         second, two = connection.ask("b", {})
@@ -78,7 +78,7 @@ async def test_answers_find_their_questions_in_any_order() -> None:
         assert (caught.value.code, caught.value.data) == ("no", {"why": 1})
 
 
-async def test_the_other_side_may_ask_too() -> None:
+async def test_connection__the_other_side_may_ask_too() -> None:
     async with connected() as (_, other, _running, notes):
         await other.says(id=7, type="request", method="echo", params={"a": [1]})
         assert await other.hears() == {"v": 1, "id": 7, "type": "response", "result": {"a": [1]}}
@@ -97,7 +97,7 @@ async def test_the_other_side_may_ask_too() -> None:
      b'{"v": 1, "type": "notify", "method": "m", "params": [1]}', b"[" * 200_000, b"\xff\xfe"],
     ids=["text", "list", "version", "type", "no version", "params", "deep", "bytes"],
 )  # fmt: skip
-async def test_garbage_ends_the_connection_with_what_was_read(line: bytes) -> None:
+async def test_connection__garbage_ends_the_connection_with_what_was_read(line: bytes) -> None:
     async with connected() as (connection, other, running, _):
         _, answer = connection.ask("a", {})
         await other.writes(line + b"\n")
@@ -109,7 +109,7 @@ async def test_garbage_ends_the_connection_with_what_was_read(line: bytes) -> No
         assert connection.lost
 
 
-async def test_a_line_that_is_too_long() -> None:
+async def test_connection__a_line_that_is_too_long() -> None:
     async with connected(max_line=1000) as (_, other, running, _notes):
         await other.writes(b'{"v": 1, "x": "' + b"y" * 5000)
         with pytest.raises(ProtocolError, match="more than 1,000 bytes"):
@@ -132,7 +132,7 @@ def test_a_long_line_that_is_no_json__is_not_cut_in_a_secret() -> None:
     assert SECRET[:4] not in str(caught.value)
 
 
-async def test_a_closed_connection_fails_what_waits_and_what_comes() -> None:
+async def test_connection__a_closed_connection_fails_what_waits_and_what_comes() -> None:
     async with connected() as (connection, other, running, _):
         _, waiting = connection.ask("a", {})
         await other.writes(b'{"v": 1, "half a li')
@@ -150,24 +150,24 @@ def message(params: Any, **more: Any) -> bytes:
     return json.dumps({"v": 1, "type": "notify", "method": "event", "params": params, **more}).encode()
 
 
-def test_secrets_are_masked_and_the_message_stays_whole() -> None:
+def test_connection__secrets_are_masked_and_the_message_stays_whole() -> None:
     expected_text = decode(
         message({"text": f"is {SECRET}!", "number": 1234567, SECRET: [SECRET]}), Masker([SECRET, "123456", "params"])
     )
     assert expected_text["params"] == {"text": "is ***!", "number": 1234567, "***": ["***"]}
 
 
-def test_an_escaped_secret_is_masked() -> None:
+def test_connection__an_escaped_secret_is_masked() -> None:
     line = b'{"v": 1, "type": "notify", "params": {"t": "\\u0073' + SECRET[1:].encode() + b'"}}'
     assert decode(line, Masker([SECRET]))["params"] == {"t": "***"}
 
 
 @pytest.mark.parametrize("raw", [b'"\\ud83d"', b'"\xed\xa0\xbd"'])
-def test_lone_surrogates_become_carriable(raw: bytes) -> None:
+def test_connection__lone_surrogates_become_carriable(raw: bytes) -> None:
     message = decode(b'{"v": 1, "type": "notify", "params": {"t": ' + raw + b"}}", Masker())
     message["params"]["t"].encode("utf-8")
 
 
-def test_what_is_no_number_becomes_its_name() -> None:
+def test_connection__what_is_no_number_becomes_its_name() -> None:
     line = b'{"v": 1, "type": "notify", "params": {"a": NaN, "b": -Infinity}}'
     assert decode(line, Masker())["params"] == {"a": "NaN", "b": "-Infinity"}

@@ -47,7 +47,7 @@ async def faulty(logs: Path) -> AsyncIterator[AdkAgent]:
     assert children() <= before  # no process is left, and no zombie
 
 
-async def test_an_exception_of_a_tool(faulty: AdkAgent) -> None:
+async def test_faults__an_exception_of_a_tool(faulty: AdkAgent) -> None:
     error = await failure(faulty, "raise")
     assert (error.kind, error.owner, error.collateral) == (FailureKind.EXCEPTION, Owner.AGENT, False)
     assert error.message == "The agent raised ValueError: the tool is broken"
@@ -56,13 +56,13 @@ async def test_an_exception_of_a_tool(faulty: AdkAgent) -> None:
     assert "child.py" not in error.traceback
 
 
-async def test_an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:
+async def test_faults__an_exception_of_the_model_object_is_the_agents(faulty: AdkAgent) -> None:
     error = await failure(faulty, "model raises")
     assert (error.kind, error.owner) == (FailureKind.EXCEPTION, Owner.AGENT)
     assert "RuntimeError: the model object is broken" in error.message
 
 
-async def test_sys_exit_hurts_only_its_own_session(faulty: AdkAgent) -> None:
+async def test_faults__sys_exit_hurts_only_its_own_session(faulty: AdkAgent) -> None:
     before = await pid(faulty)
     neighbour = asyncio.create_task(say(faulty, "sleep:0.5"))
     error = await failure(faulty, "sys.exit")
@@ -73,7 +73,7 @@ async def test_sys_exit_hurts_only_its_own_session(faulty: AdkAgent) -> None:
     assert await pid(faulty) == before
 
 
-async def test_a_process_that_leaves(faulty: AdkAgent) -> None:
+async def test_faults__a_process_that_leaves(faulty: AdkAgent) -> None:
     error = await failure(faulty, "os._exit")
     assert error.kind is FailureKind.CRASH
     assert error.message == "The agent's process exited with code 7."
@@ -83,13 +83,13 @@ async def test_a_process_that_leaves(faulty: AdkAgent) -> None:
     assert text_of((await say(faulty, "say again")).final_response) == "say again"
 
 
-async def test_a_segmentation_fault_leaves_a_python_stack(faulty: AdkAgent) -> None:
+async def test_faults__a_segmentation_fault_leaves_a_python_stack(faulty: AdkAgent) -> None:
     error = await failure(faulty, "abort")
     assert "SIGSEGV" in error.message
     assert "Segmentation fault" in (error.log_tail or "") or "agent.py" in (error.log_tail or "")
 
 
-async def test_neighbours_of_a_crash_are_collateral_and_succeed_alone(faulty: AdkAgent) -> None:
+async def test_faults__neighbours_of_a_crash_are_collateral_and_succeed_alone(faulty: AdkAgent) -> None:
     innocent = await faulty.open(request(eval_id="innocent"))
     idle = await faulty.open(request(eval_id="idle"))
     await idle.send(user_message("say first"), timeout=20)
@@ -109,7 +109,7 @@ async def test_neighbours_of_a_crash_are_collateral_and_succeed_alone(faulty: Ad
     assert text_of((await say(faulty, "say alone", isolated=True)).final_response) == "say alone"
 
 
-async def test_sigkill_from_outside(faulty: AdkAgent) -> None:
+async def test_faults__sigkill_from_outside(faulty: AdkAgent) -> None:
     number = await pid(faulty)
     session = asyncio.create_task(failure(faulty, "sleep:30"))
     await asyncio.sleep(0.2)
@@ -121,7 +121,7 @@ async def test_sigkill_from_outside(faulty: AdkAgent) -> None:
     assert "memory" in (error.hint or "")
 
 
-async def test_a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
+async def test_faults__a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
     before = await pid(faulty)
     error = await failure(faulty, "sleep:60", timeout=0.5)
     assert (error.kind, error.owner, error.collateral) == (FailureKind.DEADLINE, Owner.AGENT, False)
@@ -130,7 +130,7 @@ async def test_a_turn_that_waits_too_long_is_stopped(faulty: AdkAgent) -> None:
     assert await pid(faulty) == before
 
 
-async def test_an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
+async def test_faults__an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
     started = time.monotonic()
     error = await failure(faulty, "loop", timeout=3)
     assert time.monotonic() - started < 30
@@ -139,7 +139,7 @@ async def test_an_endless_loop_is_killed_and_shown(faulty: AdkAgent) -> None:
     assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
 
 
-async def test_a_hanging_host_fails_its_neighbours_as_collateral(faulty: AdkAgent) -> None:
+async def test_faults__a_hanging_host_fails_its_neighbours_as_collateral(faulty: AdkAgent) -> None:
     waiting = asyncio.create_task(failure(faulty, "sleep:30"))
     await asyncio.sleep(0.2)
     hung = await failure(faulty, "loop", timeout=0.5)
@@ -149,7 +149,7 @@ async def test_a_hanging_host_fails_its_neighbours_as_collateral(faulty: AdkAgen
     assert "did not respond" in neighbour.message
 
 
-async def test_a_task_that_refuses_to_be_cancelled(faulty: AdkAgent) -> None:
+async def test_faults__a_task_that_refuses_to_be_cancelled(faulty: AdkAgent) -> None:
     await pid(faulty)  # A host's first turn takes longer: it must be in the agent's code when its time is up.
     error = await failure(faulty, "stubborn", timeout=1)
     assert error.kind is FailureKind.DEADLINE
@@ -157,7 +157,7 @@ async def test_a_task_that_refuses_to_be_cancelled(faulty: AdkAgent) -> None:
     assert "in fail" in (error.traceback or "")
 
 
-async def test_cancelling_a_send_stops_the_turn_and_leaves_the_host(faulty: AdkAgent) -> None:
+async def test_faults__cancelling_a_send_stops_the_turn_and_leaves_the_host(faulty: AdkAgent) -> None:
     before = await pid(faulty)
     task = asyncio.create_task(say(faulty, "sleep:60"))
     await asyncio.sleep(0.3)
@@ -167,7 +167,7 @@ async def test_cancelling_a_send_stops_the_turn_and_leaves_the_host(faulty: AdkA
     assert await pid(faulty) == before
 
 
-async def test_a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> None:
+async def test_faults__a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> None:
     started = time.monotonic()
     invocation = await say(faulty, "flood:100000000")
     assert text_of(invocation.final_response) == "flood:100000000"
@@ -179,7 +179,7 @@ async def test_a_hundred_megabytes_on_stdout(faulty: AdkAgent, logs: Path) -> No
     assert b"bytes omitted" in largest.read_bytes()
 
 
-async def test_secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Path) -> None:
+async def test_faults__secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Path) -> None:
     invocation = await say(faulty, "print")
     assert SECRET not in invocation.model_dump_json()
     assert tool_responses(invocation.intermediate_data)[0].response == {"value": "***"}
@@ -188,36 +188,36 @@ async def test_secrets_are_masked_in_answers_and_logs(faulty: AdkAgent, logs: Pa
     assert not any(SECRET.encode() in path.read_bytes() for path in logs.glob("*.log"))
 
 
-async def test_a_long_message_is_not_cut_in_a_secret(faulty: AdkAgent) -> None:
+async def test_faults__a_long_message_is_not_cut_in_a_secret(faulty: AdkAgent) -> None:
     error = await failure(faulty, "raise:3990")
     assert "x x x" in error.message
     assert SECRET[:6] not in error.message
 
 
-async def test_garbage_on_the_protocol(faulty: AdkAgent) -> None:
+async def test_faults__garbage_on_the_protocol(faulty: AdkAgent) -> None:
     error = await failure(faulty, "garbage")
     assert error.kind is FailureKind.PROTOCOL
     assert "this is not JSON" in error.message
 
 
 @pytest.mark.parametrize("lie", ["lie:content", "lie:waiting"])
-async def test_lies_in_the_form_of_the_protocol(faulty: AdkAgent, lie: str) -> None:
+async def test_faults__lies_in_the_form_of_the_protocol(faulty: AdkAgent, lie: str) -> None:
     error = await failure(faulty, lie)
     assert error.kind is FailureKind.PROTOCOL
     assert error.owner is Owner.AGENT
 
 
-async def test_an_event_of_no_turn_is_left_out(faulty: AdkAgent) -> None:
+async def test_faults__an_event_of_no_turn_is_left_out(faulty: AdkAgent) -> None:
     assert text_of((await say(faulty, "lie:event")).final_response) == "lie:event"
 
 
-async def test_closing_all_descriptors_ends_in_time(faulty: AdkAgent) -> None:
+async def test_faults__closing_all_descriptors_ends_in_time(faulty: AdkAgent) -> None:
     error = await failure(faulty, "close")
     assert error.kind in (FailureKind.CRASH, FailureKind.PROTOCOL)
     assert text_of((await say(faulty, "say hi")).final_response) == "say hi"
 
 
-async def test_children_of_the_agent_get_no_descriptor_of_ours(faulty: AdkAgent) -> None:
+async def test_faults__children_of_the_agent_get_no_descriptor_of_ours(faulty: AdkAgent) -> None:
     inherited = tool_responses((await say(faulty, "inherit")).intermediate_data)[0].response
     assert inherited == {"open": "[]"}
     forked = tool_responses((await say(faulty, "fork")).intermediate_data)[0].response
@@ -225,7 +225,7 @@ async def test_children_of_the_agent_get_no_descriptor_of_ours(faulty: AdkAgent)
     assert forked["child"] == forked["parent"] - 1  # the event loop's own pair stays
 
 
-async def test_odd_values_arrive_as_json(faulty: AdkAgent) -> None:
+async def test_faults__odd_values_arrive_as_json(faulty: AdkAgent) -> None:
     response = tool_responses((await say(faulty, "odd")).intermediate_data)[0].response
     assert response is not None
     assert response["set"] == [1]
@@ -233,14 +233,14 @@ async def test_odd_values_arrive_as_json(faulty: AdkAgent) -> None:
     assert not isinstance(response["nan"], float)
 
 
-async def test_what_the_agent_left_behind_dies_with_its_host(tmp_path: Path) -> None:
+async def test_faults__what_the_agent_left_behind_dies_with_its_host(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs") as agent:
         response = tool_responses((await say(agent, "stray")).intermediate_data)[0].response
     assert response is not None
     assert is_gone(response["pid"])
 
 
-async def test_many_sessions_share_the_hosts(tmp_path: Path) -> None:
+async def test_faults__many_sessions_share_the_hosts(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "logs", workers=2) as agent:
         started = time.monotonic()
         answers = await asyncio.gather(*(say(agent, "pid", "sleep:0.5") for _ in range(40)))
@@ -252,7 +252,7 @@ async def test_many_sessions_share_the_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seen_from", ["idle", "loop"])
-async def test_a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_from: str) -> None:
+async def test_faults__a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_from: str) -> None:
     script = tmp_path / "gate.py"
     script.write_text(
         "import asyncio, sys, os\n"
@@ -283,7 +283,7 @@ async def test_a_host_ends_when_the_gate_is_gone(tmp_path: Path, seen_from: str)
     raise AssertionError("the host went on without its gate")
 
 
-async def test_close_ends_sessions_in_flight_and_may_be_repeated(tmp_path: Path) -> None:
+async def test_faults__close_ends_sessions_in_flight_and_may_be_repeated(tmp_path: Path) -> None:
     agent = make("faults", tmp_path / "logs")
     await agent.start()
     pending = asyncio.create_task(failure(agent, "sleep:60"))

@@ -40,7 +40,7 @@ async def test_sub_agent__becomes_the_root_and_an_unknown_one_lists_the_tree(tmp
 
 
 @pytest.mark.parametrize("version", MATRIX)
-async def test_an_app_its_plugins_its_state_and_its_names(tmp_path: Path, version: str) -> None:
+async def test_loading__an_app_its_plugins_its_state_and_its_names(tmp_path: Path, version: str) -> None:
     environment = {"HOME_ALREADY_SET": "by the job"}
     async with running("home", tmp_path / "logs", python=adk_python(version), environment=environment) as agent:
         assert agent.provenance["agent"] == "butler"
@@ -75,7 +75,7 @@ async def test_an_app_its_plugins_its_state_and_its_names(tmp_path: Path, versio
     assert "guest" in missing.message
 
 
-async def test_a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
+async def test_loading__a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
     async with running("home", tmp_path / "logs", environment={"ADK_DISABLE_LOAD_DOTENV": "1"}) as agent:
         facts = json.loads((await heard(agent, "facts", state={"guest": "Ann"})).removesuffix(" Please."))
     assert facts["colour"] is None
@@ -85,12 +85,12 @@ async def test_a_dotenv_can_be_switched_off(tmp_path: Path) -> None:
     ("name", "answer"),
     [("async_agent", "made later"), ("no_init", "no package needed"), ("faults.agent", "say hi"), ("faults", "say hi")],
 )
-async def test_forms_of_agents(tmp_path: Path, name: str, answer: str) -> None:
+async def test_loading__forms_of_agents(tmp_path: Path, name: str, answer: str) -> None:
     async with running(name, tmp_path / "logs") as agent:
         assert await heard(agent, "say hi") == answer
 
 
-async def test_a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) -> None:
+async def test_loading__a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) -> None:
     (tmp_path / "scripted_model.py").symlink_to(FIXTURES / "scripted_model.py")
     (tmp_path / "logging").symlink_to(FIXTURES / "no_init")
     async with running("logging", tmp_path / "logs", root=tmp_path) as agent:
@@ -107,7 +107,7 @@ async def test_a_directory_that_is_named_like_a_module_in_use(tmp_path: Path) ->
         ("no.such.module", "No module named 'no'", ""),
     ],
 )
-async def test_an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message: str, detail: str) -> None:
+async def test_loading__an_agent_that_cannot_be_loaded(tmp_path: Path, name: str, message: str, detail: str) -> None:
     agent = make(name, tmp_path / "logs", workers=2)
     with pytest.raises(AgentFailure) as caught:
         await agent.start()
@@ -136,7 +136,7 @@ async def test_start__an_import_that_hangs(tmp_path: Path) -> None:
     assert "wait_for_a_server()" in (caught.value.traceback or "")
 
 
-async def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
+async def test_loading__a_syntax_error_shows_the_line(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "agent.py").write_text("root_agent = (\n", encoding="utf-8")
     agent = make("bad", tmp_path / "logs", root=tmp_path)
@@ -146,7 +146,7 @@ async def test_a_syntax_error_shows_the_line(tmp_path: Path) -> None:
     assert 'agent.py", line 1' in (caught.value.traceback or "")
 
 
-async def test_an_interpreter_without_adk(tmp_path: Path) -> None:
+async def test_loading__an_interpreter_without_adk(tmp_path: Path) -> None:
     agent = make("faults", tmp_path / "logs", python=Path(sys.executable))
     with pytest.raises(AgentFailure, match="google-adk is not installed") as caught:
         await agent.start()
@@ -158,7 +158,7 @@ async def test_an_interpreter_without_adk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("python", "words"), [("/bin/false", "exited with code 1"), ("/no/python", "can't be started")]
 )
-async def test_something_that_is_no_interpreter(tmp_path: Path, python: str, words: str) -> None:
+async def test_loading__something_that_is_no_interpreter(tmp_path: Path, python: str, words: str) -> None:
     agent = make("faults", tmp_path / "logs", python=Path(python))
     with pytest.raises(AgentFailure, match=words) as caught:
         await agent.start()
@@ -166,7 +166,7 @@ async def test_something_that_is_no_interpreter(tmp_path: Path, python: str, wor
     assert caught.value.kind is FailureKind.ENVIRONMENT
 
 
-async def test_a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
+async def test_loading__a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
     fake = tmp_path / "python"
     fake.write_text(
         f"#!{sys.executable}\n"
@@ -185,7 +185,7 @@ async def test_a_wrong_protocol_version_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="needs a Python that any user may run")
-async def test_another_user_runs_the_host_without_a_way_to_our_files(tmp_path: Path) -> None:
+async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tmp_path: Path) -> None:
     account = agent_account("agent-eval-test", state_dir=tmp_path / "state")
     spec = HostSpec(
         python=["/usr/bin/python3"],
@@ -201,14 +201,14 @@ async def test_another_user_runs_the_host_without_a_way_to_our_files(tmp_path: P
     await agent.close()
 
 
-async def test_tools_are_closed_in_the_end(tmp_path: Path) -> None:
+async def test_loading__tools_are_closed_in_the_end(tmp_path: Path) -> None:
     async with running("home", tmp_path / "logs") as agent:
         await heard(agent, "hi", state={"guest": "Ann"})
     logs = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "logs").glob("*.log"))
     assert "the notebook was closed" in logs
 
 
-async def test_nothing_is_left_open(tmp_path: Path) -> None:
+async def test_loading__nothing_is_left_open(tmp_path: Path) -> None:
     async with running("faults", tmp_path / "warm-up") as agent:
         await heard(agent, "say hi")
     before = len(os.listdir("/proc/self/fd"))

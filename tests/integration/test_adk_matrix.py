@@ -59,7 +59,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("message", SHAPES)
-async def test_shape(shapes: AdkAgent, message: str) -> None:
+async def test_matrix__shape(shapes: AdkAgent, message: str) -> None:
     text, events = SHAPES[message]
     invocation = await say(shapes, message)
     assert text_of(invocation.final_response) == text
@@ -67,26 +67,26 @@ async def test_shape(shapes: AdkAgent, message: str) -> None:
     assert len(shape(invocation)) == len(events) or message == "transfer"
 
 
-async def test_transfer_shows_both_agents(shapes: AdkAgent) -> None:
+async def test_matrix__transfer_shows_both_agents(shapes: AdkAgent) -> None:
     invocation = await say(shapes, "transfer")
     assert [call.name for call in tool_calls(invocation.intermediate_data)] == ["transfer_to_agent"]
     assert shape(invocation)[-1] == "specialist:blank"
 
 
-async def test_parallel_agents(shapes: AdkAgent) -> None:
+async def test_matrix__parallel_agents(shapes: AdkAgent) -> None:
     invocation = await say(shapes, "both")
     assert sorted(shape(invocation)) in (["left:blank", "right:text"], ["left:text", "right:blank"])
     assert text_of(invocation.final_response) in ("L", "R")
 
 
 @pytest.mark.parametrize("message", ["error", "empty"])
-async def test_a_turn_without_content(shapes: AdkAgent, message: str) -> None:
+async def test_matrix__a_turn_without_content(shapes: AdkAgent, message: str) -> None:
     invocation = await say(shapes, message)
     assert invocation.final_response is None
     assert shape(invocation) == []
 
 
-async def test_calls_and_responses(shapes: AdkAgent) -> None:
+async def test_matrix__calls_and_responses(shapes: AdkAgent) -> None:
     data = (await say(shapes, "parallel")).intermediate_data
     calls, responses = tool_calls(data), tool_responses(data)
     assert [(call.name, call.args) for call in calls] == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
@@ -94,19 +94,19 @@ async def test_calls_and_responses(shapes: AdkAgent) -> None:
     assert [call.id for call in calls] == [response.id for response in responses]
 
 
-async def test_a_missing_argument_is_answered_with_an_error(shapes: AdkAgent) -> None:
+async def test_matrix__a_missing_argument_is_answered_with_an_error(shapes: AdkAgent) -> None:
     data = (await say(shapes, "missing argument")).intermediate_data
     assert tool_calls(data)[0].args == {"a": 1}
     assert "error" in (tool_responses(data)[0].response or {})
 
 
-async def test_skip_summarization_gives_the_response_as_final(shapes: AdkAgent) -> None:
+async def test_matrix__skip_summarization_gives_the_response_as_final(shapes: AdkAgent) -> None:
     final = (await say(shapes, "skip")).final_response
     assert final is not None
     assert [part.function_response.name for part in final.iter_parts() if part.function_response] == ["show"]
 
 
-async def test_usage_version_and_durations(shapes: AdkAgent) -> None:
+async def test_matrix__usage_version_and_durations(shapes: AdkAgent) -> None:
     invocation = await say(shapes, "text and call")
     data = invocation.intermediate_data
     assert isinstance(data, InvocationEvents)
@@ -143,7 +143,7 @@ async def test_spans__calls_inside_an_agent_tool_and_branches_of_parallel_agents
     assert all(branch is not None and branch.endswith(f".{author}") for author, branch in branches.items()), branches
 
 
-async def test_app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> None:
+async def test_matrix__app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> None:
     details = (await say(shapes, "agent tool")).app_details
     assert details is not None
     assert list(details.agent_details) == ["boss"]
@@ -156,5 +156,5 @@ async def test_app_details_are_of_the_agents_that_spoke(shapes: AdkAgent) -> Non
 
 
 @pytest.mark.parametrize("message", ["nothing", "silent"])
-async def test_no_event_is_no_answer(shapes: AdkAgent, message: str) -> None:
+async def test_matrix__no_event_is_no_answer(shapes: AdkAgent, message: str) -> None:
     assert (await failure(shapes, message)).kind is FailureKind.NO_ANSWER

@@ -9,7 +9,7 @@ from adk_harness import running, say
 from agent_eval.core.content import text_of
 
 
-async def test_state_of_a_user_ends_with_its_session(tmp_path: Path) -> None:
+async def test_state_scopes__state_of_a_user_ends_with_its_session(tmp_path: Path) -> None:
     async with running("home", tmp_path / "logs") as agent:
         own = await say(agent, "remember user:mood gay", "instruction", state={"guest": "Ann"})
         other = await say(agent, "instruction", state={"guest": "Bo"})

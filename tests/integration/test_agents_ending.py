@@ -157,7 +157,7 @@ def test_a_uid_is_taken_once__and_not_while_a_process_has_it(uid: int) -> None:
         assert claim(stack, [free]) == free
 
 
-def test_only_the_users_processes_are_killed(uid: int) -> None:
+def test_ending__only_the_users_processes_are_killed(uid: int) -> None:
     with contextlib.ExitStack() as stack:
         other = claim(stack, list(free_uids())[200:])
         sleeper = "print('started', flush=True); import time; time.sleep(60)"
@@ -168,7 +168,7 @@ def test_only_the_users_processes_are_killed(uid: int) -> None:
         end_processes(other)
 
 
-def test_an_agent_can_not_kill_its_killer(uid: int) -> None:
+def test_ending__an_agent_can_not_kill_its_killer(uid: int) -> None:
     """Neither before it works, nor in the moment in which it is the agent's user."""
     killer = Killer(uid)
     shoot = (
@@ -185,7 +185,7 @@ def test_an_agent_can_not_kill_its_killer(uid: int) -> None:
 
 
 @pytest.mark.parametrize("argv", [("0", "61000"), ("61000", "0"), ("61000", "61000")])
-def test_the_killer_refuses_to_kill_more_than_one_user(argv: tuple[str, str]) -> None:
+def test_ending__the_killer_refuses_to_kill_more_than_one_user(argv: tuple[str, str]) -> None:
     # It never gets to kill(-1): as root that would be the machine's end.
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_KILL, kill_uid.__file__, *argv], input=b"k", capture_output=True, timeout=30
@@ -195,7 +195,7 @@ def test_the_killer_refuses_to_kill_more_than_one_user(argv: tuple[str, str]) ->
     assert done.returncode == 1
 
 
-def test_the_killer_refuses_to_kill_with_capabilities() -> None:
+def test_ending__the_killer_refuses_to_kill_with_capabilities() -> None:
     keep = ["setpriv", "--securebits", "+no_setuid_fixup"]
     done = subprocess.run(
         [*keep, sys.executable, "-c", _WITHOUT_KILL, kill_uid.__file__, "61001", "61002"],

@@ -122,7 +122,7 @@ def other(request: pytest.FixtureRequest) -> Iterator[Bench]:
     remove(base)
 
 
-async def test_plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
+async def test_environment__plain_adk_when_nothing_names_dependencies_and_only_once(bench: Bench) -> None:
     interpreter = await bench.ensure()
     assert interpreter.origin == "plain google-adk (no declared dependencies)"
     assert interpreter.versions["google-adk"] == "9.9.9"
@@ -136,7 +136,7 @@ async def test_plain_adk_when_nothing_names_dependencies_and_only_once(bench: Be
     assert compiled == "True"
 
 
-async def test_requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:
+async def test_environment__requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT)
     (bench.bot / "requirements.txt").write_text("-r more.txt\n")
     (bench.bot / "more.txt").write_text("demo-dep==1.0\n")
@@ -149,7 +149,7 @@ async def test_requirements_nearest_to_the_agent_and_adk_added_to_them(bench: Be
     assert interpreter.environment["PATH"].startswith(str(Path(interpreter.python[0]).parent))
 
 
-async def test_a_project_is_importable_where_it_lies(bench: Bench) -> None:
+async def test_environment__a_project_is_importable_where_it_lies(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT + '[project.entry-points."demo"]\nx = "my_bot:x"\n')
     (bench.root / "src" / "my_bot").mkdir(parents=True)
     (bench.root / "src" / "my_bot" / "__init__.py").write_text("VALUE = 1\n")
@@ -164,7 +164,7 @@ async def test_a_project_is_importable_where_it_lies(bench: Bench) -> None:
     assert bench.python(interpreter, code).startswith("22")
 
 
-async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None:
+async def test_environment__poetry_dependencies_without_a_project_table(bench: Bench) -> None:
     """As customer-service of adk-samples, whose build backend is misspelt too."""
     (bench.root / "pyproject.toml").write_text(
         '[tool.poetry]\nname = "my-bot"\nversion = "1.2"\n'
@@ -182,7 +182,7 @@ async def test_poetry_dependencies_without_a_project_table(bench: Bench) -> None
     assert (await bench.ensure()).reused
 
 
-async def test_a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
+async def test_environment__a_google_adk_that_is_too_old_is_refused_before_it_is_installed(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("google-adk==0.5.0\n")
     failed = await bench.failure()
     assert (
@@ -202,7 +202,7 @@ def lock(bench: Bench) -> None:
     )
 
 
-async def test_a_locked_project(bench: Bench) -> None:
+async def test_environment__a_locked_project(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
     lock(bench)
     before = sorted(os.listdir(bench.root))
@@ -212,7 +212,7 @@ async def test_a_locked_project(bench: Bench) -> None:
     assert sorted(os.listdir(bench.root)) == before
 
 
-async def test_a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
+async def test_environment__a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
     (bench.root / "pyproject.toml").write_text(PROJECT)
     lock(bench)
     failed = await bench.failure()
@@ -220,7 +220,7 @@ async def test_a_lock_without_adk_has_the_last_word(bench: Bench) -> None:
     assert failed.hint is not None and "lock it again" in failed.hint
 
 
-async def test_named_requirements_come_before_the_nearest(bench: Bench) -> None:
+async def test_environment__named_requirements_come_before_the_nearest(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("no-such-package\n")
     (bench.root / "ci.txt").write_text("google-adk\ndemo-dep\n")
     interpreter = await bench.ensure(requirements=Path("ci.txt"))
@@ -229,7 +229,7 @@ async def test_named_requirements_come_before_the_nearest(bench: Bench) -> None:
     assert "missing.txt does not exist" in failed.message
 
 
-async def test_a_failed_installation_says_why_without_secrets(bench: Bench) -> None:
+async def test_environment__a_failed_installation_says_why_without_secrets(bench: Bench) -> None:
     secret = "password-of-the-index"
     (bench.bot / "requirements.txt").write_text(f"demo-dep==2.0  # {secret}\n")
     failed = await bench.failure(Masker([secret]), installer={**bench.installer, "UV_INDEX": f"{secret}"})
@@ -242,7 +242,7 @@ async def test_a_failed_installation_says_why_without_secrets(bench: Bench) -> N
     assert (await bench.ensure()).reused is False
 
 
-async def test_an_index_that_cannot_be_reached_is_nobodys_fault(bench: Bench) -> None:
+async def test_environment__an_index_that_cannot_be_reached_is_nobodys_fault(bench: Bench) -> None:
     (bench.bot / "requirements.txt").write_text("demo-dep\n")
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     failed = await bench.failure(installer=nowhere)
@@ -250,7 +250,7 @@ async def test_an_index_that_cannot_be_reached_is_nobodys_fault(bench: Bench) ->
     assert failed.hint is not None and "could not be reached" in failed.hint
 
 
-async def test_an_installation_that_takes_too_long_is_stopped(bench: Bench) -> None:
+async def test_environment__an_installation_that_takes_too_long_is_stopped(bench: Bench) -> None:
     package = bench.root / "slow"
     package.mkdir()
     (package / "pyproject.toml").write_text(
@@ -265,14 +265,14 @@ async def test_an_installation_that_takes_too_long_is_stopped(bench: Bench) -> N
     assert "took too long" in failed.message
 
 
-async def test_two_at_once_build_one_environment(bench: Bench) -> None:
+async def test_environment__two_at_once_build_one_environment(bench: Bench) -> None:
     first, second = await asyncio.gather(bench.ensure(), bench.ensure())
     assert first.python == second.python
     assert sorted([first.reused, second.reused]) == [False, True]
     assert sum(line.startswith("Making") for line in bench.said) == 1
 
 
-async def test_what_was_left_half_made_or_lost_its_interpreter_is_made_again(bench: Bench) -> None:
+async def test_environment__what_was_left_half_made_or_lost_its_interpreter_is_made_again(bench: Bench) -> None:
     interpreter = await bench.ensure()
     [marker] = (bench.cache / "envs").glob("*.json")
     marker.unlink()
@@ -283,7 +283,7 @@ async def test_what_was_left_half_made_or_lost_its_interpreter_is_made_again(ben
     assert python.exists()
 
 
-async def test_a_given_interpreter(bench: Bench) -> None:
+async def test_environment__a_given_interpreter(bench: Bench) -> None:
     interpreter = await bench.ensure()
     (bench.root / "link").symlink_to(Path(interpreter.environment["VIRTUAL_ENV"]))
     for command in (interpreter.python[0], "link/bin/python", f"env {interpreter.python[0]}"):
@@ -302,12 +302,12 @@ async def test_a_given_interpreter(bench: Bench) -> None:
         ("", "empty"),
     ],
 )
-async def test_a_given_interpreter_that_does_not_do(bench: Bench, command: str, words: str) -> None:
+async def test_environment__a_given_interpreter_that_does_not_do(bench: Bench, command: str, words: str) -> None:
     failed = await bench.failure(python=command)
     assert words in failed.message
 
 
-async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -> None:
+async def test_environment__setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -> None:
     lines: list[str] = []
 
     async def setup(command: str, timeout: float = 20) -> None:
@@ -341,7 +341,7 @@ async def test_setup_runs_as_ourselves_with_the_agents_variables(bench: Bench) -
 
 
 @as_root
-async def test_made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None:
+async def test_environment__made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None:
     assert other.account is not None
     (other.bot / "requirements.txt").write_text("./../local\n")
     local = other.root / "local"
@@ -384,7 +384,9 @@ async def test_made_by_the_agents_user_and_ours_afterwards(other: Bench) -> None
 
 @as_root
 @pytest.mark.parametrize("kind", ["project", "lock"])
-async def test_nothing_is_written_into_a_checkout_that_the_user_cannot_write_to(other: Bench, kind: str) -> None:
+async def test_environment__nothing_is_written_into_a_checkout_that_the_user_cannot_write_to(
+    other: Bench, kind: str
+) -> None:
     (other.root / "pyproject.toml").write_text(PROJECT.replace('"demo-dep"', '"demo-dep", "google-adk"'))
     if kind == "lock":
         lock(other)
@@ -396,7 +398,7 @@ async def test_nothing_is_written_into_a_checkout_that_the_user_cannot_write_to(
 
 
 @as_root
-async def test_what_the_user_cannot_get_at_is_said_in_words(other: Bench) -> None:
+async def test_environment__what_the_user_cannot_get_at_is_said_in_words(other: Bench) -> None:
     (other.bot / "requirements.txt").write_text("google-adk\n")
     other.bot.chmod(0o700)
     failed = await other.failure()
@@ -425,7 +427,9 @@ def dependencies(bench: Bench) -> Dependencies:
         lambda bench: (bench.root / "uv.toml").write_text("offline = true\n"),
     ],
 )
-def test_all_that_decides_what_is_installed_counts(bench: Bench, change: Callable[[Bench], object]) -> None:
+def test_environment__all_that_decides_what_is_installed_counts(
+    bench: Bench, change: Callable[[Bench], object]
+) -> None:
     (bench.bot / "requirements.txt").write_text("demo-dep\n-r more.txt\n-c c.txt\n./pkg\n")
     (bench.bot / "more.txt").write_text("")
     (bench.bot / "c.txt").write_text("")
@@ -438,7 +442,7 @@ def test_all_that_decides_what_is_installed_counts(bench: Bench, change: Callabl
     assert fingerprint(dependencies(bench), bench.root) != before
 
 
-def test_which_file_names_the_dependencies(bench: Bench) -> None:
+def test_environment__which_file_names_the_dependencies(bench: Bench) -> None:
     assert dependencies(bench).kind is SourceKind.NONE
     (bench.root / "requirements.txt").write_text("")
     assert dependencies(bench).file == bench.root / "requirements.txt"
@@ -461,7 +465,7 @@ def test_which_file_names_the_dependencies(bench: Bench) -> None:
         dependencies(bench)
 
 
-async def test_the_real_adk_from_the_index() -> None:
+async def test_environment__the_real_adk_from_the_index() -> None:
     """Kept between runs in the user's cache, as a developer's own environments are."""
     cache = Path.home() / ".cache" / "agent-eval-tests" / "environment"
     root = cache / "repo"

@@ -97,7 +97,7 @@ def engine(job: Job) -> Iterator[None]:
 
 @as_root
 @pytest.mark.usefixtures("engine")
-def test_the_agent_gets_at_nothing_of_ours(job: Job) -> None:
+def test_isolation__the_agent_gets_at_nothing_of_ours(job: Job) -> None:
     before = job.modes()
     result = job.evil(str(job.state_dir))
     assert json.loads(result.stdout) == []
@@ -107,7 +107,7 @@ def test_the_agent_gets_at_nothing_of_ours(job: Job) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
+def test_isolation__every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
     assert json.loads(job.evil("--open").stdout) == [
         "environment of a process",
         "list the results",
@@ -122,7 +122,7 @@ def test_every_attempt_succeeds_where_nothing_is_isolated(job: Job) -> None:
 
 
 @as_root
-def test_two_runs_at_once_have_two_users(job: Job) -> None:
+def test_isolation__two_runs_at_once_have_two_users(job: Job) -> None:
     options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None), "state_dir": job.state_dir}
     with isolated(job.environ, **options) as first, isolated(job.environ, **options) as two:  # type: ignore[arg-type]
         assert first.sandbox.user is not None and two.sandbox.user is not None
@@ -136,7 +136,7 @@ def test_two_runs_at_once_have_two_users(job: Job) -> None:
 
 
 @as_root
-def test_two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> None:
+def test_isolation__two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> None:
     # All processes of a run's uid are killed at its end: a run elsewhere on the machine must have another.
     other = tmp_path / "other state"
     options = {"root": job.root, "output_dir": job.output_dir, "allow": allow_list(None)}
@@ -149,7 +149,7 @@ def test_two_state_directories_do_not_share_a_user(job: Job, tmp_path: Path) -> 
 
 
 @as_root
-def test_credentials_are_lent_for_the_run(job: Job) -> None:
+def test_isolation__credentials_are_lent_for_the_run(job: Job) -> None:
     original = job.root / "gha-creds-1.json"
     original.write_text('{"type": "external_account"}')
     original.chmod(0o644)
@@ -169,7 +169,7 @@ def test_credentials_are_lent_for_the_run(job: Job) -> None:
 
 @as_root
 @pytest.mark.parametrize(("in_image", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
-def test_a_checkout_that_no_other_user_can_read(
+def test_isolation__a_checkout_that_no_other_user_can_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, in_image: bool, severity: Severity
 ) -> None:
     job.root.chmod(0o700)
@@ -187,7 +187,7 @@ def test_a_checkout_that_no_other_user_can_read(
 
 
 @as_root
-def test_a_machine_that_allows_no_other_user(job: Job) -> None:
+def test_isolation__a_machine_that_allows_no_other_user(job: Job) -> None:
     state_dir = job.base / "a file"
     state_dir.write_text("")
     with isolated(
@@ -198,7 +198,7 @@ def test_a_machine_that_allows_no_other_user(job: Job) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
-def test_without_root_only_the_environment_is_another_one(job: Job) -> None:
+def test_isolation__without_root_only_the_environment_is_another_one(job: Job) -> None:
     before = job.modes()
     with isolated(job.environ, root=job.root, output_dir=job.output_dir, allow=allow_list(None)) as isolation:
         assert isolation.sandbox.user is None
@@ -206,7 +206,7 @@ def test_without_root_only_the_environment_is_another_one(job: Job) -> None:
         assert job.modes() == before
 
 
-def test_what_gets_sealed(job: Job) -> None:
+def test_isolation__what_gets_sealed(job: Job) -> None:
     runner_temp, home = job.base / "runner_temp", job.base / "home"
     nested = job.root / "other" / ".git"
     for directory in (runner_temp, home, nested):
@@ -227,7 +227,7 @@ def test_what_gets_sealed(job: Job) -> None:
     }
 
 
-def test_what_the_agent_needs_is_not_sealed(job: Job) -> None:
+def test_isolation__what_the_agent_needs_is_not_sealed(job: Job) -> None:
     environ = {**job.environ, "HOME": str(job.base), "RUNNER_TEMP": str(job.base / "temp")}
     cache = job.base / "temp" / "cache"
     cache.mkdir(parents=True)
@@ -236,7 +236,7 @@ def test_what_the_agent_needs_is_not_sealed(job: Job) -> None:
     assert job.base / "temp" not in paths
 
 
-def test_the_repository_of_a_worktree_is_sealed(job: Job) -> None:
+def test_isolation__the_repository_of_a_worktree_is_sealed(job: Job) -> None:
     shutil.rmtree(job.root / ".git")
     (job.base / "main" / ".git" / "worktrees" / "w").mkdir(parents=True)
     (job.root / ".git").write_text("gitdir: ../main/.git/worktrees/w\n")
@@ -245,7 +245,7 @@ def test_the_repository_of_a_worktree_is_sealed(job: Job) -> None:
 
 
 @as_root
-def test_seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
+def test_isolation__seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
     job.git_config.parent.chmod(0o2775)
     before = job.modes()
     seals = seal_targets(job.environ, job.root, job.output_dir)
@@ -263,7 +263,7 @@ def test_seals_are_lifted_exactly_whatever_happens(job: Job) -> None:
 @as_root
 @pytest.mark.parametrize(("mode", "reported"), [(0o666, True), (0o660, False), (0o662, True)])
 @pytest.mark.usefixtures("engine")
-def test_an_open_engine_socket_is_told(job: Job, mode: int, reported: bool) -> None:
+def test_isolation__an_open_engine_socket_is_told(job: Job, mode: int, reported: bool) -> None:
     job.socket.chmod(mode)
     problems = open_sockets(NOBODY, [str(job.socket), str(job.base / "missing.sock")])
     assert [problem.code for problem in problems] == (["container-socket-open"] if reported else [])

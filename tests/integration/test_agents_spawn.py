@@ -57,7 +57,7 @@ def account() -> Iterator[Account]:
     remove(state)
 
 
-async def test_a_process_starts_with_just_what_it_is_given(tmp_path: Path) -> None:
+async def test_spawn__a_process_starts_with_just_what_it_is_given(tmp_path: Path) -> None:
     code = (
         "import json, os, sys; print('out', flush=True); print('err', file=sys.stderr, flush=True);"
         "print(json.dumps([dict(os.environ), os.getcwd(), os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(),"
@@ -74,7 +74,7 @@ async def test_a_process_starts_with_just_what_it_is_given(tmp_path: Path) -> No
     assert process.returncode == 0
 
 
-async def test_file_descriptors_are_passed_under_their_numbers_and_no_others(tmp_path: Path) -> None:
+async def test_spawn__file_descriptors_are_passed_under_their_numbers_and_no_others(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     secret = os.open(__file__, os.O_RDONLY)
     os.set_inheritable(secret, True)
@@ -93,7 +93,7 @@ async def test_file_descriptors_are_passed_under_their_numbers_and_no_others(tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no_new_privs is Linux's")
-async def test_setuid_programs_gain_nothing_unless_asked_for(tmp_path: Path) -> None:
+async def test_spawn__setuid_programs_gain_nothing_unless_asked_for(tmp_path: Path) -> None:
     argv = ["sh", "-c", "grep NoNewPrivs /proc/self/status"]
     sandbox = Sandbox(environment=ENVIRONMENT)
     assert (await output(await sandbox.start(argv, cwd=tmp_path))).split() == ["NoNewPrivs:", "1"]
@@ -101,12 +101,12 @@ async def test_setuid_programs_gain_nothing_unless_asked_for(tmp_path: Path) -> 
     assert (await output(setup)).split() == ["NoNewPrivs:", "0"]
 
 
-async def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+async def test_spawn__a_program_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         await Sandbox(environment=ENVIRONMENT).start(["no-such-program"], cwd=tmp_path)
 
 
-async def test_kill_group_takes_the_whole_group(tmp_path: Path) -> None:
+async def test_spawn__kill_group_takes_the_whole_group(tmp_path: Path) -> None:
     process = await Sandbox(environment=ENVIRONMENT).start(
         ["sh", "-c", "sleep 60 & echo $!; trap '' TERM; sleep 60"], cwd=tmp_path
     )
@@ -118,7 +118,7 @@ async def test_kill_group_takes_the_whole_group(tmp_path: Path) -> None:
     await kill_group(process)
 
 
-async def test_kill_group_takes_what_an_ended_process_left_behind(tmp_path: Path) -> None:
+async def test_spawn__kill_group_takes_what_an_ended_process_left_behind(tmp_path: Path) -> None:
     process = await Sandbox(environment=ENVIRONMENT).start(["sh", "-c", "sleep 60 & echo $!"], cwd=tmp_path)
     assert process.stdout is not None
     child = int(await asyncio.wait_for(process.stdout.readline(), 10))
@@ -130,7 +130,7 @@ async def test_kill_group_takes_what_an_ended_process_left_behind(tmp_path: Path
     assert gone(child)
 
 
-async def test_kill_group_does_not_wait_for_who_left_the_group(tmp_path: Path) -> None:
+async def test_spawn__kill_group_does_not_wait_for_who_left_the_group(tmp_path: Path) -> None:
     code = (
         "import os, time\n"
         "if os.fork() == 0: os.setsid(); print(os.getpid(), flush=True); time.sleep(60)\n"
@@ -147,12 +147,12 @@ async def test_kill_group_does_not_wait_for_who_left_the_group(tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root gets another user")
-def test_without_root_there_is_no_other_user() -> None:
+def test_spawn__without_root_there_is_no_other_user() -> None:
     assert agent_account() is None
 
 
 @as_root
-async def test_the_other_user_has_no_groups_and_a_private_home(tmp_path: Path, account: Account) -> None:
+async def test_spawn__the_other_user_has_no_groups_and_a_private_home(tmp_path: Path, account: Account) -> None:
     assert stat.S_IMODE(account.home.stat().st_mode) == 0o700
     assert account.home.stat().st_uid == account.uid
     code = (
@@ -168,7 +168,7 @@ async def test_the_other_user_has_no_groups_and_a_private_home(tmp_path: Path, a
 
 
 @as_root
-async def test_the_other_user_has_no_more_processes_than_that(tmp_path: Path, account: Account) -> None:
+async def test_spawn__the_other_user_has_no_more_processes_than_that(tmp_path: Path, account: Account) -> None:
     code = "import resource; print(resource.getrlimit(resource.RLIMIT_NPROC))"
     process = await Sandbox(environment=ENVIRONMENT, user=account).start(
         [python_for(account), "-c", code], cwd=tmp_path
@@ -176,7 +176,7 @@ async def test_the_other_user_has_no_more_processes_than_that(tmp_path: Path, ac
     assert (await output(process)).strip() == str((max_processes(), max_processes()))
 
 
-def test_a_limit_of_ours_is_the_highest_there_can_be() -> None:
+def test_spawn__a_limit_of_ours_is_the_highest_there_can_be() -> None:
     code = "from agent_eval.agents.sandbox.spawn import max_processes; print(max_processes())"
     limited = ["prlimit", "--nproc=500", "--", sys.executable, "-c", code]
     if shutil.which("prlimit") is None:
@@ -185,7 +185,7 @@ def test_a_limit_of_ours_is_the_highest_there_can_be() -> None:
 
 
 @as_root
-async def test_the_end_of_an_account_is_the_end_of_all_its_processes(tmp_path: Path, account: Account) -> None:
+async def test_spawn__the_end_of_an_account_is_the_end_of_all_its_processes(tmp_path: Path, account: Account) -> None:
     script = "for i in 1 2 3; do setsid sleep 60 & done; sleep 0.2; echo started; wait"
     process = await Sandbox(environment=ENVIRONMENT, user=account).start(["sh", "-c", script], cwd=tmp_path)
     assert process.stdout is not None
@@ -200,7 +200,7 @@ async def test_the_end_of_an_account_is_the_end_of_all_its_processes(tmp_path: P
 
 @as_root
 @pytest.mark.parametrize("trap", ["symlink", "foreign"])
-def test_a_home_that_somebody_prepared_is_refused(tmp_path: Path, trap: str) -> None:
+def test_spawn__a_home_that_somebody_prepared_is_refused(tmp_path: Path, trap: str) -> None:
     uid = next(free_uids())
     home = tmp_path / f"home-{uid}"
     if trap == "symlink":

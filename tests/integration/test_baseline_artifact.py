@@ -97,7 +97,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(fake)
 
 
-async def test_the_results_of_the_wanted_commit(bench: Bench) -> None:
+async def test_artifact__the_results_of_the_wanted_commit(bench: Bench) -> None:
     run = bench.record()
 
     baseline = await bench.find()
@@ -132,13 +132,13 @@ async def test_runs_that_a_stranger_starts_on_the_base_s_commit__hide_nothing(
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
-async def test_what_records(bench: Bench, event: str) -> None:
+async def test_artifact__what_records(bench: Bench, event: str) -> None:
     bench.record(event=event)
 
     assert isinstance(await bench.find(), Found)
 
 
-async def test_the_newest_run_of_the_commit(bench: Bench) -> None:
+async def test_artifact__the_newest_run_of_the_commit(bench: Bench) -> None:
     bench.record(report=RED)
     bench.record(report=results(case("newest")))
 
@@ -148,7 +148,7 @@ async def test_the_newest_run_of_the_commit(bench: Bench) -> None:
     assert [item.eval_id for item in baseline.report.cases] == ["newest"]
 
 
-async def test_the_newest_complete_artifact_of_several_attempts(bench: Bench) -> None:
+async def test_artifact__the_newest_complete_artifact_of_several_attempts(bench: Bench) -> None:
     run = bench.record(report=results(case("first attempt")))
     bench.fake.state.artifact(run, artifact(PARTIAL))
 
@@ -158,7 +158,7 @@ async def test_the_newest_complete_artifact_of_several_attempts(bench: Bench) ->
     assert [item.eval_id for item in baseline.report.cases] == ["first attempt"]
 
 
-async def test_never_ones_own_run(bench: Bench) -> None:
+async def test_artifact__never_ones_own_run(bench: Bench) -> None:
     own = bench.record()
     bench.record(1, results(case("before")))
 
@@ -168,7 +168,7 @@ async def test_never_ones_own_run(bench: Bench) -> None:
     assert [item.eval_id for item in baseline.report.cases] == ["before"]
 
 
-async def test_walking_back_along_first_parents_and_saying_so(bench: Bench) -> None:
+async def test_artifact__walking_back_along_first_parents_and_saying_so(bench: Bench) -> None:
     """Commits of merged branches lie between those of main; their runs are of other branches."""
     state = bench.fake.state
     side = state.commit(bench.commits[0])
@@ -189,7 +189,7 @@ async def test_walking_back_along_first_parents_and_saying_so(bench: Bench) -> N
     assert bench.asked("/commits") == 1
 
 
-async def test_twenty_commits_and_no_further(bench: Bench) -> None:
+async def test_artifact__twenty_commits_and_no_further(bench: Bench) -> None:
     bench.record(21)
     assert isinstance(await bench.find(), NoneYet)
 
@@ -201,7 +201,7 @@ async def test_twenty_commits_and_no_further(bench: Bench) -> None:
     assert isinstance(await bench.find(depth=0), NoneYet)
 
 
-async def test_a_full_clone_knows_first_parents_without_a_request(bench: Bench, tmp_path: Path) -> None:
+async def test_artifact__a_full_clone_knows_first_parents_without_a_request(bench: Bench, tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     commits = [repo.commit({"a": str(number)}) for number in range(5)][::-1]
     bench.fake.state.take_git(repo.root)
@@ -215,7 +215,7 @@ async def test_a_full_clone_knows_first_parents_without_a_request(bench: Bench, 
     assert bench.asked("/commits") == 0
 
 
-async def test_a_shallow_clone_asks_github_for_the_rest(bench: Bench, tmp_path: Path) -> None:
+async def test_artifact__a_shallow_clone_asks_github_for_the_rest(bench: Bench, tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     commits = [repo.commit({"a": str(number)}) for number in range(5)][::-1]
     clone = repo.shallow_checkout(commits[0], tmp_path / "clone")
@@ -315,7 +315,7 @@ def _invalid(bench: Bench) -> None:
         ),
     ],
 )
-async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None], message: str) -> None:
+async def test_artifact__none_yet_and_why(bench: Bench, situation: Callable[[Bench], None], message: str) -> None:
     situation(bench)
 
     baseline = await bench.find()
@@ -331,7 +331,7 @@ async def test_none_yet_and_why(bench: Bench, situation: Callable[[Bench], None]
 @pytest.mark.parametrize(
     "situation", [_another_artifact, _forks_main, _another_branch, _cancelled, _going_on, _crashed, _invalid]
 )
-async def test_an_earlier_commit_serves_then_and_the_reason_is_told(
+async def test_artifact__an_earlier_commit_serves_then_and_the_reason_is_told(
     bench: Bench, situation: Callable[[Bench], None]
 ) -> None:
     situation(bench)
@@ -345,7 +345,7 @@ async def test_an_earlier_commit_serves_then_and_the_reason_is_told(
     assert f"2 commits before the tested base {bench.short()}" in baseline.message
 
 
-async def test_a_red_run_and_a_cancelled_one_with_complete_results_serve(bench: Bench) -> None:
+async def test_artifact__a_red_run_and_a_cancelled_one_with_complete_results_serve(bench: Bench) -> None:
     bench.record(conclusion="cancelled", report=RED)
 
     baseline = await bench.find()
@@ -365,7 +365,9 @@ def _gone_meanwhile(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("situation", [_expired, _gone_meanwhile])
-async def test_what_has_expired_is_not_the_same_as_none_yet(bench: Bench, situation: Callable[[Bench], None]) -> None:
+async def test_artifact__what_has_expired_is_not_the_same_as_none_yet(
+    bench: Bench, situation: Callable[[Bench], None]
+) -> None:
     situation(bench)
 
     baseline = await bench.find()
@@ -376,7 +378,7 @@ async def test_what_has_expired_is_not_the_same_as_none_yet(bench: Bench, situat
     assert baseline.hint == "Re-run the workflow on the base branch to record a baseline."
 
 
-async def test_what_has_expired_gives_way_to_an_earlier_commit(bench: Bench) -> None:
+async def test_artifact__what_has_expired_gives_way_to_an_earlier_commit(bench: Bench) -> None:
     _expired(bench)
     bench.record(1)
 
@@ -448,7 +450,7 @@ LIMITS = ArchiveLimits(archive_bytes=50_000, results_bytes=20_000, ratio=100)
         (_origin(repository="octo/other"), "is not used: its results are those of the repository octo/other"),
     ],
 )
-async def test_what_must_not_be_used_ends_the_search(
+async def test_artifact__what_must_not_be_used_ends_the_search(
     bench: Bench, situation: Callable[[Bench], None], message: str
 ) -> None:
     situation(bench)
@@ -461,7 +463,7 @@ async def test_what_must_not_be_used_ends_the_search(
     assert bench.short() in baseline.message
 
 
-async def test_results_that_say_the_right_things_of_themselves(bench: Bench) -> None:
+async def test_artifact__results_that_say_the_right_things_of_themselves(bench: Bench) -> None:
     state = bench.fake.state
     run = state.run(bench.commits[0])
     origin = Origin(repository="Octo/Shop", commit=bench.commits[0], run_id=run.id, event="push", ref="refs/heads/main")
@@ -470,7 +472,7 @@ async def test_results_that_say_the_right_things_of_themselves(bench: Bench) -> 
     assert isinstance(await bench.find(), Found)
 
 
-async def test_another_version_of_the_schema(bench: Bench) -> None:
+async def test_artifact__another_version_of_the_schema(bench: Bench) -> None:
     _zip(zipped({"results.json": wire(RED).replace(b'"schema_version":"1"', b'"schema_version":"2"')}))(bench)
     bench.record(1)
 
@@ -508,7 +510,7 @@ def _status(status: int) -> Fault:
     ],
 )
 @pytest.mark.parametrize("at", ["workflows/evals.yml/runs", "artifacts$", "zip$", "store"])
-async def test_an_answer_that_does_not_come_is_no_answer(
+async def test_artifact__an_answer_that_does_not_come_is_no_answer(
     bench: Bench, fault: Fault, begin: str, hint: str | None, at: str
 ) -> None:
     """Also when an older commit's results could be had: nobody knows that the nearer ones can't serve."""
@@ -524,7 +526,7 @@ async def test_an_answer_that_does_not_come_is_no_answer(
     assert bench.fake.token not in f"{baseline}"
 
 
-async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
+async def test_artifact__without_a_token_or_outside_of_github(bench: Bench) -> None:
     bench.record()
 
     anonymous = await bench.find(token="")
@@ -538,7 +540,7 @@ async def test_without_a_token_or_outside_of_github(bench: Bench) -> None:
     assert bench.fake.requests == []
 
 
-async def test_a_base_branch_that_was_rewritten(bench: Bench) -> None:
+async def test_artifact__a_base_branch_that_was_rewritten(bench: Bench) -> None:
     bench.record(1)
     gone = hashlib.sha1(b"gone").hexdigest()
 
@@ -550,7 +552,7 @@ async def test_a_base_branch_that_was_rewritten(bench: Bench) -> None:
     )
 
 
-async def test_hundreds_of_runs_by_pages(bench: Bench) -> None:
+async def test_artifact__hundreds_of_runs_by_pages(bench: Bench) -> None:
     bench.record(5)
     for _ in range(230):
         bench.fake.state.run(bench.commits[0], event="schedule", conclusion="cancelled", branch="other")
@@ -562,7 +564,7 @@ async def test_hundreds_of_runs_by_pages(bench: Bench) -> None:
     assert baseline.provenance.distance == 5
 
 
-async def test_an_artifact_by_another_name(bench: Bench) -> None:
+async def test_artifact__an_artifact_by_another_name(bench: Bench) -> None:
     run = bench.fake.state.run(bench.commits[0])
     bench.fake.state.artifact(run, artifact(results(case("mine"))), name="home-results")
     bench.fake.state.artifact(run, artifact(RED))

@@ -39,7 +39,7 @@ async def ask(
     return await source.find(request)
 
 
-async def test_a_pull_request_is_compared_with_the_bases_file_and_not_with_its_own(repo: Repo) -> None:
+async def test_file__a_pull_request_is_compared_with_the_bases_file_and_not_with_its_own(repo: Repo) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.branch("feature")
     repo.commit({PATH: wire(WORSE)})
@@ -55,7 +55,7 @@ async def test_a_pull_request_is_compared_with_the_bases_file_and_not_with_its_o
     assert baseline.provenance.run_url == "https://github.com/octo/bots/actions/runs/5"
 
 
-async def test_outside_of_a_pull_request_the_file_that_lies_there_counts(repo: Repo) -> None:
+async def test_file__outside_of_a_pull_request_the_file_that_lies_there_counts(repo: Repo) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.write({PATH: wire(WORSE)})
 
@@ -66,7 +66,7 @@ async def test_outside_of_a_pull_request_the_file_that_lies_there_counts(repo: R
     assert baseline.message == f"The base branch's results come from {PATH} in the checkout."
 
 
-async def test_paths_start_where_agent_eval_works(repo: Repo) -> None:
+async def test_file__paths_start_where_agent_eval_works(repo: Repo) -> None:
     base = repo.commit({f"bots/home/{PATH}": wire(GOOD), PATH: wire(WORSE)})
 
     committed = await ask(repo, base, root="bots/home")
@@ -75,7 +75,7 @@ async def test_paths_start_where_agent_eval_works(repo: Repo) -> None:
     assert [item.report for item in (committed, lying) if isinstance(item, Found)] == [GOOD, GOOD]
 
 
-async def test_a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Path) -> None:
+async def test_file__a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Path) -> None:
     base = repo.commit({PATH: wire(GOOD)})
     repo.branch("feature")
     repo.commit({PATH: wire(WORSE)})
@@ -87,7 +87,7 @@ async def test_a_shallow_clone_fetches_the_bases_commit(repo: Repo, tmp_path: Pa
     assert baseline.report == GOOD
 
 
-async def test_a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> None:
+async def test_file__a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> None:
     clone = repo.shallow_checkout(repo.commit({PATH: wire(GOOD)}), tmp_path / "clone")
     clone.git("remote", "set-url", "origin", str(tmp_path / "gone"))
 
@@ -101,7 +101,7 @@ async def test_a_commit_that_can_not_be_fetched(repo: Repo, tmp_path: Path) -> N
     assert "fetch-depth: 0" in baseline.hint
 
 
-async def test_without_a_checkout(tmp_path: Path) -> None:
+async def test_file__without_a_checkout(tmp_path: Path) -> None:
     source = FileSource(path=PATH, root=tmp_path, git=GitError("No git here.", hint="Install git."), remote=Remote())
     request = BaselineRequest(repository="", base_ref="main", commit="e" * 40, how="", is_pull_request=True)
 
@@ -126,7 +126,7 @@ async def test_without_a_checkout(tmp_path: Path) -> None:
         (wire(GOOD).replace(b'"schema_version":"1"', b'"schema_version":"9"'), Incompatible, "in version 9 of the"),
     ],
 )
-async def test_what_is_no_baseline(
+async def test_file__what_is_no_baseline(
     repo: Repo, content: bytes | None, kind: type[Baseline], message: str, is_pull_request: bool
 ) -> None:
     base = repo.commit({"README": "", **({} if content is None else {PATH: content})})
@@ -140,7 +140,7 @@ async def test_what_is_no_baseline(
 
 @pytest.mark.parametrize("is_pull_request", [True, False])
 @pytest.mark.parametrize("target", ["/etc/hostname", "../outside.json", "loop.json", "../.git/config"])
-async def test_a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: bool) -> None:
+async def test_file__a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: bool) -> None:
     (repo.root.parent / "outside.json").write_bytes(wire(GOOD))
     link = repo.root / PATH
     link.parent.mkdir()
@@ -157,7 +157,7 @@ async def test_a_link_is_no_baseline(repo: Repo, target: str, is_pull_request: b
     assert re.search(message, baseline.message)
 
 
-async def test_a_directory_is_no_baseline(repo: Repo) -> None:
+async def test_file__a_directory_is_no_baseline(repo: Repo) -> None:
     base = repo.commit({f"{PATH}/x": "{}"})
 
     for is_pull_request in (True, False):

@@ -27,7 +27,7 @@ def repo(tmp_path: Path) -> Repo:
     return new_repo(tmp_path / "repo")
 
 
-def test_commits_parents_and_the_merge_base(repo: Repo) -> None:
+def test_git__commits_parents_and_the_merge_base(repo: Repo) -> None:
     first = repo.commit({"a": "1"})
     base = repo.commit({"a": "2"})
     repo.branch("feature", first)
@@ -49,7 +49,7 @@ def test_commits_parents_and_the_merge_base(repo: Repo) -> None:
     assert git.changed_files(base, merged) == ["b"]
 
 
-def test_unrelated_histories_have_no_merge_base(repo: Repo) -> None:
+def test_git__unrelated_histories_have_no_merge_base(repo: Repo) -> None:
     item = repo.commit({"a": "1"})
     repo.git("checkout", "-q", "--orphan", "other")
     other = repo.commit({"b": "1"})
@@ -57,7 +57,7 @@ def test_unrelated_histories_have_no_merge_base(repo: Repo) -> None:
     assert repo.opened().merge_base(item, other) is None
 
 
-def test_a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     base = repo.commit({"a": "2"})
     repo.branch("feature")
@@ -78,7 +78,7 @@ def test_a_shallow_clone_knows_what_it_lies_on_and_gets_just_that(repo: Repo, tm
     assert set(clone.root.rglob("*")) == before
 
 
-def test_fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, tmp_path: Path) -> None:
+def test_git__fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     old = repo.head
     clone = tmp_path / "clone"
@@ -95,7 +95,7 @@ def test_fetching_does_not_cut_off_the_history_of_a_full_clone(repo: Repo, tmp_p
     assert git.commit("refs/remotes/origin/main") == old
 
 
-def test_a_commit_that_nobody_has(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_commit_that_nobody_has(repo: Repo, tmp_path: Path) -> None:
     clone = repo.shallow_checkout(repo.commit({"a": "1"}), tmp_path / "clone")
 
     with pytest.raises(GitError) as caught:
@@ -106,7 +106,7 @@ def test_a_commit_that_nobody_has(repo: Repo, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sha", ["HEAD", "--upload-pack=touch x", "", "abc", "F" * 40])
-def test_only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
+def test_git__only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
     repo.commit({"a": "1"})
     git = repo.opened()
 
@@ -115,7 +115,7 @@ def test_only_full_hashes_get_into_a_command(repo: Repo, sha: str) -> None:
             ask(sha)
 
 
-def test_entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
+def test_git__entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
     repo.write({"a b/ü.json": "{}", "*": "star"})
     (repo.root / "link").symlink_to("/etc/passwd")
     commit = repo.commit({})
@@ -136,7 +136,7 @@ def test_entries_tell_files_from_what_only_looks_like_one(repo: Repo) -> None:
         git.entry(commit, PurePosixPath("../a"))
 
 
-def test_git_is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path) -> None:
+def test_git__is_not_led_elsewhere_by_our_environment(repo: Repo, tmp_path: Path) -> None:
     request = repo.commit({"a": "1"})
     other = new_repo(tmp_path / "other")
     other.commit({"b": "1"})
@@ -157,7 +157,7 @@ def _program(path: Path, mark: Path) -> str:
     return str(path)
 
 
-def test_neither_hooks_nor_a_monitor_run(repo: Repo, tmp_path: Path) -> None:
+def test_git__neither_hooks_nor_a_monitor_run(repo: Repo, tmp_path: Path) -> None:
     commit = repo.commit({"a": "1"})
     mark = tmp_path / "mark"
     program = _program(tmp_path / "program", mark)
@@ -178,7 +178,7 @@ def test_neither_hooks_nor_a_monitor_run(repo: Repo, tmp_path: Path) -> None:
     assert mark.exists()
 
 
-def test_a_directory_that_looks_like_a_bare_repository_is_just_a_directory(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_directory_that_looks_like_a_bare_repository_is_just_a_directory(repo: Repo, tmp_path: Path) -> None:
     """A pull request can commit one, with a configuration that names programs (git's `safe.bareRepository`)."""
     mark = tmp_path / "mark"
     repo.write({"evals/HEAD": "ref: refs/heads/main\n", "evals/objects/x": "", "evals/refs/x": ""})
@@ -194,18 +194,18 @@ def test_a_directory_that_looks_like_a_bare_repository_is_just_a_directory(repo:
     assert not mark.exists()
 
 
-def test_outside_of_a_checkout(tmp_path: Path) -> None:
+def test_git__outside_of_a_checkout(tmp_path: Path) -> None:
     with pytest.raises(GitError, match="is not in a git checkout"):
         open_git(tmp_path, ENVIRON)
 
 
-def test_without_git(repo: Repo, tmp_path: Path) -> None:
+def test_git__without_git(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     with pytest.raises(GitError, match="git could not be started"):
         repo.opened(environ={"PATH": str(tmp_path)}).commit("HEAD")
 
 
-def test_a_git_that_hangs_is_killed_with_its_helpers(repo: Repo, tmp_path: Path) -> None:
+def test_git__a_git_that_hangs_is_killed_with_its_helpers(repo: Repo, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     (tmp_path / "bin").mkdir()
     pid = tmp_path / "pid"
@@ -263,7 +263,7 @@ def forge() -> Iterator[Forge]:
     made.server.server_close()
 
 
-def test_the_token_goes_to_its_server_once_and_into_no_message(repo: Repo, forge: Forge) -> None:
+def test_git__the_token_goes_to_its_server_once_and_into_no_message(repo: Repo, forge: Forge) -> None:
     repo.commit({"a": "1"})
     # What actions/checkout leaves behind: two headers would make GitHub refuse both.
     repo.git("config", f"http.{forge.url}/.extraheader", "AUTHORIZATION: basic b2xk")
@@ -283,7 +283,7 @@ def test_the_token_goes_to_its_server_once_and_into_no_message(repo: Repo, forge
     assert TOKEN not in repr(Remote(url="x", token=TOKEN))
 
 
-def test_the_token_does_not_follow_a_redirect(repo: Repo, forge: Forge, tmp_path: Path) -> None:
+def test_git__the_token_does_not_follow_a_redirect(repo: Repo, forge: Forge, tmp_path: Path) -> None:
     repo.commit({"a": "1"})
     forge.elsewhere = f"http://localhost:{forge.server.server_port}/evil/info/refs?service=git-upload-pack"
 
@@ -294,14 +294,14 @@ def test_the_token_does_not_follow_a_redirect(repo: Repo, forge: Forge, tmp_path
 
 
 @pytest.mark.parametrize("url", ["origin", "ssh://git@github.com/o/r", "https://user@github.com/o/r", "ext::sh -c x"])
-def test_a_token_is_for_http_only(repo: Repo, url: str) -> None:
+def test_git__a_token_is_for_http_only(repo: Repo, url: str) -> None:
     repo.commit({"a": "1"})
     with pytest.raises(GitError, match="A token is sent to http"):
         repo.opened().need("e" * 40, Remote(url=url, token=TOKEN))
 
 
 @as_root
-def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
+def test_git__a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
     base = Path(tempfile.mkdtemp(dir="/var/tmp"))
     try:
         base.chmod(0o755)
@@ -323,7 +323,7 @@ def test_a_checkout_of_another_user_is_read_and_written_as_that_user() -> None:
 
 
 @as_root
-def test_a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: Path) -> None:
+def test_git__a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     repo = new_repo(tmp_path / "closed" / "repo")
     request = repo.commit({"a": "1"})
@@ -334,7 +334,7 @@ def test_a_checkout_that_its_owner_can_not_get_at_is_read_by_us(tmp_path: Path) 
 
 
 @as_root
-def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Path) -> None:
+def test_git__a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     repo.commit({"a/b": "1"})
     os.chown(repo.root / ".git", 4242, 4242)
@@ -342,7 +342,7 @@ def test_a_repository_around_us_that_is_somebody_elses_is_not_asked(tmp_path: Pa
         open_git(repo.root / "a", ENVIRON)
 
 
-def test_what_git_says_is_masked_before_it_is_shortened(tmp_path: Path) -> None:
+def test_git__what_git_says_is_masked_before_it_is_shortened(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "shop")
     config = authorization("https://github.com/octo/shop", "ghs_" + "k" * 36)
     secret = config[1][1].rpartition(" ")[2]

@@ -97,25 +97,25 @@ def request(commit: str, how: str, **changes: Any) -> BaselineRequest:
     return BaselineRequest(**facts | changes)
 
 
-def test_github_s_merge_lies_on_the_tip_that_it_was_made_with_not_on_the_event_s(story: Story) -> None:
+def test_pin__github_s_merge_lies_on_the_tip_that_it_was_made_with_not_on_the_event_s(story: Story) -> None:
     made = pull_request(story.head, story.old, sha=story.merged)
 
     assert find(made, story.repo.opened()) == request(story.tip, MERGE)
 
 
-def test_the_same_in_a_clone_of_depth_one_without_a_request(story: Story, tmp_path: Path) -> None:
+def test_pin__the_same_in_a_clone_of_depth_one_without_a_request(story: Story, tmp_path: Path) -> None:
     clone = story.repo.shallow_checkout(story.merged, tmp_path / "clone")
 
     assert find(pull_request(story.head, story.old), clone.opened()) == request(story.tip, MERGE)
 
 
-def test_the_head_itself_lies_on_the_merge_base(story: Story) -> None:
+def test_pin__the_head_itself_lies_on_the_merge_base(story: Story) -> None:
     story.repo.git("checkout", "-q", "--detach", story.head)
 
     assert find(pull_request(story.head, story.tip), story.repo.opened()) == request(story.old, HEAD)
 
 
-def test_a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
+def test_pin__a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> None:
     """Somebody has merged main into the branch: its first parent is the branch's own commit."""
     story.repo.git("checkout", "-q", "feature")
     story.repo.git("merge", "-q", "-m", "Catch up", "main")
@@ -124,7 +124,9 @@ def test_a_head_that_is_a_merge_of_main_is_no_merge_by_github(story: Story) -> N
     assert find(pull_request(head, story.tip), story.repo.opened()) == request(story.tip, HEAD)
 
 
-def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
+def test_pin__github_knows_the_merge_base_when_the_clone_is_shallow(
+    story: Story, tmp_path: Path, fake: FakeGitHub
+) -> None:
     fake.state.take_git(story.repo.root)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
     made = pull_request(story.head, story.tip)
@@ -139,7 +141,7 @@ def test_github_knows_the_merge_base_when_the_clone_is_shallow(story: Story, tmp
     )
 
 
-def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub) -> None:
+def test_pin__without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub) -> None:
     fake.state.take_git(story.repo.root)
     fake.state.commit(story.tip, story.head, sha=story.merged)
     made = pull_request(story.head, story.old, sha=story.merged)
@@ -150,7 +152,7 @@ def test_without_git_github_knows_what_was_merged(story: Story, fake: FakeGitHub
     )
 
 
-def test_a_commit_of_the_workflow_s_own_on_top_of_the_head_is_no_merge(story: Story) -> None:
+def test_pin__a_commit_of_the_workflow_s_own_on_top_of_the_head_is_no_merge(story: Story) -> None:
     story.repo.git("checkout", "-q", "--detach", story.head)
     story.repo.commit({"generated": "1"})
 
@@ -158,7 +160,7 @@ def test_a_commit_of_the_workflow_s_own_on_top_of_the_head_is_no_merge(story: St
 
 
 @pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
-def test_a_checkout_of_something_else_is_compared_with_nothing(story: Story, name: str) -> None:
+def test_pin__a_checkout_of_something_else_is_compared_with_nothing(story: Story, name: str) -> None:
     """`pull_request_target` checks out the base by default: it would be compared with itself."""
     story.repo.git("checkout", "-q", "--detach", story.tip)
 
@@ -170,7 +172,7 @@ def test_a_checkout_of_something_else_is_compared_with_nothing(story: Story, nam
 
 
 @pytest.mark.parametrize("shallow", [False, True])
-def test_histories_without_a_common_commit(story: Story, tmp_path: Path, fake: FakeGitHub, shallow: bool) -> None:
+def test_pin__histories_without_a_common_commit(story: Story, tmp_path: Path, fake: FakeGitHub, shallow: bool) -> None:
     story.repo.git("checkout", "-q", "--orphan", "new")
     head = story.repo.commit({"c": "1"})
     fake.state.take_git(story.repo.root)
@@ -184,7 +186,7 @@ def test_histories_without_a_common_commit(story: Story, tmp_path: Path, fake: F
 @pytest.mark.parametrize(
     ("fault", "message"), [(forbidden(), "GitHub answered 403"), (Fault(status=500, times=99), "GitHub answered 500")]
 )
-def test_a_github_that_does_not_tell(
+def test_pin__a_github_that_does_not_tell(
     story: Story, tmp_path: Path, fake: FakeGitHub, fault: Fault, message: str
 ) -> None:
     fake.state.take_git(story.repo.root)
@@ -203,13 +205,13 @@ def group(head: str, base: str) -> Event:
     return event("merge_group", payload, sha=head, ref="refs/heads/gh-readonly-queue/main/pr-7-x")
 
 
-def test_a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
+def test_pin__a_merge_group_lies_on_what_its_event_says(story: Story) -> None:
     baseline = find(group(story.merged, story.tip), story.repo.opened())
 
     assert baseline == request(story.tip, "the base of the merge group")
 
 
-def test_another_checkout_than_the_merge_group_s(story: Story) -> None:
+def test_pin__another_checkout_than_the_merge_group_s(story: Story) -> None:
     baseline = find(group(story.head, story.tip), story.repo.opened())
 
     assert isinstance(baseline, FetchFailed)
@@ -220,7 +222,7 @@ def push(sha: str, branch: str) -> Event:
     return event("push", {"repository": {"default_branch": "main"}}, sha=sha, ref=f"refs/heads/{branch}")
 
 
-def test_a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
+def test_pin__a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
     story.repo.git("checkout", "-q", "main")
 
     baseline = find(push(story.tip, "main"), story.repo.opened())
@@ -228,7 +230,7 @@ def test_a_run_that_records_goes_on_from_its_own_commit(story: Story) -> None:
     assert baseline == request(story.tip, "the tested commit itself", is_pull_request=False)
 
 
-def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
+def test_pin__a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_path: Path, fake: FakeGitHub) -> None:
     story.repo.git("checkout", "-q", "feature")
     fake.state.take_git(story.repo.root)
     clone = story.repo.shallow_checkout(story.head, tmp_path / "clone")
@@ -239,7 +241,7 @@ def test_a_push_to_a_branch_lies_beside_the_default_branch(story: Story, tmp_pat
     assert isinstance(find(push(story.head, "feature"), clone.opened()), FetchFailed)
 
 
-def test_on_a_laptop(story: Story) -> None:
+def test_pin__on_a_laptop(story: Story) -> None:
     story.repo.git("checkout", "-q", "feature")
 
     baseline = find(Event(), story.repo.opened())
@@ -249,7 +251,7 @@ def test_on_a_laptop(story: Story) -> None:
     )
 
 
-def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: Path) -> None:
+def test_pin__on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: Path) -> None:
     """What the remote has counts, not a branch that was not pulled for a year."""
     clone = Repo(tmp_path / "clone")
     story.repo.git("checkout", "-q", "main")
@@ -265,7 +267,7 @@ def test_on_a_laptop_with_a_clone_whose_main_is_behind(story: Story, tmp_path: P
 
 
 @pytest.mark.parametrize("named", ["release/1", "tag", "commit"])
-def test_what_base_ref_names(story: Story, named: str) -> None:
+def test_pin__what_base_ref_names(story: Story, named: str) -> None:
     """As in a merge request of GitLab, where the branch that it goes into need not be the default one."""
     story.repo.git("branch", "release/1", story.old)
     story.repo.git("tag", "tag", story.old)
@@ -278,7 +280,7 @@ def test_what_base_ref_names(story: Story, named: str) -> None:
     assert (baseline.base_ref, baseline.is_pull_request) == (name, True)
 
 
-def test_a_base_ref_that_is_not_there(story: Story) -> None:
+def test_pin__a_base_ref_that_is_not_there(story: Story) -> None:
     assert find(Event(), story.repo.opened(), base_ref="--output=x") == FetchFailed(
         message="This clone has no branch --output=x to compare with.",
         hint="Check the spelling. In CI, check out with `fetch-depth: 0`.",
@@ -289,7 +291,7 @@ def test_a_base_ref_that_is_not_there(story: Story) -> None:
     assert misspelt.hint == "Did you mean main? In CI, check out with `fetch-depth: 0`."
 
 
-def test_a_repository_without_a_base(tmp_path: Path) -> None:
+def test_pin__a_repository_without_a_base(tmp_path: Path) -> None:
     repo = new_repo(tmp_path / "repo")
     empty = find(Event(), repo.opened())
     repo.git("checkout", "-q", "-b", "trunk")

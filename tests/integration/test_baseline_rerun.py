@@ -57,7 +57,7 @@ def traces(repo: Repo, place: Path) -> list[str]:
     return [*(item for item in listed[1:] if item), *(str(path) for path in place.iterdir())]
 
 
-def test_the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
+def test_rerun__the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(repo: Repo, place: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT, ".gitignore": "data/\n"})
     repo.branch("feature")
     repo.commit({"bot/agent.py": "root_agent = 'head'\n", "new.py": ""})
@@ -77,7 +77,7 @@ def test_the_base_as_files_outside_of_the_workspace_and_nothing_left_of_them(rep
     assert repo.git("branch", "--format=%(refname:short)").split() == ["feature", "main"]
 
 
-def test_in_a_clone_of_depth_one_the_base_is_fetched(repo: Repo, tmp_path: Path, place: Path) -> None:
+def test_rerun__in_a_clone_of_depth_one_the_base_is_fetched(repo: Repo, tmp_path: Path, place: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
     repo.branch("feature")
     repo.commit({"bot/agent.py": "root_agent = 'head'\n"})
@@ -89,7 +89,7 @@ def test_in_a_clone_of_depth_one_the_base_is_fetched(repo: Repo, tmp_path: Path,
     assert traces(clone, place) == []
 
 
-def test_where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, place: Path) -> None:
+def test_rerun__where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, place: Path) -> None:
     older = repo.commit({"README": ""})
     base = repo.commit({"services/bots/bot/agent.py": AGENT})
     git = Repo(repo.root / "services" / "bots").opened()
@@ -106,7 +106,7 @@ def test_where_agent_eval_works_in_a_directory_of_the_repository(repo: Repo, pla
     assert traces(repo, place) == []
 
 
-def test_a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, place: Path) -> None:
+def test_rerun__a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, place: Path) -> None:
     (repo.root / "bots").symlink_to("/etc")
     base = repo.commit({})
     repo.git("rm", "-q", "bots")
@@ -121,7 +121,7 @@ def test_a_directory_that_is_a_link_out_of_the_base_is_none(repo: Repo, place: P
     assert traces(repo, place) == []
 
 
-def test_it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: Repo, place: Path) -> None:
+def test_rerun__it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: Repo, place: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
 
     with pytest.raises(ZeroDivisionError), base_checkout(repo.opened(), base, directory=place) as checkout:
@@ -133,7 +133,7 @@ def test_it_goes_after_an_error_and_when_the_agent_has_locked_a_directory(repo: 
     assert traces(repo, place) == []
 
 
-def test_a_worktree_of_somebody_else_stays(repo: Repo, place: Path, tmp_path: Path) -> None:
+def test_rerun__a_worktree_of_somebody_else_stays(repo: Repo, place: Path, tmp_path: Path) -> None:
     """Also one whose directory can't be seen at the moment, e.g. on a drive that is not mounted."""
     base = repo.commit({"bot/agent.py": AGENT})
     repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "mine"))
@@ -145,7 +145,7 @@ def test_a_worktree_of_somebody_else_stays(repo: Repo, place: Path, tmp_path: Pa
     assert str(tmp_path / "mine") in repo.git("worktree", "list", "--porcelain")
 
 
-def test_a_commit_that_can_not_be_had(repo: Repo, place: Path) -> None:
+def test_rerun__a_commit_that_can_not_be_had(repo: Repo, place: Path) -> None:
     repo.commit({"a": ""})
 
     with pytest.raises(GitError, match="could not be fetched"), base_checkout(repo.opened(), "e" * 40, directory=place):
@@ -158,7 +158,7 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
 LFS = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "bot/model.bin": POINTER.format("0" * 64)}
 
 
-def test_large_files_that_only_the_head_has_make_the_base_another_agent(repo: Repo, place: Path) -> None:
+def test_rerun__large_files_that_only_the_head_has_make_the_base_another_agent(repo: Repo, place: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT, **LFS})
     repo.write({"bot/model.bin": "the real one"})  # as actions/checkout does with `lfs: true`
 
@@ -171,7 +171,7 @@ def test_large_files_that_only_the_head_has_make_the_base_another_agent(repo: Re
     assert traces(repo, place) == []
 
 
-def test_large_files_that_neither_side_has_make_no_difference(repo: Repo, place: Path) -> None:
+def test_rerun__large_files_that_neither_side_has_make_no_difference(repo: Repo, place: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT, **LFS})
     repo.git("config", "filter.lfs.process", "false")  # as `git lfs install` does; the program may not be there
     repo.git("config", "filter.lfs.smudge", "false")
@@ -182,7 +182,7 @@ def test_large_files_that_neither_side_has_make_no_difference(repo: Repo, place:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> None:
+def test_rerun__submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> None:
     library = new_repo(tmp_path / "library")
     library.commit({"lib.py": ""})
     repo.commit({"bot/agent.py": AGENT})
@@ -203,7 +203,7 @@ def test_submodules(repo: Repo, tmp_path: Path, place: Path, is_there: bool) -> 
 
 
 @as_root
-def test_the_agents_user_can_read_it_and_not_write_to_it() -> None:
+def test_rerun__the_agents_user_can_read_it_and_not_write_to_it() -> None:
     """With the checkout of a runner's user, a home that nobody else may enter and a strict umask."""
     base = Path(tempfile.mkdtemp(dir="/var/tmp"))
     before = os.umask(0o077)
@@ -231,7 +231,7 @@ def test_the_agents_user_can_read_it_and_not_write_to_it() -> None:
         shutil.rmtree(base)
 
 
-async def test_it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp_path: Path) -> None:
+async def test_rerun__it_goes_when_the_run_is_cancelled_while_git_works(repo: Repo, tmp_path: Path) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
     place = tmp_path / "temporary"
     place.mkdir()
@@ -259,7 +259,7 @@ def checkout_of(root: Path, head: Path) -> BaseWorktree:
     return BaseWorktree(root=root, top=root, head_top=head, commit="abc1234" + "0" * 33)
 
 
-def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> None:
+def test_rerun__agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> None:
     head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
     for path in (head / "bots/home", head / "bots/new", head / "bots/moved", base / "bots/home", base / "bots/moved"):
         path.mkdir(parents=True)
@@ -296,7 +296,7 @@ def test_agents_that_the_base_has_and_those_that_it_has_not(tmp_path: Path) -> N
     ]
 
 
-def test_pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
+def test_rerun__pythonpath_leads_to_the_bases_modules(tmp_path: Path) -> None:
     head, base = (tmp_path / "head").resolve(), (tmp_path / "base").resolve()
     environ = {
         "PYTHONPATH": os.pathsep.join(["src", f"{head}/src", str(head), "/opt/shared", ""]),
@@ -328,7 +328,7 @@ async def rerun(repo: Repo, commit: str, answer: RunReport | Exception, seen: li
     return await RerunSource(git=repo.opened(), run=run).find(request(commit))
 
 
-async def test_what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
+async def test_rerun__what_the_bases_agent_scores_is_the_baseline(repo: Repo) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
     seen: list[Path] = []
     report = results(case("one"), case("two", "failed"))
@@ -364,7 +364,7 @@ def _broken() -> RunReport:
         (OSError("No space left on device"), FetchFailed, "could not be re-run: No space left on device."),
     ],
 )
-async def test_what_is_no_baseline(
+async def test_rerun__what_is_no_baseline(
     repo: Repo, answer: RunReport | Exception, kind: type[Baseline], message: str
 ) -> None:
     base = repo.commit({"bot/agent.py": AGENT})
@@ -377,7 +377,7 @@ async def test_what_is_no_baseline(
         assert result.message.startswith(f"main at {base[:7]} ")
 
 
-async def test_without_a_checkout_or_the_commit(repo: Repo) -> None:
+async def test_rerun__without_a_checkout_or_the_commit(repo: Repo) -> None:
     repo.commit({"a": ""})
 
     async def never(_: BaseWorktree) -> Any:

@@ -94,7 +94,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         ("file:none.json,file:evals/baseline.json", "committed", ["file", "file"]),
     ],
 )
-async def test_the_first_that_has_one(bench: Bench, order: str, wins: str, asked: list[str]) -> None:
+async def test_sources__the_first_that_has_one(bench: Bench, order: str, wins: str, asked: list[str]) -> None:
     bench.record()
 
     outcome = await bench.ask(order)
@@ -104,7 +104,7 @@ async def test_the_first_that_has_one(bench: Bench, order: str, wins: str, asked
     assert [step.source for step in outcome.steps] == asked
 
 
-async def test_each_step_says_why_it_is_passed_over(bench: Bench) -> None:
+async def test_sources__each_step_says_why_it_is_passed_over(bench: Bench) -> None:
     bench.record(expired=True)
 
     report = to_report(await bench.ask("artifact,file:none.json,rerun"), bench.request)
@@ -121,7 +121,7 @@ async def test_each_step_says_why_it_is_passed_over(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", [forbidden(), Fault(status=502, times=99)])
-async def test_without_github_the_next_source_is_asked(bench: Bench, fault: Fault) -> None:
+async def test_sources__without_github_the_next_source_is_asked(bench: Bench, fault: Fault) -> None:
     bench.record()
     bench.fake.faults.append(fault)
 
@@ -130,7 +130,7 @@ async def test_without_github_the_next_source_is_asked(bench: Bench, fault: Faul
     assert [type(step.baseline).__name__ for step in outcome.steps] == ["FetchFailed", "Found"]
 
 
-async def test_when_none_has_one_all_is_told(bench: Bench) -> None:
+async def test_sources__when_none_has_one_all_is_told(bench: Bench) -> None:
     bench.fake.state.run(bench.base, event="pull_request", branch="feature")
     bench.rerun_gives = results(case("one", "not_run"))
 
@@ -144,7 +144,7 @@ async def test_when_none_has_one_all_is_told(bench: Bench) -> None:
     assert (report.source, report.commit, report.wanted_commit) == (None, None, bench.base)
 
 
-async def test_a_changed_judge_gives_no_delta(bench: Bench) -> None:
+async def test_sources__a_changed_judge_gives_no_delta(bench: Bench) -> None:
     judged = measured(1.0, judge="gemini-2.5-flash", fingerprint="old")
     bench.record(results(case("one", "passed", judged)))
     head = results(case("one", "passed", measured(0.5, judge="gemini-3-flash", fingerprint="new")))

@@ -63,7 +63,9 @@ def _greeting(interpreter: AgentInterpreter, root: Path) -> str:
     return done.stdout.strip() or done.stderr
 
 
-async def test_the_same_eval_files_with_each_agent_in_its_own_environment(made: TwoVersions, tmp_path: Path) -> None:
+async def test_versions__the_same_eval_files_with_each_agent_in_its_own_environment(
+    made: TwoVersions, tmp_path: Path
+) -> None:
     root = made.repo.root
     suite = load_suite(root)
     choices = choose_agents(root, suite.files)
@@ -84,7 +86,7 @@ async def test_the_same_eval_files_with_each_agent_in_its_own_environment(made: 
         assert "has no attribute 'formal'" in _greeting(head, checkout.root)
 
 
-def test_the_whole_gate_compares_the_two(made: TwoVersions, tmp_path: Path) -> None:
+def test_versions__the_whole_gate_compares_the_two(made: TwoVersions, tmp_path: Path) -> None:
     """`agent-eval run --baseline rerun`, as a user starts it on a laptop."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "INPUT_", "RUNNER_"))}
     path = f"{Path(sys.executable).resolve().parent}{os.pathsep}{ours['PATH']}"

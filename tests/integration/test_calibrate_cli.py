@@ -200,7 +200,7 @@ def test_calibrate__rubrics_of_a_config(tmp_path: Path, calibrate: Any) -> None:
     assert "It is polite.: people fail, judge pass (3:0)" in out
 
 
-def test_suggest_thresholds(tmp_path: Path, calibrate: Any, judge: FakeGemini) -> None:
+def test_calibrate_cli__suggest_thresholds(tmp_path: Path, calibrate: Any, judge: FakeGemini) -> None:
     with repository_in(tmp_path / "repo") as repository:
         criteria(repository, MATCH, more={"response_match_score": 0.2})
         answers(repository, {"good": ["Paris.", "Paris."], "half": ["Paris.", BAD]})

@@ -83,7 +83,9 @@ async def failure(runner: MetricHosts, function: str) -> MetricFailure:
 
 
 @pytest.mark.parametrize("version", MATRIX[1:])
-async def test_a_function_is_called_with_objects_of_its_own_adk(version: str, tmp_path: Path) -> None:
+async def test_custom_metric_hosts__a_function_is_called_with_objects_of_its_own_adk(
+    version: str, tmp_path: Path
+) -> None:
     async with hosts(tmp_path, version=version) as runner:
         result = await runner.evaluate(call("polite", turns=2))
         also = await runner.evaluate(MetricCall(**{**vars(call("brief")), "function": "agent.metrics.brief"}))
@@ -94,7 +96,7 @@ async def test_a_function_is_called_with_objects_of_its_own_adk(version: str, tm
     assert "polite is called for mine" in (tmp_path / "metrics-1.log").read_text(encoding="utf-8")
 
 
-async def test_an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
+async def test_custom_metric_hosts__an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
     async with hosts(tmp_path, version=MATRIX[0]) as runner:
         error = await failure(runner, "polite")
         again = await failure(runner, "brief")
@@ -105,7 +107,9 @@ async def test_an_adk_without_custom_metrics_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "metrics-2.log").exists()
 
 
-async def test_what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(tmp_path: Path) -> None:
+async def test_custom_metric_hosts__what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(
+    tmp_path: Path,
+) -> None:
     async with hosts(tmp_path) as runner:
         raised = await failure(runner, "raises")
         absent = await failure(runner, "no_such")
@@ -126,7 +130,7 @@ async def test_what_goes_wrong_in_a_function_is_told_and_hurts_no_other_call(tmp
     assert fine.score == 1.0
 
 
-async def test_functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Path) -> None:
+async def test_custom_metric_hosts__functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Path) -> None:
     async with hosts(tmp_path, timeout=1.5) as runner:
         begun = time.monotonic()
         names = ("waits", "hangs", "leaves", "polite", "brief", "polite")
@@ -148,14 +152,14 @@ async def test_functions_that_hang_or_kill_their_process_fail_alone(tmp_path: Pa
     assert seconds < 45
 
 
-async def test_what_a_metric_says_is_masked(tmp_path: Path) -> None:
+async def test_custom_metric_hosts__what_a_metric_says_is_masked(tmp_path: Path) -> None:
     async with hosts(tmp_path, secret="the metric is broken") as runner:
         error = await failure(runner, "raises")
 
     assert "the metric is broken" not in f"{error.message}{error.traceback}{error.log_tail}"
 
 
-async def test_a_scenario_reaches_the_function(tmp_path: Path) -> None:
+async def test_custom_metric_hosts__a_scenario_reaches_the_function(tmp_path: Path) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="buy", user_persona="EXPERT")
     async with hosts(tmp_path) as runner:
         with pytest.raises(MetricFailure) as caught:

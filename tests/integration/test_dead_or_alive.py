@@ -174,7 +174,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory, trouble: Trouble) -> bytes
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
-async def test_dead_or_alive(trouble: Trouble, tmp_path: Path, healthy: bytes) -> None:
+async def test_dead_or_alive__dead_or_alive(trouble: Trouble, tmp_path: Path, healthy: bytes) -> None:
     repository = suite(tmp_path / "repo")
     with trouble.prepare(repository) as started:
         done = started.run(repository)
@@ -208,7 +208,7 @@ WHOLE = ("import error", "all quarantined", "agent that always raises")
 
 
 @pytest.mark.parametrize("trouble", [item for item in TROUBLES if item.name in WHOLE], ids=lambda trouble: trouble.name)
-def test_a_whole_run_beside_a_baseline_says_what_the_page_says(
+def test_dead_or_alive__a_whole_run_beside_a_baseline_says_what_the_page_says(
     trouble: Trouble, tmp_path: Path, healthy: bytes
 ) -> None:
     repository = suite(tmp_path / "repo")
@@ -233,7 +233,7 @@ def test_a_whole_run_beside_a_baseline_says_what_the_page_says(
     assert baseline.status == "found"
 
 
-def test_a_base_branch_that_was_dead_once_excuses_no_pull_request(tmp_path: Path) -> None:
+def test_dead_or_alive__a_base_branch_that_was_dead_once_excuses_no_pull_request(tmp_path: Path) -> None:
     needs_token = {"bot__agent.py": "import os\n\nos.environ['WEATHER_TOKEN']\n" + BOT}
     with FakeGitHub() as github:
         lab = Lab.make(tmp_path / "shop", github, "lamp_on", "lamp_off")

@@ -72,7 +72,7 @@ def normal(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("value", [LEGACY_TURNS, LEGACY_EVALS], ids=["turns", "evals"])
-def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> None:
+def test_adk__loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> None:
     old = tmp_path / "old.test.json"
     old.write_text(json.dumps(value), encoding="utf-8")
     new = tmp_path / "app" / "lamp.evalset.json"
@@ -83,7 +83,7 @@ def test_adk_loads_what_migrate_writes(value: Any, adk: Ask, tmp_path: Path) -> 
     assert adk("agents_dir", str(tmp_path), id="lamp") == {"ok": [case.eval_id for case in ours.eval_cases]}
 
 
-def test_scenarios_become_cases_as_in_adk(adk: Ask, tmp_path: Path) -> None:
+def test_adk__scenarios_become_cases_as_in_adk(adk: Ask, tmp_path: Path) -> None:
     plain = {"starting_prompt": "Turn on the lamp \u2728", "conversation_plan": "Then ask for its state."}
     value = {"scenarios": [plain, {**plain, "user_persona": PERSONA}, {**plain, "userPersona": "NOVICE"}]}
     old = tmp_path / "scenarios.json"
@@ -102,7 +102,7 @@ def test_scenarios_become_cases_as_in_adk(adk: Ask, tmp_path: Path) -> None:
     assert (ours[:2], ours[2] == theirs[2]) == (theirs[:2], False)
 
 
-def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
+def test_adk__conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
     old = tmp_path / "old.evalset.json"
     old.write_text(json.dumps(LEGACY_EVALS), encoding="utf-8")
     theirs = adk("file", str(old))["ok"]
@@ -119,7 +119,7 @@ def test_conversion_of_evals_is_adks(adk: Ask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", [*GOOD_EVAL_SETS, *GOOD_SCENARIOS], ids=lambda sample: sample.name)
-def test_adk_loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Path) -> None:
+def test_adk__loads_what_the_writer_writes(sample: Sample, adk: Ask, tmp_path: Path) -> None:
     path = tmp_path / "x.evalset.json"
     write_text(path, eval_set_text(EvalSet.model_validate(sample.value)))
     written, direct = adk("eval_set", json.loads(path.read_text())), adk("eval_set", sample.value)
@@ -136,12 +136,12 @@ LENIENT = {
 
 
 @pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
-def test_adk_refuses_what_has_the_wrong_shape(sample: Sample, adk: Ask) -> None:
+def test_adk__refuses_what_has_the_wrong_shape(sample: Sample, adk: Ask) -> None:
     assert ("ok" in adk("eval_set", sample.value)) == (sample.name in LENIENT)
 
 
 @pytest.mark.parametrize("sample", GOOD_CONFIGS, ids=lambda sample: sample.name)
-def test_adk_loads_good_configs(sample: Sample, adk: Ask) -> None:
+def test_adk__loads_good_configs(sample: Sample, adk: Ask) -> None:
     reply = adk("config", sample.value)
     assert set(reply["ok"]["criteria"]) == set(sample.value["criteria"])
 
@@ -155,5 +155,5 @@ REFUSED_CONFIGS = {
 
 
 @pytest.mark.parametrize("sample", BAD_CONFIGS, ids=lambda sample: sample.name)
-def test_adk_refuses_few_bad_configs(sample: Sample, adk: Ask) -> None:
+def test_adk__refuses_few_bad_configs(sample: Sample, adk: Ask) -> None:
     assert ("error" in adk("config", sample.value)) == (sample.name in REFUSED_CONFIGS)

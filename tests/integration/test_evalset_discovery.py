@@ -39,7 +39,7 @@ def codes(found: Discovery) -> list[str]:
     return [problem.code for problem in found.problems]
 
 
-def test_both_suffixes_sorted_and_recursive(tmp_path: Path) -> None:
+def test_discovery__both_suffixes_sorted_and_recursive(tmp_path: Path) -> None:
     make(tmp_path, ["b/x.test.json", "a.evalset.json", "b/a/y.test.json", "b.test.json", "test_config.json", "n.json"])
     result = discover(tmp_path)
     assert names(result) == ["a.evalset.json", "b.test.json", "b/a/y.test.json", "b/x.test.json"]
@@ -47,7 +47,7 @@ def test_both_suffixes_sorted_and_recursive(tmp_path: Path) -> None:
     assert all(file.path.is_absolute() and file.ids == () for file in result.files)
 
 
-def test_directories_that_are_never_searched(tmp_path: Path) -> None:
+def test_discovery__directories_that_are_never_searched(tmp_path: Path) -> None:
     make(
         tmp_path, [f"{name}/x.test.json" for name in (".git", "node_modules", ".venv", "venv", "my-env", "ok", ".hid")]
     )
@@ -56,13 +56,13 @@ def test_directories_that_are_never_searched(tmp_path: Path) -> None:
     assert names(discover(tmp_path, skip=[tmp_path / "out"])) == [".hid/x.test.json", "ok/x.test.json"]
 
 
-def test_nothing_found_is_an_error(tmp_path: Path) -> None:
+def test_discovery__nothing_found_is_an_error(tmp_path: Path) -> None:
     result = discover(tmp_path, exclude=["x"])
     assert codes(result) == ["no-eval-files"]
     assert "exclude" in str(result.problems[0].hint)
 
 
-def test_missing_path_lists_its_neighbours(tmp_path: Path) -> None:
+def test_discovery__missing_path_lists_its_neighbours(tmp_path: Path) -> None:
     make(tmp_path, ["evals/home.test.json"])
     result = discover(tmp_path, ["evals/hom.test.json", "gs://b/x.json"])
     assert codes(result) == ["path-not-found", "path-not-found"]
@@ -71,7 +71,7 @@ def test_missing_path_lists_its_neighbours(tmp_path: Path) -> None:
     assert names(result) == []
 
 
-def test_named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
+def test_discovery__named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
     git(tmp_path, "init")
     make(tmp_path, ["a/cases.json", "b.test.json"])
     make(tmp_path, [".gitignore"], "*.json\n")
@@ -79,18 +79,18 @@ def test_named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
     assert codes(discover(tmp_path)) == ["no-eval-files"]
 
 
-def test_file_outside_the_root(tmp_path: Path) -> None:
+def test_discovery__file_outside_the_root(tmp_path: Path) -> None:
     make(tmp_path, ["x.test.json", "repo/y.test.json"])
     assert names(discover(tmp_path / "repo", ["../x.test.json"])) == ["../x.test.json"]
 
 
-def test_same_file_twice_merges_ids(tmp_path: Path) -> None:
+def test_discovery__same_file_twice_merges_ids(tmp_path: Path) -> None:
     make(tmp_path, ["a.test.json", "b.test.json"])
     result = discover(tmp_path, ["a.test.json:c1", "./a.test.json:c2,c1", ".", str(tmp_path / "b.test.json")])
     assert {file.name: file.ids for file in result.files} == {"a.test.json": ("c1", "c2"), "b.test.json": ()}
 
 
-def test_globs_and_directories_with_ids(tmp_path: Path) -> None:
+def test_discovery__globs_and_directories_with_ids(tmp_path: Path) -> None:
     make(tmp_path, ["evals/a.test.json", "evals/b.test.json", "evals/c.evalset.json", "x.test.json"])
     result = discover(tmp_path, ["evals/*.test.json:c1", "evals/:c2"])
     assert {file.name: file.ids for file in result.files} == {
@@ -102,14 +102,14 @@ def test_globs_and_directories_with_ids(tmp_path: Path) -> None:
     assert codes(discover(tmp_path, ["none/*.test.json"])) == ["path-not-found"]
 
 
-def test_include_and_exclude(tmp_path: Path) -> None:
+def test_discovery__include_and_exclude(tmp_path: Path) -> None:
     make(tmp_path, ["a/x.test.json", "a/slow/y.test.json", "b/x.test.json", "b/x.evalset.json"])
     assert names(discover(tmp_path, include=["a/**"], exclude=["slow/"])) == ["a/x.test.json"]
     assert names(discover(tmp_path, include=["*.evalset.json"])) == ["b/x.evalset.json"]
     assert names(discover(tmp_path, ["b"], exclude=["/b/x.test.json"])) == ["b/x.evalset.json"]
 
 
-def test_links(tmp_path: Path) -> None:
+def test_discovery__links(tmp_path: Path) -> None:
     root = tmp_path / "repo"
     make(root, ["z/x.test.json"])
     make(tmp_path, ["outside/y.test.json", "w.test.json"])
@@ -126,7 +126,7 @@ def test_links(tmp_path: Path) -> None:
     assert names(discover(root, ["a"])) == ["a/x.test.json"]
 
 
-def test_link_to_a_file_that_discovery_skips(tmp_path: Path) -> None:
+def test_discovery__link_to_a_file_that_discovery_skips(tmp_path: Path) -> None:
     git(tmp_path, "init")
     make(tmp_path, ["build/x.test.json"])
     make(tmp_path, [".gitignore"], "build/\n")
@@ -135,7 +135,7 @@ def test_link_to_a_file_that_discovery_skips(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_unreadable_directory_is_a_warning(tmp_path: Path) -> None:
+def test_discovery__unreadable_directory_is_a_warning(tmp_path: Path) -> None:
     make(tmp_path, ["a/x.test.json", "b.test.json"])
     (tmp_path / "a").chmod(0)
     try:
@@ -146,7 +146,7 @@ def test_unreadable_directory_is_a_warning(tmp_path: Path) -> None:
     assert [problem.severity for problem in result.problems] == [Severity.WARNING]
 
 
-def test_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
+def test_discovery__ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
     git(tmp_path, "init")
     make(tmp_path, [":[b]*/a/x.test.json", ":[b]*/b/y.test.json", ":[b]*/venv/z.test.json"])
     make(tmp_path, [".gitignore"], "*\n")
@@ -156,7 +156,7 @@ def test_ignored_directory_that_is_named_is_searched(tmp_path: Path) -> None:
     assert codes(discover(tmp_path)) == ["no-eval-files"]
 
 
-def test_rules_of_the_repository_hold_below_it(tmp_path: Path) -> None:
+def test_discovery__rules_of_the_repository_hold_below_it(tmp_path: Path) -> None:
     make(tmp_path, ["repo/sub/a/x.test.json", "repo/sub/b/y.test.json", "repo/sub/c/z.test.json"])
     make(tmp_path, ["repo/.gitignore"], "/sub/a/\nc\n")
     git(tmp_path / "repo", "init")
@@ -407,7 +407,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_agrees_with_git(seed: int, repository: Path) -> None:
+def test_discovery__agrees_with_git(seed: int, repository: Path) -> None:
     chance = random.Random(seed)
     for ignore in repository.rglob(".gitignore"):
         ignore.unlink()

@@ -102,7 +102,7 @@ def served(*options: str) -> Iterator[str]:
             process.terminate()
 
 
-def test_home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
+def test_examples__home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) -> None:
     code, results = gate("examples/home_automation", output=tmp_path / "out")
     assert (code, results["verdict"]) == (0, "passed")
     assert by_status(results, "passed") == HOME_CASES
@@ -126,7 +126,7 @@ def test_home_automation_passes_with_the_scores_it_was_made_for(tmp_path: Path) 
     ]
 
 
-def test_one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_path: Path) -> None:
+def test_examples__one_broken_tool_is_caught_by_every_case_that_needs_it(tmp_path: Path) -> None:
     code, results = gate(
         "examples/home_automation", "--agent", "examples/home_automation_broken", output=tmp_path / "out"
     )
@@ -159,7 +159,7 @@ def the_first_failed_case_shows_what_the_tool_returned(output: Path) -> None:
     assert shown.index("Turn off the lamp") < shown.index(result[1]) < shown.index("The bedroom lamp is now off.")
 
 
-def test_the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:
+def test_examples__the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Path) -> None:
     with served("--latency", "0.05", "--first", "503") as url:
         variables = {"GOOGLE_GEMINI_BASE_URL": url, "GOOGLE_API_KEY": "secret-of-the-test"}
         code, results = gate("examples/gemini_weather", output=tmp_path / "out", environment=variables)

@@ -60,12 +60,12 @@ def post(server: FakeGemini, body: object, *, method: str = "generateContent", *
         ({"contents": [user("a")], "systemInstruction": {"parts": []}}, "systemInstruction.parts"),
     ],
 )
-def test_a_body_that_gemini_would_refuse(body: object, reason: str) -> None:
+def test_fake_gemini__a_body_that_gemini_would_refuse(body: object, reason: str) -> None:
     with pytest.raises(BadRequest, match=reason):
         check_body(body)
 
 
-def test_a_request_taken_apart() -> None:
+def test_fake_gemini__a_request_taken_apart() -> None:
     body = {
         "contents": [
             user("one"),
@@ -86,7 +86,7 @@ def test_a_request_taken_apart() -> None:
     assert request.instruction == "Be kind."
 
 
-def test_an_answer_with_usage_and_version() -> None:
+def test_fake_gemini__an_answer_with_usage_and_version() -> None:
     with FakeGemini(echo) as server:
         status, text = post(server, {"contents": [user("hello")]})
     answer = json.loads(text)
@@ -98,7 +98,7 @@ def test_an_answer_with_usage_and_version() -> None:
     assert usage["totalTokenCount"] == usage["promptTokenCount"] + usage["candidatesTokenCount"] > 0
 
 
-def test_a_streamed_answer_adds_up() -> None:
+def test_fake_gemini__a_streamed_answer_adds_up() -> None:
     with FakeGemini(echo) as server:
         status, events = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent?alt=sse")
         _, array = post(server, {"contents": [user("a b  c")]}, method="streamGenerateContent")
@@ -111,7 +111,7 @@ def test_a_streamed_answer_adds_up() -> None:
         assert ["usageMetadata" in chunk for chunk in form] == [False] * (len(form) - 1) + [True]
 
 
-def test_what_the_protocol_refuses() -> None:
+def test_fake_gemini__what_the_protocol_refuses() -> None:
     with FakeGemini(echo) as server:
         assert post(server, "{broken")[0] == 400
         assert post(server, {"contents": []})[0] == 400
@@ -124,7 +124,7 @@ def test_what_the_protocol_refuses() -> None:
         assert not server.received
 
 
-def test_faults_come_first_then_answers() -> None:
+def test_fake_gemini__faults_come_first_then_answers() -> None:
     faults = [Fault(kind=429, retry_after=7), Fault(kind=503), Fault(kind="garbage"), Fault(kind="reset")]
     body = {"contents": [user("hi")]}
     with FakeGemini(echo, faults=faults) as server:
@@ -138,7 +138,7 @@ def test_faults_come_first_then_answers() -> None:
         assert server.stats.statuses == {429: 1, 503: 1, 200: 1}
 
 
-def test_a_hanging_request_ends_when_the_client_goes() -> None:
+def test_fake_gemini__a_hanging_request_ends_when_the_client_goes() -> None:
     with FakeGemini(echo, faults=[Fault(kind="hang")]) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=0.2)
         body = json.dumps({"contents": [user("hi")]})
@@ -153,7 +153,7 @@ def test_a_hanging_request_ends_when_the_client_goes() -> None:
         assert server.stats.in_flight == 0
 
 
-def test_a_hundred_requests_wait_together() -> None:
+def test_fake_gemini__a_hundred_requests_wait_together() -> None:
     """Connections are kept alive and requests are held without a thread each."""
 
     async def client(port: int) -> list[int]:
@@ -185,7 +185,7 @@ def test_a_hundred_requests_wait_together() -> None:
     assert elapsed < 5, "one after another would take 40 s"
 
 
-def test_counters_over_http() -> None:
+def test_fake_gemini__counters_over_http() -> None:
     def get(server: FakeGemini, method: str, path: str) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
         connection.request(method, path)
@@ -208,6 +208,6 @@ def test_counters_over_http() -> None:
         }
 
 
-def test_a_port_that_is_taken_is_an_error_in_the_callers_thread() -> None:
+def test_fake_gemini__a_port_that_is_taken_is_an_error_in_the_callers_thread() -> None:
     with FakeGemini(echo) as server, pytest.raises(OSError, match="in use"), FakeGemini(echo, port=server.port):
         pass

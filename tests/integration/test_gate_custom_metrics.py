@@ -43,7 +43,7 @@ BROKEN = {
 }
 
 
-def test_custom_metrics_pass_fail_and_break(repository: Repository) -> None:
+def test_custom_metrics__pass_fail_and_break(repository: Repository) -> None:
     polite = {"threshold": 0.5, "words": ["please"]}
     config(
         repository,
@@ -146,7 +146,7 @@ def recorded(repository: Repository, answers: Mapping[str, str]) -> None:
     (repository.root / "answers.json").write_text(json.dumps(listed), encoding="utf-8")
 
 
-def test_a_package_brings_a_criterion(repository: Repository, tmp_path: Path) -> None:
+def test_custom_metrics__a_package_brings_a_criterion(repository: Repository, tmp_path: Path) -> None:
     points = {"asks_back": "asks_back:make", "response_match_score": "asks_back:takes_over", "gone": "asks_back:gone"}
     install(tmp_path / "site", "asks_back", points, PACKAGE)
     install(tmp_path / "site", "other", {"twice": "other:make"}, "")
@@ -175,13 +175,13 @@ def test_a_package_brings_a_criterion(repository: Repository, tmp_path: Path) ->
     assert "another 1.0, other 1.0" in messages
 
 
-def test_the_package_of_the_page_is_the_one_that_is_tested() -> None:
+def test_custom_metrics__the_package_of_the_page_is_the_one_that_is_tested() -> None:
     page = (Path(__file__).parents[2] / "docs" / "custom-metrics.md").read_text(encoding="utf-8")
 
     assert f"```python\n{PACKAGE.strip()}\n```" in page
 
 
-def test_nothing_is_looked_up_for_metrics_that_are_known(tmp_path: Path) -> None:
+def test_custom_metrics__nothing_is_looked_up_for_metrics_that_are_known(tmp_path: Path) -> None:
     """The import of a package would cost every run its time."""
     import subprocess
 

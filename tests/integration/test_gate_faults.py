@@ -20,7 +20,7 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
         yield made
 
 
-def test_crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:
+def test_faults__crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repository) -> None:
     bad = {"leaves": "os._exit", "segfault": "abort", "raises": "raise", "exits": "sys.exit"}
     repository.evals("evals/faults.evalset.json", {**GOOD, **bad, "flood": "flood:30000000"})
     done = repository.gate("run")
@@ -45,7 +45,7 @@ def test_crashes_exceptions_and_floods_hurt_only_their_own_case(repository: Repo
     assert not (done.output / "journal.jsonl").exists(), "nothing is left to resume"
 
 
-def test_an_endless_loop_fails_alone(repository: Repository) -> None:
+def test_faults__an_endless_loop_fails_alone(repository: Repository) -> None:
     repository.evals("evals/loop.test.json", {**GOOD, "loops": "loop", "waits": "sleep:600"})
     done = repository.gate("run", "--turn-timeout", "5")
     assert done.code == 1, done.out + done.err
@@ -63,7 +63,7 @@ def test_an_endless_loop_fails_alone(repository: Repository) -> None:
     assert repository.left_behind() == []
 
 
-def test_agents_that_cannot_be_loaded_fail_their_cases_and_no_others(repository: Repository) -> None:
+def test_faults__agents_that_cannot_be_loaded_fail_their_cases_and_no_others(repository: Repository) -> None:
     words = {"broken_import": "ModuleNotFoundError", "exits_at_import": "exit", "nothing": "root_agent"}
     repository.agent(*words)
     repository.evals("evals/good.test.json", GOOD)
@@ -87,7 +87,7 @@ def test_agents_that_cannot_be_loaded_fail_their_cases_and_no_others(repository:
     assert repository.left_behind() == []
 
 
-def test_a_host_that_is_killed_from_outside(repository: Repository) -> None:
+def test_faults__a_host_that_is_killed_from_outside(repository: Repository) -> None:
     repository.evals("evals/kill.test.json", {**GOOD, "victim": "sleep:3"})
     begun = time.monotonic()
     process = repository.start("run")
@@ -106,7 +106,7 @@ def test_a_host_that_is_killed_from_outside(repository: Repository) -> None:
     assert repository.left_behind() == []
 
 
-def test_only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> None:
+def test_faults__only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> None:
     waiting = {f"in flight {number}": "sleep:1.5" for number in range(3)}
     repository.evals("evals/many.test.json", {**waiting, "guilty": ["sleep:0.3", "os._exit"]})
     done = repository.gate("run")
@@ -118,7 +118,7 @@ def test_only_the_guilty_one_of_many_in_flight_fails(repository: Repository) -> 
     assert repository.left_behind() == []
 
 
-def test_the_run_takes_too_long(repository: Repository) -> None:
+def test_faults__the_run_takes_too_long(repository: Repository) -> None:
     repository.evals("evals/slow.test.json", {"good": "say hi", "slow": "sleep:600", "stubborn": "stubborn"})
     done = repository.gate("run", "--run-timeout", "8")
     assert done.seconds < 30 * patience()

@@ -78,7 +78,7 @@ def commands(done: Done) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["run", "action"])
-def test_outputs_summary_and_annotations(repository: Repository, job: dict[str, str], command: str) -> None:
+def test_outputs__summary_and_annotations(repository: Repository, job: dict[str, str], command: str) -> None:
     recorded(repository, {"good": "yes", "bad": "no"})
     if command == "run":
         arguments = ["run", "evals", "--agent", "recorded:answers.json", "--num-runs", "2"]
@@ -122,7 +122,7 @@ def test_outputs_summary_and_annotations(repository: Repository, job: dict[str, 
     assert "bad failed" in annotation
 
 
-def test_whoever_writes_hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__whoever_writes_hostile_text_gives_no_order(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"bad": HOSTILE, "::error::x": HOSTILE})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
     assert done.code == 1
@@ -133,7 +133,7 @@ def test_whoever_writes_hostile_text_gives_no_order(repository: Repository, job:
     assert "\x1b" not in done.out + done.err + Path(job["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
 
 
-def test_no_command_to_github_outside_of_its_jobs(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__no_command_to_github_outside_of_its_jobs(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"bad": HOSTILE})
     done = repository.gate(
         "run", "evals", "--agent", "recorded:answers.json", python=False, environment={**job, "GITHUB_ACTIONS": ""}
@@ -144,7 +144,7 @@ def test_no_command_to_github_outside_of_its_jobs(repository: Repository, job: d
     assert Path(job["GITHUB_OUTPUT"]).read_text(encoding="utf-8") == ""
 
 
-def test_wrong_inputs_have_outputs_and_annotations_too(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__wrong_inputs_have_outputs_and_annotations_too(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"good": "yes"})
     (repository.root / "agent-eval.toml").write_text("\nconcurency = 1\n", encoding="utf-8")
     done = repository.gate("action", environment={**job, "INPUT_NUM-RUNS": "many", "INPUT_OUTPUT-DIR": "out"})
@@ -159,7 +159,7 @@ def test_wrong_inputs_have_outputs_and_annotations_too(repository: Repository, j
     assert len(texts) == 2
 
 
-def test_outputs_that_cannot_be_written_do_not_change_the_verdict(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__that_cannot_be_written_do_not_change_the_verdict(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {"good": "yes"})
     gone = {**job, "GITHUB_OUTPUT": "/nowhere/output", "GITHUB_STEP_SUMMARY": "/nowhere/summary"}
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=gone)
@@ -168,7 +168,7 @@ def test_outputs_that_cannot_be_written_do_not_change_the_verdict(repository: Re
     assert "GITHUB_STEP_SUMMARY could not be written" in done.err
 
 
-def test_a_hundred_failures_annotate_ten_lines(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__a_hundred_failures_annotate_ten_lines(repository: Repository, job: dict[str, str]) -> None:
     recorded(repository, {f"bad {number:03}": "no" for number in range(100)})
     done = repository.gate("run", "evals", "--agent", "recorded:answers.json", python=False, environment=job)
     result = commands(done)
@@ -177,7 +177,7 @@ def test_a_hundred_failures_annotate_ten_lines(repository: Repository, job: dict
     assert len(done.out.splitlines()) < 400
 
 
-def test_a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
+def test_outputs__a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str, str], tmp_path: Path) -> None:
     repository.agent("counted")
     repository.evals("counted/evals/some.test.json", {"tells": "secret", "raises": "secret-raise"})
     environment = {**job, "JOB_SECRET": SECRET, "RUNS_FILE": str(tmp_path / "runs")}
@@ -198,7 +198,7 @@ def test_a_secret_of_the_agent_is_nowhere(repository: Repository, job: dict[str,
     assert [name for name, text in texts.items() if os.fsencode(SECRET[:12]) in text] == []
 
 
-def test_what_an_agent_prints_is_in_its_log_alone(repository: Repository, job: dict[str, str]) -> None:
+def test_outputs__what_an_agent_prints_is_in_its_log_alone(repository: Repository, job: dict[str, str]) -> None:
     repository.agent("faults")
     agent = repository.root / "faults" / "agent.py"
     agent.write_text(

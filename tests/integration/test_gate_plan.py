@@ -119,7 +119,7 @@ def test_it_tells_whose_key_would_be_used__and_that_the_agent_gets_it_too(reposi
 
 
 @pytest.mark.parametrize("wrong", ["file", "metric", "model"])
-def test_what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
+def test_plan__what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
     judged(repository, samples=5)
     arguments = []
     if wrong == "file":
@@ -137,7 +137,7 @@ def test_what_is_wrong_is_2(repository: Repository, wrong: str) -> None:
     assert {"file": "broken.test.json", "metric": "can't judge it", "model": "nobody/x"}[wrong] in done.err
 
 
-def test_the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
+def test_plan__the_evaluation_service_is_named_with_what_it_needs(repository: Repository) -> None:
     judged(repository, samples=5)
     config = {"criteria": {"safety_v1": {"threshold": 1.0, "backend": "vertex"}}}
     (repository.root / "evals" / "test_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -159,7 +159,7 @@ def test_the_evaluation_service_is_named_with_what_it_needs(repository: Reposito
     assert "safety_v1 of evals/some.evalset.json:good" in said
 
 
-def test_a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -> None:
+def test_plan__a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -> None:
     config: dict[str, Any] = {
         "criteria": {"per_turn_user_simulator_quality_v1": {"threshold": 0.5}},
         "user_simulator_config": {"max_allowed_invocations": 4},
@@ -189,7 +189,7 @@ def test_a_scenario_costs_as_many_turns_as_it_may_have(repository: Repository) -
 
 
 @pytest.mark.parametrize("example", ["home_automation", "gemini_weather"])
-def test_the_examples_ask_no_judge(repository: Repository, example: str) -> None:
+def test_plan__the_examples_ask_no_judge(repository: Repository, example: str) -> None:
     shutil.copytree(EXAMPLES / example, repository.root / example, ignore=shutil.ignore_patterns("agent-eval-results"))
 
     done = repository.gate("plan", "--format", "json", environment=NO_KEYS)

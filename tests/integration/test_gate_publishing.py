@@ -42,7 +42,7 @@ def comment_texts(lab: Lab, number: int = 7) -> str:
     ],
     ids=["no TOML", "a value", "not in a file", "eval file", "criteria"],
 )
-def test_what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str], words: str) -> None:
+def test_publishing__what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str], words: str) -> None:
     done = lab.pull_request(7, {}, files=files)
 
     assert (done.code, done.report.verdict) == (2, "invalid"), done.out + done.err
@@ -51,7 +51,7 @@ def test_what_is_invalid_is_told_in_the_comment(lab: Lab, files: dict[str, str],
     assert origin is not None and origin.pull_request == 7
 
 
-def test_a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
+def test_publishing__a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
     lab.commit({}, **{TOML: 'comment-key = "ours"\n'})
 
     done = lab.pull_request(7, {}, files={TOML: 'comment-key = "theirs"\ncomment = "never"\nnum-runs = 0\n'})
@@ -60,7 +60,7 @@ def test_a_broken_file_does_not_choose_where_it_is_told(lab: Lab) -> None:
     assert "key=ours" in comment_texts(lab) and "This pull request changes agent-eval.toml" in comment_texts(lab)
 
 
-def test_a_wrong_input_is_told_as_well(lab: Lab) -> None:
+def test_publishing__a_wrong_input_is_told_as_well(lab: Lab) -> None:
     done = lab.pull_request(7, {}, "--num-runs", "many")
 
     assert done.code == 2
@@ -68,7 +68,7 @@ def test_a_wrong_input_is_told_as_well(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("place", ["agent-eval-results", "agent-eval-results/logs", "agent-eval-results/journal.jsonl"])
-def test_a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, place: str) -> None:
+def test_publishing__a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, place: str) -> None:
     """We may be root: what is written, and given to the workspace's owner, is not for the pull request to say."""
     victim = tmp_path / "victim"
     victim.mkdir()
@@ -87,7 +87,7 @@ def test_a_link_in_the_place_of_results_is_refused(lab: Lab, tmp_path: Path, pla
 
 
 @pytest.mark.parametrize("place", ["agent-eval-results", "out/results"])
-def test_a_file_in_the_place_of_results_is_told(lab: Lab, place: str) -> None:
+def test_publishing__a_file_in_the_place_of_results_is_told(lab: Lab, place: str) -> None:
     (lab.repository.root / place.split("/", maxsplit=1)[0]).write_text("mine", "utf-8")
 
     done = lab.pull_request(7, {}, "--output-dir", place)
@@ -121,7 +121,7 @@ import requests
     ],
     ids=["the client can't be imported", "the same, failed", "the token is none", "no file can be written"],
 )
-def test_a_crash_while_publishing_changes_no_exit_code(
+def test_publishing__a_crash_while_publishing_changes_no_exit_code(
     lab: Lab, tmp_path: Path, modules: dict[str, str], environment: dict[str, str], rates: dict[str, float], code: int
 ) -> None:
     shadow = tmp_path / "modules"
@@ -140,7 +140,7 @@ def test_a_crash_while_publishing_changes_no_exit_code(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
-def test_a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
+def test_publishing__a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = lab.pull_request(7, {"door": 0.0}, "--baseline", "none", stdout=full)
 
@@ -148,7 +148,7 @@ def test_a_log_that_takes_no_more_changes_no_exit_code(lab: Lab) -> None:
     assert "door" in comment_texts(lab)
 
 
-def test_answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:
+def test_publishing__answers_of_any_shape_change_no_exit_code(lab: Lab) -> None:
     """GitHub, or what stands in its place, may say anything."""
     lab.github.faults.append(
         Fault(path=r".*/comments", status=200, body=b'[{"id": [], "body": {}, "user": 3}, {}]', times=99)

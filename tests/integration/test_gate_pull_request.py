@@ -55,7 +55,7 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
     assert len(lab.github.state.comments_of(7)) == 251
 
 
-def test_fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:
+def test_pull_request__fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:
     """It stopped every pull request after the first such case: inconclusive, whatever the change was."""
     lab.commit({"lamp_on": 0.0})
 
@@ -132,7 +132,7 @@ def test_the_first_pull_request__has_no_baseline_and_says_so(lab: Lab) -> None:
     assert report.baseline.message.split(".")[0][:40] in (job / "summary").read_text("utf-8").replace("&#8203;", "")
 
 
-def test_history_grows_with_every_push(lab: Lab) -> None:
+def test_pull_request__history_grows_with_every_push(lab: Lab) -> None:
     first = lab.base_run().report
     lab.commit({}, README__md="two")
     second = lab.base_run().report
@@ -143,7 +143,7 @@ def test_history_grows_with_every_push(lab: Lab) -> None:
     assert second.baseline is None and second.comparison is None
 
 
-def test_a_pull_request_does_not_choose_its_own_rules(lab: Lab) -> None:
+def test_pull_request__a_pull_request_does_not_choose_its_own_rules(lab: Lab) -> None:
     lab.commit({}, **{"agent-eval.toml": "num-runs = 2\n"})
     lab.base_run()
 

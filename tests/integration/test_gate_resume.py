@@ -44,7 +44,7 @@ def interrupted(repository: Repository, runs: Path, number: signal.Signals) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_it_finishes_without_running_again_what_is_done(
+def test_resume__it_finishes_without_running_again_what_is_done(
     repository: Repository, runs: Path, number: signal.Signals
 ) -> None:
     repository.evals("counted/evals/some.test.json", {**CASES, "slow": "wait:1.5"})
@@ -64,7 +64,7 @@ def test_it_finishes_without_running_again_what_is_done(
         assert len(paid(runs)) == 6 + 5, "a run that is complete leaves nothing to resume"
 
 
-def test_a_changed_agent_or_case_runs_again(repository: Repository, runs: Path, tmp_path: Path) -> None:
+def test_resume__a_changed_agent_or_case_runs_again(repository: Repository, runs: Path, tmp_path: Path) -> None:
     cases = {**CASES, "slow": "wait:1.5"}
     repository.evals("counted/evals/some.test.json", cases)
     interrupted(repository, runs, signal.SIGTERM)
@@ -85,7 +85,7 @@ def test_a_changed_agent_or_case_runs_again(repository: Repository, runs: Path, 
         assert len(paid(runs)) - before == len(cases)
 
 
-def test_an_agent_beside_the_results_can_be_resumed_too(repository: Repository, runs: Path) -> None:
+def test_resume__an_agent_beside_the_results_can_be_resumed_too(repository: Repository, runs: Path) -> None:
     # The agent's directory is the repository itself, so what we write lies inside it.
     for path in (repository.root / "counted").iterdir():
         path.rename(repository.root / path.name)

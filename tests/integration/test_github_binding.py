@@ -45,7 +45,7 @@ def unbound(fake: FakeGitHub, run: Run, claim: Claim | None = None) -> Unbound:
     return result
 
 
-def test_a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
+def test_binding__a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
     fake.state.pull(6, head_repository="other/shop", head_ref="main")
     pull = fork(fake)
 
@@ -55,15 +55,15 @@ def test_a_fork_is_found_by_owner_and_branch(fake: FakeGitHub) -> None:
     assert result.run.head_sha == pull.head_sha
 
 
-def test_a_branch_of_the_repository_is_found(fake: FakeGitHub) -> None:
+def test_binding__a_branch_of_the_repository_is_found(fake: FakeGitHub) -> None:
     assert bound(fake, run_of(fake, fake.state.pull(7))).pull_request.number == 7
 
 
-def test_a_branch_that_github_lists_no_pull_request_for_is_found(fake: FakeGitHub) -> None:
+def test_binding__a_branch_that_github_lists_no_pull_request_for_is_found(fake: FakeGitHub) -> None:
     assert bound(fake, run_of(fake, fake.state.pull(7), pulls=())).pull_request.number == 7
 
 
-def test_a_forks_pull_request_of_the_same_commit_is_not_that_of_the_branch(fake: FakeGitHub) -> None:
+def test_binding__a_forks_pull_request_of_the_same_commit_is_not_that_of_the_branch(fake: FakeGitHub) -> None:
     """Whatever GitHub lists for a run: somebody may open a pull request from a copy of our branch."""
     copy = fork(fake)
     run = fake.state.run(copy.head_sha, event="pull_request", branch="feature", pulls=(copy.number,))
@@ -71,7 +71,7 @@ def test_a_forks_pull_request_of_the_same_commit_is_not_that_of_the_branch(fake:
     assert "No open pull request" in unbound(fake, run).message
 
 
-def test_a_fork_that_is_gone_is_found_by_its_commit(fake: FakeGitHub) -> None:
+def test_binding__a_fork_that_is_gone_is_found_by_its_commit(fake: FakeGitHub) -> None:
     fake.state.pull(6, head_repository=None)
     pull = fake.state.pull(7, head_repository=None)
     fake.state.pull(8, head_sha=pull.head_sha)
@@ -79,7 +79,7 @@ def test_a_fork_that_is_gone_is_found_by_its_commit(fake: FakeGitHub) -> None:
     assert bound(fake, run_of(fake, pull)).pull_request.number == 7
 
 
-def test_a_branch_of_another_fork_of_the_same_owner_does_not_count(fake: FakeGitHub) -> None:
+def test_binding__a_branch_of_another_fork_of_the_same_owner_does_not_count(fake: FakeGitHub) -> None:
     pull = fork(fake)
     run = run_of(fake, pull)
     pull.head_repository = "fork/another-shop"
@@ -87,7 +87,7 @@ def test_a_branch_of_another_fork_of_the_same_owner_does_not_count(fake: FakeGit
     assert "No open pull request" in unbound(fake, run).message
 
 
-def test_a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGitHub) -> None:
+def test_binding__a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGitHub) -> None:
     pull = fork(fake)
     run = run_of(fake, pull)
     pull.head_sha = fake.state.commit(pull.head_sha)
@@ -98,25 +98,25 @@ def test_a_pull_request_that_has_moved_on_is_left_to_its_newer_run(fake: FakeGit
     assert not result.is_contradiction
 
 
-def test_a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
+def test_binding__a_closed_pull_request_gets_no_comment(fake: FakeGitHub) -> None:
     pull = fork(fake, state="closed")
 
     assert "is closed" in unbound(fake, run_of(fake, pull)).message
 
 
 @pytest.mark.parametrize("event", ["push", "pull_request_target", "workflow_dispatch"])
-def test_a_run_of_another_event_is_refused(fake: FakeGitHub, event: str) -> None:
+def test_binding__a_run_of_another_event_is_refused(fake: FakeGitHub, event: str) -> None:
     assert event in unbound(fake, run_of(fake, fork(fake), event=event)).message
 
 
-def test_a_run_that_goes_on_is_refused(fake: FakeGitHub) -> None:
+def test_binding__a_run_that_goes_on_is_refused(fake: FakeGitHub) -> None:
     assert "not ended" in unbound(fake, run_of(fake, fork(fake), status="in_progress")).message
 
 
 # Two pull requests from one branch: both fit, and only the results know which it was
 
 
-def test_of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
+def test_binding__of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
     pull = fork(fake)
     fork(fake, 8, head_sha=pull.head_sha, base_ref="release")
     run = run_of(fake, pull)
@@ -138,7 +138,7 @@ def test_of_several_that_fit_the_claim_picks_one(fake: FakeGitHub) -> None:
         (Claim(run_id=1), "claim run 1,"),
     ],
 )
-def test_what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, words: str) -> None:
+def test_binding__what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, words: str) -> None:
     fake.state.pull(6)
     result = unbound(fake, run_of(fake, fork(fake)), claim)
 
@@ -146,7 +146,9 @@ def test_what_contradicts_github_is_refused(fake: FakeGitHub, claim: Claim, word
     assert words in result.message
 
 
-def test_a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is_refused(fake: FakeGitHub) -> None:
+def test_binding__a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is_refused(
+    fake: FakeGitHub,
+) -> None:
     """A stranger opens a pull request from a copy of a branch of ours, to write into ours."""
     own = fake.state.pull(6)
     pull = fork(fake, head_sha=own.head_sha)
@@ -156,7 +158,7 @@ def test_a_claim_for_another_pull_request_with_the_same_commit_from_elsewhere_is
     assert bound(fake, run, Claim(pull_request=7)).pull_request.number == 7
 
 
-def test_what_is_true_is_bound(fake: FakeGitHub) -> None:
+def test_binding__what_is_true_is_bound(fake: FakeGitHub) -> None:
     pull = fork(fake)
     run = run_of(fake, pull)
     claim = Claim(repository="Octo/Shop", run_id=run.id, pull_request=7, head_commit=pull.head_sha)
@@ -164,7 +166,7 @@ def test_what_is_true_is_bound(fake: FakeGitHub) -> None:
     assert bound(fake, run, claim).pull_request.number == 7
 
 
-def test_the_run_is_that_of_the_event() -> None:
+def test_binding__the_run_is_that_of_the_event() -> None:
     examples = json.loads((Path(__file__).parents[1] / "data" / "github" / "events.json").read_text(encoding="utf-8"))
     payload = examples["workflow_run"]
 

@@ -32,7 +32,7 @@ def failure(github: GitHub, path: str = "/repos/octo/shop/pulls/7") -> GitHubErr
     return caught.value
 
 
-def test_requests_is_imported_when_it_is_needed() -> None:
+def test_client__requests_is_imported_when_it_is_needed() -> None:
     code = (
         "import sys; import agent_eval.github.comments, agent_eval.github.binding; sys.exit('requests' in sys.modules)"
     )
@@ -40,7 +40,7 @@ def test_requests_is_imported_when_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
-def test_what_each_request_says_of_itself(fake: FakeGitHub) -> None:
+def test_client__what_each_request_says_of_itself(fake: FakeGitHub) -> None:
     client(fake).get("/repos/octo/shop/pulls/7")
 
     headers = fake.requests[0].headers
@@ -50,7 +50,7 @@ def test_what_each_request_says_of_itself(fake: FakeGitHub) -> None:
     assert headers["authorization"] == f"Bearer {fake.token}"
 
 
-def test_ghes_has_its_api_below_a_path() -> None:
+def test_client__ghes_has_its_api_below_a_path() -> None:
     with FakeGitHub(base_path="/api/v3") as fake:
         fake.state.pull(7)
         for number in range(130):
@@ -77,7 +77,7 @@ def test_ghes_has_its_api_below_a_path() -> None:
     ],
     ids=["500", "503", "before", "after", "middle", "retry-after", "named", "secondary", "primary", "primary-429"],
 )
-def test_reads_are_repeated(fake: FakeGitHub, fault: Fault, waits: list[float]) -> None:
+def test_client__reads_are_repeated(fake: FakeGitHub, fault: Fault, waits: list[float]) -> None:
     fake.faults.append(Fault(**vars(fault)))
     clock = Clock()
 
@@ -86,14 +86,14 @@ def test_reads_are_repeated(fake: FakeGitHub, fault: Fault, waits: list[float]) 
 
 
 @pytest.mark.parametrize("drop", [None, "before"])
-def test_but_not_for_ever(fake: FakeGitHub, drop: str | None) -> None:
+def test_client__but_not_for_ever(fake: FakeGitHub, drop: str | None) -> None:
     fake.faults.append(Fault(status=502, times=100) if drop is None else Fault(drop="before", times=100))
 
     assert failure(client(fake)).kind == "unavailable"
     assert len(fake.requests) == 5
 
 
-def test_nor_beyond_the_budget(fake: FakeGitHub) -> None:
+def test_client__nor_beyond_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit(times=100))
     clock = Clock()
 
@@ -104,7 +104,7 @@ def test_nor_beyond_the_budget(fake: FakeGitHub) -> None:
     assert "only 20 s are left" in str(error)
 
 
-def test_jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
+def test_client__jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=502))
     clock = Clock()
     client(fake, clock, jitter=1.0).get("/repos/octo/shop/pulls/7")
@@ -112,7 +112,7 @@ def test_jitter_keeps_jobs_apart(fake: FakeGitHub) -> None:
     assert clock.slept == [1.25]
 
 
-def test_long_waits_are_told(fake: FakeGitHub) -> None:
+def test_client__long_waits_are_told(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit())
     lines: list[str] = []
     client(fake, log=lines.append).get("/repos/octo/shop/pulls/7")
@@ -121,7 +121,7 @@ def test_long_waits_are_told(fake: FakeGitHub) -> None:
     assert lines[0].endswith("Waiting 60 s.")
 
 
-def test_writes_are_sent_once(fake: FakeGitHub) -> None:
+def test_client__writes_are_sent_once(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(method="POST", status=502, times=9))
     with pytest.raises(GitHubError) as caught:
         client(fake).post("/repos/octo/shop/issues/7/comments", {"body": "x"})
@@ -145,7 +145,7 @@ def test_writes_are_sent_once(fake: FakeGitHub) -> None:
         (Fault(status=204, body=b""), "malformed", "other than JSON"),
     ],
 )
-def test_what_is_not_repeated(fake: FakeGitHub, fault: Fault, kind: str, words: str) -> None:
+def test_client__what_is_not_repeated(fake: FakeGitHub, fault: Fault, kind: str, words: str) -> None:
     fake.faults.append(Fault(**vars(fault)))
 
     error = failure(client(fake))
@@ -155,7 +155,7 @@ def test_what_is_not_repeated(fake: FakeGitHub, fault: Fault, kind: str, words: 
     assert len(fake.requests) == 1
 
 
-def test_the_last_request_of_an_hour_may_be_forbidden_for_good(fake: FakeGitHub) -> None:
+def test_client__the_last_request_of_an_hour_may_be_forbidden_for_good(fake: FakeGitHub) -> None:
     fault = forbidden()
     fault.headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2000003600"}
     fake.faults.append(fault)
@@ -166,13 +166,13 @@ def test_the_last_request_of_an_hour_may_be_forbidden_for_good(fake: FakeGitHub)
 # Sizes and times
 
 
-def test_an_answer_above_the_limit_is_not_read(fake: FakeGitHub) -> None:
+def test_client__an_answer_above_the_limit_is_not_read(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=200, body=b" " * 30_000_001))
 
     assert failure(client(fake)).kind == "too-large"
 
 
-def test_a_compressed_answer_is_measured_as_what_it_is(fake: FakeGitHub) -> None:
+def test_client__a_compressed_answer_is_measured_as_what_it_is(fake: FakeGitHub) -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     fake.faults.append(Fault(status=200, body=bomb, headers={"Content-Encoding": "gzip"}))
 
@@ -180,14 +180,14 @@ def test_a_compressed_answer_is_measured_as_what_it_is(fake: FakeGitHub) -> None
     assert failure(client(fake)).kind == "too-large"
 
 
-def test_a_compressed_answer_is_read(fake: FakeGitHub) -> None:
+def test_client__a_compressed_answer_is_read(fake: FakeGitHub) -> None:
     body = gzip.compress(b'{"number": 8}')
     fake.faults.append(Fault(status=200, body=body, headers={"Content-Encoding": "gzip"}))
 
     assert client(fake).get("/repos/octo/shop/pulls/7") == {"number": 8}
 
 
-def test_a_slow_answer_ends_with_the_budget(fake: FakeGitHub) -> None:
+def test_client__a_slow_answer_ends_with_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=200, body=b"[" + b" " * 800, trickle=0.01))
     begun = time.monotonic()
     github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.5)
@@ -198,7 +198,7 @@ def test_a_slow_answer_ends_with_the_budget(fake: FakeGitHub) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_silence_ends_with_the_budget(fake: FakeGitHub) -> None:
+def test_client__silence_ends_with_the_budget(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(delay=6.0))
     begun = time.monotonic()
     github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.3)
@@ -207,7 +207,7 @@ def test_silence_ends_with_the_budget(fake: FakeGitHub) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_after_that_nothing_is_sent(fake: FakeGitHub) -> None:
+def test_client__after_that_nothing_is_sent(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit(retry_after=9))
     github = client(fake, budget=9.5)
     github.get("/repos/octo/shop/pulls/7")
@@ -220,7 +220,7 @@ def test_after_that_nothing_is_sent(fake: FakeGitHub) -> None:
     assert len(fake.requests) == before
 
 
-def test_slow_answers_cost_budget(fake: FakeGitHub) -> None:
+def test_client__slow_answers_cost_budget(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(delay=0.2, times=9))
     github = GitHub(api_url=fake.api_url, repository="octo/shop", token=fake.token, budget=0.3)
     github.get("/repos/octo/shop/pulls/7")
@@ -228,7 +228,7 @@ def test_slow_answers_cost_budget(fake: FakeGitHub) -> None:
     assert failure(github).kind == "unavailable"
 
 
-def test_what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
+def test_client__what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
     clock = Clock()
     github = client(fake, clock, budget=10.0)
     github.get("/repos/octo/shop/pulls/7")
@@ -237,7 +237,7 @@ def test_what_the_job_does_meanwhile_costs_no_budget(fake: FakeGitHub) -> None:
     assert github.get("/repos/octo/shop/pulls/7")["number"] == 7
 
 
-def test_nobody_listens() -> None:
+def test_client__nobody_listens() -> None:
     clock = Clock()
     github = GitHub(
         api_url="http://127.0.0.1:9", repository="o/r", token="t" * 10, waiting=Waiting(sleep=clock.sleep, clock=clock)
@@ -258,27 +258,27 @@ def pages(fake: FakeGitHub, link: str) -> GitHubError:
     return caught.value
 
 
-def test_pages_elsewhere_are_not_followed(fake: FakeGitHub) -> None:
+def test_client__pages_elsewhere_are_not_followed(fake: FakeGitHub) -> None:
     error = pages(fake, f'<{fake.store_url}/pulls?page=2>; rel="next"')
 
     assert (error.kind, "another server" in str(error)) == ("malformed", True)
     assert fake.stored == []
 
 
-def test_pages_in_a_circle_end(fake: FakeGitHub) -> None:
+def test_client__pages_in_a_circle_end(fake: FakeGitHub) -> None:
     error = pages(fake, f'<{fake.api_url}/repos/octo/shop/pulls?page=2>; rel="next"')
 
     assert (error.kind, "form a loop" in str(error)) == ("malformed", True)
 
 
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b'{"items": []}', b"null"])
-def test_a_page_that_is_no_list(fake: FakeGitHub, body: bytes) -> None:
+def test_client__a_page_that_is_no_list(fake: FakeGitHub, body: bytes) -> None:
     fake.faults.append(Fault(status=200, body=body))
     with pytest.raises(GitHubError, match="list of objects"):
         list(client(fake).paginate("/repos/octo/shop/pulls"))
 
 
-def test_no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
+def test_client__no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
     for number in range(250):
         fake.state.comment(7, f"{number}")
     github = client(fake)
@@ -292,7 +292,7 @@ def test_no_more_pages_than_are_wanted(fake: FakeGitHub) -> None:
 # Redirects
 
 
-def test_a_renamed_repository_is_followed(fake: FakeGitHub) -> None:
+def test_client__a_renamed_repository_is_followed(fake: FakeGitHub) -> None:
     there = f"{fake.api_url}/repos/octo/shop/pulls/7"
     fake.faults.append(Fault(path="/repos/octo/old/", status=301, headers={"Location": there}))
     github = client(fake, repository="octo/old")
@@ -300,7 +300,7 @@ def test_a_renamed_repository_is_followed(fake: FakeGitHub) -> None:
     assert github.get(github.repo("pulls", 7))["number"] == 7
 
 
-def test_a_redirect_elsewhere_is_not_followed(fake: FakeGitHub) -> None:
+def test_client__a_redirect_elsewhere_is_not_followed(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=302, headers={"Location": f"{fake.store_url}/x"}))
 
     assert failure(client(fake)).kind == "malformed"
@@ -308,13 +308,13 @@ def test_a_redirect_elsewhere_is_not_followed(fake: FakeGitHub) -> None:
 
 
 @pytest.mark.parametrize("location", ["http://[x", "https://[::1", "https:///x"])
-def test_a_redirect_to_nowhere_is_told(fake: FakeGitHub, location: str) -> None:
+def test_client__a_redirect_to_nowhere_is_told(fake: FakeGitHub, location: str) -> None:
     fake.faults.append(Fault(status=302, headers={"Location": location}))
 
     assert failure(client(fake)).kind == "malformed"
 
 
-def test_of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
+def test_client__of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
     there = {"Location": "/repos/octo/shop/pulls/7"}
     fake.faults.append(Fault(status=301, body=b" " * 30_000_000, headers=there))
     fake.faults.append(Fault(status=404, body=b" " * 30_000_000, path="/pulls/8"))
@@ -323,20 +323,20 @@ def test_of_errors_and_redirects_little_is_read(fake: FakeGitHub) -> None:
     assert failure(client(fake), "/repos/octo/shop/pulls/8").kind == "not-found"
 
 
-def test_the_rest_of_an_error_is_not_waited_for(fake: FakeGitHub) -> None:
+def test_client__the_rest_of_an_error_is_not_waited_for(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=404, body=b" " * 400_000, drop="middle"))
 
     assert failure(client(fake)).kind == "not-found"
 
 
-def test_redirects_in_a_circle_end(fake: FakeGitHub) -> None:
+def test_client__redirects_in_a_circle_end(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(status=301, headers={"Location": "/repos/octo/shop/pulls/7"}, times=99))
 
     assert failure(client(fake)).kind == "malformed"
     assert len(fake.requests) == 4
 
 
-def test_a_write_is_only_redirected_as_a_write(fake: FakeGitHub) -> None:
+def test_client__a_write_is_only_redirected_as_a_write(fake: FakeGitHub) -> None:
     path = "/repos/octo/shop/issues/7/comments"
     fake.faults.append(Fault(method="POST", status=302, headers={"Location": path}))
     with pytest.raises(GitHubError, match="redirect of a write"):
@@ -425,13 +425,13 @@ class TestToken:
 @pytest.mark.parametrize(
     "address", ["", "api.github.com", "ftp://x", "https://user:secretsecret@host", "https://", "http://["]
 )
-def test_an_address_that_is_none(address: str) -> None:
+def test_client__an_address_that_is_none(address: str) -> None:
     with pytest.raises(GitHubError, match="GITHUB_API_URL") as caught:
         GitHub(api_url=address, repository="o/r", token="")
     assert "secretsecret" not in str(caught.value)
 
 
-def test_parts_of_a_path_cannot_leave_it(fake: FakeGitHub) -> None:
+def test_client__parts_of_a_path_cannot_leave_it(fake: FakeGitHub) -> None:
     github = client(fake)
 
     assert github.repo("compare", "main...../../x?y=#") == "/repos/octo/shop/compare/main.....%2F..%2Fx%3Fy%3D%23"

@@ -38,7 +38,7 @@ def ours(fake: FakeGitHub) -> list[Comment]:
     return [item for item in fake.state.comments_of(7) if read_marker(item.body)]
 
 
-def test_first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
+def test_comments__first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
     first = post(fake, "red", run=stamp(100))
     second = post(fake, "green", run=stamp(101, sha=OTHER_SHA))
 
@@ -51,7 +51,7 @@ def test_first_push_creates_second_push_updates(fake: FakeGitHub) -> None:
     assert (result.text, result.run) == ("green", stamp(101, sha=OTHER_SHA))
 
 
-def test_250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
+def test_comments__250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
     for number in range(250):
         fake.state.comment(7, f"Looks good to me {number}")
     fake.state.comment(7, marked("default", stamp(90), "old"), login=ACTIONS_LOGIN, kind="Bot")
@@ -65,7 +65,7 @@ def test_250_other_comments_hide_nothing(fake: FakeGitHub) -> None:
     assert len(fake.state.comments_of(7)) == 371
 
 
-def test_the_same_text_is_not_sent_again(fake: FakeGitHub) -> None:
+def test_comments__the_same_text_is_not_sent_again(fake: FakeGitHub) -> None:
     post(fake)
     repeated = post(fake, run=stamp(attempt=2))
 
@@ -74,7 +74,7 @@ def test_the_same_text_is_not_sent_again(fake: FakeGitHub) -> None:
     assert len(fake.writes()) == 1
 
 
-def test_the_same_text_for_another_commit_renews_the_marker(fake: FakeGitHub) -> None:
+def test_comments__the_same_text_for_another_commit_renews_the_marker(fake: FakeGitHub) -> None:
     post(fake, "all pass", run=stamp(100))
     post(fake, "all pass", run=stamp(102, sha=OTHER_SHA))
 
@@ -85,7 +85,7 @@ def test_the_same_text_for_another_commit_renews_the_marker(fake: FakeGitHub) ->
 
 
 @pytest.mark.parametrize("late", [stamp(99), stamp(100, 1), stamp(100, 2)])
-def test_older_runs_and_attempts_do_not_overwrite_newer_ones(fake: FakeGitHub, late: RunStamp) -> None:
+def test_comments__older_runs_and_attempts_do_not_overwrite_newer_ones(fake: FakeGitHub, late: RunStamp) -> None:
     post(fake, "new", run=stamp(100, 3))
 
     outcome = post(fake, "old", run=late)
@@ -97,7 +97,7 @@ def test_older_runs_and_attempts_do_not_overwrite_newer_ones(fake: FakeGitHub, l
     assert len(fake.writes()) == 1
 
 
-def test_keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
+def test_comments__keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
     for key in ("default", "default--> x", "größe \n 1"):
         assert post(fake, key=key).kind == "created"
         assert post(fake, "again", key=key, run=stamp(101)).kind == "updated"
@@ -108,7 +108,7 @@ def test_keys_have_comments_of_their_own(fake: FakeGitHub) -> None:
 # Who wrote it
 
 
-def test_jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
+def test_comments__jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
     first, second = post(fake, "of the small model"), post(fake, "of the large model")
 
     assert (first.kind, second.kind, len(ours(fake))) == ("created", "updated", 1)
@@ -117,28 +117,28 @@ def test_jobs_of_one_run_that_share_a_key_are_told(fake: FakeGitHub) -> None:
     assert not post(fake, "again", run=stamp(attempt=2)).overwrites, "started again, it brings its own up to date"
 
 
-def test_a_lost_update_is_not_taken_for_another_jobs(fake: FakeGitHub) -> None:
+def test_comments__a_lost_update_is_not_taken_for_another_jobs(fake: FakeGitHub) -> None:
     post(fake, "red", run=stamp(99))
     fake.faults.append(Fault(method="PATCH", drop="before"))
 
     assert not post(fake, "green").overwrites
 
 
-def test_a_marker_in_a_strangers_comment_is_not_ours(fake: FakeGitHub) -> None:
+def test_comments__a_marker_in_a_strangers_comment_is_not_ours(fake: FakeGitHub) -> None:
     forged = fake.state.comment(7, marked("default", stamp(10**17), "all is well"), login="mallory")
 
     assert post(fake).kind == "created"
     assert forged.edits == 0
 
 
-def test_a_marker_below_the_first_line_is_text(fake: FakeGitHub) -> None:
+def test_comments__a_marker_below_the_first_line_is_text(fake: FakeGitHub) -> None:
     hostile = marked("other", stamp(10**17), "red")
     post(fake, f"first\n{hostile}")
 
     assert post(fake, "other", key="other").kind == "created"
 
 
-def test_a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
+def test_comments__a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
     fake.tokens["ghp_personal"] = "Alice"
 
     assert post(fake, token="ghp_personal").kind == "created"
@@ -147,14 +147,14 @@ def test_a_personal_token_finds_its_own_comments(fake: FakeGitHub) -> None:
     assert [our.login for our in ours(fake)] == ["Alice"]
 
 
-def test_a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGitHub) -> None:
+def test_comments__a_personal_token_goes_on_with_the_comment_of_the_workflow(fake: FakeGitHub) -> None:
     fake.tokens["ghp_personal"] = "Alice"
     post(fake)
 
     assert post(fake, "again", run=stamp(101), token="ghp_personal").kind == "updated"
 
 
-def test_nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
+def test_comments__nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
     post(fake)
 
     assert [request.path for request in fake.requests] == ["/repos/octo/shop/issues/7/comments"] * 3, (
@@ -162,7 +162,7 @@ def test_nobody_is_asked_who_we_are_without_a_marker(fake: FakeGitHub) -> None:
     )
 
 
-def test_an_app_of_ones_own_is_named(fake: FakeGitHub) -> None:
+def test_comments__an_app_of_ones_own_is_named(fake: FakeGitHub) -> None:
     mine = fake.state.comment(7, marked("default", stamp(90), "old"), login="evals[bot]", kind="Bot")
 
     unnamed = post(fake)
@@ -237,7 +237,7 @@ def test_a_second_comment_that_can_not_be_changed__is_told(fake: FakeGitHub) -> 
         ("never", True, True, "skipped", "skipped"),
     ],
 )
-def test_modes(fake: FakeGitHub, mode: str, failed: bool, changed: bool, fresh: str, there: str) -> None:
+def test_comments__modes(fake: FakeGitHub, mode: str, failed: bool, changed: bool, fresh: str, there: str) -> None:
     assert post(fake, mode=mode, failed=failed, changed=changed).kind == fresh
     post(fake, "red")
     assert post(fake, "green", mode=mode, failed=failed, changed=changed, run=stamp(101)).kind == there
@@ -246,7 +246,7 @@ def test_modes(fake: FakeGitHub, mode: str, failed: bool, changed: bool, fresh: 
 # What goes wrong: exactly one comment at the end
 
 
-def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
+def test_comments__a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(method="POST", drop="after"))
 
     outcome = post(fake)
@@ -257,14 +257,14 @@ def test_a_lost_answer_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
     assert [request.method for request in fake.requests] == ["GET", "POST", "GET", "GET"]
 
 
-def test_an_answer_that_breaks_off_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
+def test_comments__an_answer_that_breaks_off_does_not_make_a_second_comment(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(method="POST", drop="middle"))
 
     assert post(fake).kind == "created"
     assert len(ours(fake)) == 1
 
 
-def test_a_lost_request_is_sent_again(fake: FakeGitHub) -> None:
+def test_comments__a_lost_request_is_sent_again(fake: FakeGitHub) -> None:
     fake.faults.append(Fault(method="POST", drop="before"))
 
     assert post(fake).kind == "created"
@@ -272,7 +272,7 @@ def test_a_lost_request_is_sent_again(fake: FakeGitHub) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_an_outage_is_waited_for(fake: FakeGitHub, status: int) -> None:
+def test_comments__an_outage_is_waited_for(fake: FakeGitHub, status: int) -> None:
     fake.faults.append(Fault(method="POST", status=status, times=2))
     clock = Clock()
 
@@ -281,7 +281,7 @@ def test_an_outage_is_waited_for(fake: FakeGitHub, status: int) -> None:
     assert clock.slept == [1.0, 2.0]
 
 
-def test_the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
+def test_comments__the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
     clock = Clock()
     # The server's clock is an hour ahead of ours.
     fake.faults.append(primary_limit(method="POST", reset=clock.now + 3600 + 40, now=clock.now + 3600))
@@ -291,7 +291,7 @@ def test_the_primary_limit_is_waited_for(fake: FakeGitHub) -> None:
     assert len(ours(fake)) == 1
 
 
-def test_a_primary_limit_beyond_the_budget_is_told(fake: FakeGitHub) -> None:
+def test_comments__a_primary_limit_beyond_the_budget_is_told(fake: FakeGitHub) -> None:
     clock = Clock()
     fake.faults.append(primary_limit(method="POST", reset=clock.now + 1800, now=clock.now))
 
@@ -302,14 +302,14 @@ def test_a_primary_limit_beyond_the_budget_is_told(fake: FakeGitHub) -> None:
     assert clock.slept == []
 
 
-def test_what_was_spent_before_does_not_cost_the_comment(fake: FakeGitHub) -> None:
+def test_comments__what_was_spent_before_does_not_cost_the_comment(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit(method="POST", times=2))
     github = client(fake, budget=0.0)
 
     assert upsert_comment(github, NewComment(number=7, key="default", body="text", run=stamp())).kind == "created"
 
 
-def test_the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:
+def test_comments__the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> None:
     fake.faults.append(secondary_limit(method="POST", retry_after=17))
     clock = Clock()
 
@@ -318,7 +318,7 @@ def test_the_secondary_limit_with_retry_after_is_obeyed(fake: FakeGitHub) -> Non
 
 
 @pytest.mark.parametrize("status", [403, 429])
-def test_the_secondary_limit_without_retry_after_is_a_minute_then_two(fake: FakeGitHub, status: int) -> None:
+def test_comments__the_secondary_limit_without_retry_after_is_a_minute_then_two(fake: FakeGitHub, status: int) -> None:
     fake.faults.append(secondary_limit(method="POST", times=2, status=status))
     clock = Clock()
 
@@ -327,7 +327,7 @@ def test_the_secondary_limit_without_retry_after_is_a_minute_then_two(fake: Fake
     assert len(ours(fake)) == 1
 
 
-def test_all_at_once_is_still_one_comment(fake: FakeGitHub) -> None:
+def test_comments__all_at_once_is_still_one_comment(fake: FakeGitHub) -> None:
     clock = Clock()
     fake.faults += [
         secondary_limit(method="GET"),
@@ -361,7 +361,7 @@ class _Overtaken(Fault):
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_a_run_that_had_to_wait_does_not_overwrite_a_newer_one(fake: FakeGitHub, exists: bool) -> None:
+def test_comments__a_run_that_had_to_wait_does_not_overwrite_a_newer_one(fake: FakeGitHub, exists: bool) -> None:
     if exists:
         post(fake, "red", run=stamp(99))
     limit = secondary_limit()
@@ -372,7 +372,7 @@ def test_a_run_that_had_to_wait_does_not_overwrite_a_newer_one(fake: FakeGitHub,
     assert comment.body.endswith("newer")
 
 
-def test_a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGitHub) -> None:
+def test_comments__a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGitHub) -> None:
     post(fake)
     fake.faults.append(Fault(method="PATCH", status=404, body=b'{"message": "Not Found"}'))
 
@@ -388,7 +388,7 @@ def test_a_comment_that_is_deleted_meanwhile_is_made_anew(fake: FakeGitHub) -> N
     assert len(ours(fake)) == 1
 
 
-def test_a_token_that_only_reads_is_told_so(fake: FakeGitHub) -> None:
+def test_comments__a_token_that_only_reads_is_told_so(fake: FakeGitHub) -> None:
     fake.read_only = True
 
     outcome = post(fake)
@@ -398,7 +398,7 @@ def test_a_token_that_only_reads_is_told_so(fake: FakeGitHub) -> None:
     assert len(fake.writes()) == 1
 
 
-def test_the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
+def test_comments__the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
     fault = forbidden(method="POST")
     fault.headers = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write"}
     fake.faults.append(fault)
@@ -406,7 +406,7 @@ def test_the_permission_that_is_missing_is_named(fake: FakeGitHub) -> None:
     assert "It requires issues=write or pull_requests=write." in post(fake).message
 
 
-def test_a_locked_conversation_is_told(fake: FakeGitHub) -> None:
+def test_comments__a_locked_conversation_is_told(fake: FakeGitHub) -> None:
     fake.state.locked.add(7)
 
     outcome = post(fake)
@@ -414,7 +414,7 @@ def test_a_locked_conversation_is_told(fake: FakeGitHub) -> None:
     assert (outcome.kind, "is locked: only people" in outcome.message) == ("forbidden", True)
 
 
-def test_a_bad_token_is_told_and_not_repeated(fake: FakeGitHub) -> None:
+def test_comments__a_bad_token_is_told_and_not_repeated(fake: FakeGitHub) -> None:
     outcome = post(fake, token="ghp_expiredTokenOfAlice")
 
     assert outcome.kind == "forbidden"
@@ -422,14 +422,14 @@ def test_a_bad_token_is_told_and_not_repeated(fake: FakeGitHub) -> None:
     assert "ghp_" not in outcome.message
 
 
-def test_a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None:
+def test_comments__a_text_that_is_too_long_is_not_sent(fake: FakeGitHub) -> None:
     outcome = post(fake, "x" * LONGEST)
 
     assert (outcome.kind, fake.requests) == ("failed", [])
     assert "65,536" in outcome.message
 
 
-def test_what_github_declines_is_told_with_its_words(fake: FakeGitHub) -> None:
+def test_comments__what_github_declines_is_told_with_its_words(fake: FakeGitHub) -> None:
     outcome = post(fake, "")  # the marker alone
 
     assert outcome.kind == "created", "a body with a marker is not blank"
@@ -444,14 +444,14 @@ def test_what_github_declines_is_told_with_its_words(fake: FakeGitHub) -> None:
     )
 
 
-def test_an_unknown_pull_request_is_told(fake: FakeGitHub) -> None:
+def test_comments__an_unknown_pull_request_is_told(fake: FakeGitHub) -> None:
     outcome = post(fake, number=99)
 
     assert outcome.kind == "failed"
     assert "404" in outcome.message
 
 
-def test_at_most_one_write_a_second(fake: FakeGitHub) -> None:
+def test_comments__at_most_one_write_a_second(fake: FakeGitHub) -> None:
     clock = Clock()
     github = client(fake, clock)
     for key in ("one", "two", "three"):

@@ -33,7 +33,9 @@ def call(fake: FakeGitHub, method: str, path: str, **more: Any) -> requests.Resp
         ("GET", "/repos/octo/shop/pulls/seven", None, "invalid literal for int()"),
     ],
 )
-def test_requests_that_github_does_not_know(method: str, path: str, body: dict[str, Any] | None, words: str) -> None:
+def test_fake__requests_that_github_does_not_know(
+    method: str, path: str, body: dict[str, Any] | None, words: str
+) -> None:
     with FakeGitHub(strict=False) as fake:
         fake.state.pull(7)
         call(fake, method, path, json=body)
@@ -41,7 +43,7 @@ def test_requests_that_github_does_not_know(method: str, path: str, body: dict[s
         assert words in "\n".join(fake.violations)
 
 
-def test_answers_that_github_would_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fake__answers_that_github_would_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Shapes.comment
 
     def without_url(self: Shapes, comment: Any) -> dict[str, Any]:
@@ -56,12 +58,12 @@ def test_answers_that_github_would_not_give(monkeypatch: pytest.MonkeyPatch) -> 
         assert "'html_url' is a required property" in "\n".join(fake.violations)
 
 
-def test_a_violation_fails_the_test() -> None:
+def test_fake__a_violation_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="not in GitHub's description"), FakeGitHub() as fake:
         call(fake, "GET", "/nothing")
 
 
-def test_the_token_is_not_for_the_store() -> None:
+def test_fake__the_token_is_not_for_the_store() -> None:
     with FakeGitHub(strict=False) as fake:
         artifact = fake.state.artifact(fake.state.run(fake.state.commit(branch="main")), b"zip")
         url = f"{fake.store_url}/store/{artifact.id}?sig=1"
@@ -70,7 +72,7 @@ def test_the_token_is_not_for_the_store() -> None:
         assert fake.violations == ["the token was sent to the store of artifacts"]
 
 
-def test_a_real_repository_can_be_served(tmp_path: Path) -> None:
+def test_fake__a_real_repository_can_be_served(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         identity = ["-c", "user.name=Mona", "-c", "user.email=mona@example.test"]
         command = ["git", "-C", str(tmp_path), *identity, *arguments]
@@ -96,7 +98,7 @@ def test_a_real_repository_can_be_served(tmp_path: Path) -> None:
         assert fake.state.content("main", "b.txt") is None
 
 
-def test_faults_happen_as_often_as_they_should() -> None:
+def test_fake__faults_happen_as_often_as_they_should() -> None:
     with FakeGitHub() as fake:
         fake.state.pull(7)
         fake.faults.append(Fault(path="/pulls/", status=502, times=2))

@@ -23,7 +23,7 @@ def fake() -> Iterator[FakeGitHub]:
         yield server
 
 
-def test_runs_are_found_by_what_they_are(fake: FakeGitHub) -> None:
+def test_runs__are_found_by_what_they_are(fake: FakeGitHub) -> None:
     state = fake.state
     base = state.branches["main"]
     wanted = state.run(base, conclusion="failure")
@@ -45,7 +45,7 @@ def test_runs_are_found_by_what_they_are(fake: FakeGitHub) -> None:
     assert run.html_url.endswith(f"/actions/runs/{wanted.id}")
 
 
-def test_a_forks_branch_of_the_same_name_is_told_apart(fake: FakeGitHub) -> None:
+def test_runs__a_forks_branch_of_the_same_name_is_told_apart(fake: FakeGitHub) -> None:
     sha = fake.state.branches["main"]
     fake.state.run(sha, head_repository="fork/shop")
     fake.state.run(sha, head_repository=None)
@@ -55,19 +55,19 @@ def test_a_forks_branch_of_the_same_name_is_told_apart(fake: FakeGitHub) -> None
     assert [item.head_repository and item.head_repository.full_name for item in result] == [None, "fork/shop"]
 
 
-def test_runs_come_newest_first_and_no_more_than_wanted(fake: FakeGitHub) -> None:
+def test_runs__come_newest_first_and_no_more_than_wanted(fake: FakeGitHub) -> None:
     ids = [fake.state.run(fake.state.branches["main"]).id for _ in range(130)]
 
     assert [list_run.id for list_run in runs.list_runs(client(fake), workflow=WORKFLOW, limit=120)] == ids[::-1][:120]
 
 
-def test_an_unknown_workflow_is_not_found(fake: FakeGitHub) -> None:
+def test_runs__an_unknown_workflow_is_not_found(fake: FakeGitHub) -> None:
     with pytest.raises(GitHubError) as caught:
         runs.list_runs(client(fake), workflow=".github/workflows/none.yml")
     assert caught.value.kind == "not-found"
 
 
-def test_artifacts_of_a_run(fake: FakeGitHub) -> None:
+def test_runs__artifacts_of_a_run(fake: FakeGitHub) -> None:
     state = fake.state
     run, other = state.run(state.branches["main"]), state.run(state.branches["main"])
     first = state.artifact(run, b"first")
@@ -82,7 +82,7 @@ def test_artifacts_of_a_run(fake: FakeGitHub) -> None:
     assert len(runs.list_artifacts(client(fake), run.id)) == 3
 
 
-def test_a_name_that_github_pays_no_heed_to(fake: FakeGitHub) -> None:
+def test_runs__a_name_that_github_pays_no_heed_to(fake: FakeGitHub) -> None:
     run = fake.state.run(fake.state.branches["main"])
     fake.state.artifact(run, b"x", name="other")
     listed = client(fake).get(f"/repos/octo/shop/actions/runs/{run.id}/artifacts")
@@ -91,7 +91,7 @@ def test_a_name_that_github_pays_no_heed_to(fake: FakeGitHub) -> None:
     assert runs.list_artifacts(client(fake), run.id, "agent-eval-results") == []
 
 
-def test_artifacts_are_downloaded(fake: FakeGitHub) -> None:
+def test_runs__artifacts_are_downloaded(fake: FakeGitHub) -> None:
     run = fake.state.run(fake.state.branches["main"])
     good, expired = fake.state.artifact(run, b"PK zip"), fake.state.artifact(run, b"PK", expired=True)
     github = client(fake)
@@ -104,7 +104,7 @@ def test_artifacts_are_downloaded(fake: FakeGitHub) -> None:
     assert (too_large.value.kind, gone.value.kind, gone.value.status) == ("too-large", "not-found", 410)
 
 
-def test_where_commits_have_forked(fake: FakeGitHub) -> None:
+def test_runs__where_commits_have_forked(fake: FakeGitHub) -> None:
     state = fake.state
     fork_point = state.branches["main"]
     head = state.commit(state.commit(fork_point), branch="feature/a b")
@@ -127,13 +127,13 @@ def test_where_commits_have_forked(fake: FakeGitHub) -> None:
         (None, None),
     ],
 )
-def test_changed_files(fake: FakeGitHub, files: list[dict[str, str]] | None, result: list[str] | None) -> None:
+def test_runs__changed_files(fake: FakeGitHub, files: list[dict[str, str]] | None, result: list[str] | None) -> None:
     fake.faults.append(Fault(path="/compare/", status=200, body=json.dumps({"files": files}).encode()))
 
     assert runs.changed_files(client(fake), "main", "main") == result
 
 
-def test_parents(fake: FakeGitHub) -> None:
+def test_runs__parents(fake: FakeGitHub) -> None:
     state = fake.state
     base, side = state.branches["main"], state.commit()
     merge = state.commit(base, side)
@@ -142,7 +142,7 @@ def test_parents(fake: FakeGitHub) -> None:
     assert runs.commit_parents(client(fake), side) == ()
 
 
-def test_walking_back_leaves_merged_branches_aside(fake: FakeGitHub) -> None:
+def test_runs__walking_back_leaves_merged_branches_aside(fake: FakeGitHub) -> None:
     state = fake.state
     expected = []
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_walking_back_leaves_merged_branches_aside(fake: FakeGitHub) -> None:
     assert len(fake.requests) == 2, "one request each"
 
 
-def test_walking_back_further_than_the_list(fake: FakeGitHub) -> None:
+def test_runs__walking_back_further_than_the_list(fake: FakeGitHub) -> None:
     state = fake.state
     before = state.branches["main"]
     side = before
@@ -169,7 +169,7 @@ def test_walking_back_further_than_the_list(fake: FakeGitHub) -> None:
     assert len(result) == 3
 
 
-def test_files(fake: FakeGitHub) -> None:
+def test_runs__files(fake: FakeGitHub) -> None:
     fake.state.files[("main", "evals/ä b/agent-eval.toml")] = "größe = 1\n".encode() * 50
     fake.state.files[("main", "large")] = b"x" * 1_000_001
     github = client(fake)
@@ -189,14 +189,14 @@ def test_files(fake: FakeGitHub) -> None:
         ({"type": "file"}, "missing or invalid fields: size"),
     ],
 )
-def test_what_is_no_file(fake: FakeGitHub, answer: Any, words: str) -> None:
+def test_runs__what_is_no_file(fake: FakeGitHub, answer: Any, words: str) -> None:
     fake.faults.append(Fault(status=200, body=json.dumps(answer).encode()))
 
     with pytest.raises(GitHubError, match=words):
         runs.file_at(client(fake), "evals", "main")
 
 
-def test_pull_requests(fake: FakeGitHub) -> None:
+def test_runs__pull_requests(fake: FakeGitHub) -> None:
     state = fake.state
     state.pull(7)
     state.pull(8, head_repository="fork/shop", head_ref="main", author="mallory", draft=True)
@@ -213,7 +213,7 @@ def test_pull_requests(fake: FakeGitHub) -> None:
     assert [open_pull.number for open_pull in runs.open_pulls(github)] == [10, 8, 7]
 
 
-def test_a_head_that_github_drops_does_not_fit_every_pull_request(fake: FakeGitHub) -> None:
+def test_runs__a_head_that_github_drops_does_not_fit_every_pull_request(fake: FakeGitHub) -> None:
     fake.state.pull(7)
     answer = json.dumps(client(fake).get("/repos/octo/shop/pulls")).encode()
     fake.faults.append(Fault(status=200, body=answer))
@@ -237,7 +237,7 @@ QUESTIONS: list[Callable[[GitHub], object]] = [
 @pytest.mark.parametrize(
     "answer", [{}, [{}], {"id": "x", "parents": 7, "workflow_runs": [{}], "artifacts": [{}]}, 7, None]
 )
-def test_answers_that_lack_something_are_malformed(
+def test_runs__answers_that_lack_something_are_malformed(
     fake: FakeGitHub, question: Callable[[GitHub], object], answer: object
 ) -> None:
     fake.faults.append(Fault(status=200, body=json.dumps(answer).encode(), times=9))

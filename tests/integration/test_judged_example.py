@@ -65,7 +65,7 @@ def _agent_eval(*arguments: str, variables: Mapping[str, str]) -> subprocess.Com
     return gate_server.run(arguments, cwd=PROJECT, environment={**os.environ, **variables}, timeout=120)
 
 
-def test_every_criterion_of_adk_is_scored_in_one_run(ran: Ran) -> None:
+def test_judged_example__every_criterion_of_adk_is_scored_in_one_run(ran: Ran) -> None:
     assert (ran.code, ran.results["verdict"]) == (0, "passed"), ran.console
     statuses: dict[str, set[str]] = defaultdict(set)
     for case in ran.results["cases"]:
@@ -77,7 +77,7 @@ def test_every_criterion_of_adk_is_scored_in_one_run(ran: Ran) -> None:
     assert all(values == {"passed"} for name, values in statuses.items() if name not in informational)
 
 
-def test_the_agents_client_and_ours_are_of_different_generations(ran: Ran) -> None:
+def test_judged_example__the_agents_client_and_ours_are_of_different_generations(ran: Ran) -> None:
     assert set(ran.asked) == {"agent", "judge", "guest"}
     versions = {role: {_sdk(request) for request in requests} for role, requests in ran.asked.items()}
     assert all(int(version.partition(".")[0]) < 3 for version in versions["agent"]), "google-adk has google-genai<3"
@@ -93,7 +93,7 @@ def _sdk(request: GenerateRequest) -> str:
     return match[1]
 
 
-def test_guests_say_what_the_plan_wants_and_stop(ran: Ran) -> None:
+def test_judged_example__guests_say_what_the_plan_wants_and_stop(ran: Ran) -> None:
     runs = {case["eval_id"]: case["runs"] for case in ran.results["cases"] if "/guests/" in case["file"]}
     assert {name: [run["stop_reason"] for run in of] for name, of in runs.items()} == {
         "ana_wants_a_single": ["stop-signal"],
@@ -128,7 +128,7 @@ def test_the_plan_brackets_the_calls_that_are_billed__row_by_row(ran: Ran) -> No
     assert ran.plan["calls"]["least"] <= bill["calls"]
 
 
-def test_votes_that_fell_apart_are_shown(ran: Ran) -> None:
+def test_judged_example__votes_that_fell_apart_are_shown(ran: Ran) -> None:
     votes = [
         [vote["verdict"] for vote in judgement["votes"]]
         for case in ran.results["cases"]
@@ -159,11 +159,13 @@ TALK = "The conversation, to be checked"
         ({TALK: "USER TURN 1: book it\nAGENT (a) TURN 1: HC-L1"}, ["achieved", "partly", "failed"], "achieved"),
     ],
 )
-def test_its_judge_decides_by_what_it_is_shown(shown: Mapping[str, str], words: list[str], verdict: str) -> None:
+def test_judged_example__its_judge_decides_by_what_it_is_shown(
+    shown: Mapping[str, str], words: list[str], verdict: str
+) -> None:
     assert roles.judge(shown, words)[0] == verdict
 
 
-def test_its_judge_knows_rubrics_and_sentences() -> None:
+def test_judged_example__its_judge_knows_rubrics_and_sentences() -> None:
     answer, tools = "The final answer, to be checked", "Tool calls and what they returned"
 
     assert roles.check_property("Every price is right.", {answer: "240 euros", tools: '"total": 240'})[0]

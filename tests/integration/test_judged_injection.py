@@ -168,7 +168,7 @@ def server(judge: ObedientJudge) -> Iterator[FakeGemini]:
 
 
 @pytest.mark.parametrize("metric", JUDGED_METRICS)
-def test_no_attack_flips_a_verdict(server: FakeGemini, judge: ObedientJudge, metric: str) -> None:
+def test_judged_injection__no_attack_flips_a_verdict(server: FakeGemini, judge: ObedientJudge, metric: str) -> None:
     harmless = _scores(server, metric, {"harmless": "Sure."}, fenced)["harmless"]
     outside = {_skeleton(prompt) for prompt in judge.prompts}
     judge.prompts.clear()

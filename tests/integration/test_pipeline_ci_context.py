@@ -63,7 +63,7 @@ def surveyed(repo: Repo, environ: Mapping[str, str], **flags: str) -> tuple[CICo
     return ci, settings
 
 
-def test_where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, github: FakeGitHub) -> None:
     """The head itself is checked out, and it lies on a commit from before there were strict rules."""
     repo.commit({"a": "1"})
     repo.branch("change")
@@ -80,7 +80,7 @@ def test_where_the_author_branched_off_does_not_choose_the_rules(repo: Repo, git
     assert rules(ci, repo.root, NAME).text == "min-pass-rate = 1.0\n"
 
 
-def test_a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__a_checkout_that_nobody_knows_is_judged_by_the_base_s_rules(repo: Repo, github: FakeGitHub) -> None:
     base = repo.commit({NAME: "num-runs = 3\n"})
     repo.branch("change")
     head = repo.commit({"b": "1"})
@@ -115,7 +115,7 @@ def test_rules__can_not_be_read_on_the_base_branch(
     assert "the base branch's can't be read" in result.notice
 
 
-def test_a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__a_file_that_is_no_text_is_a_change_of_the_rules(repo: Repo, github: FakeGitHub) -> None:
     """The gate refuses it by itself; the comment is written by the base's rules all the same."""
     base = repo.commit({NAME: 'comment-key = "nightly"\n'})
     repo.branch("change")
@@ -143,13 +143,13 @@ def changed(repo: Repo, github: FakeGitHub, files: Mapping[str, str | None], **f
     return result
 
 
-def test_the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__the_workflow_that_runs_is_named(repo: Repo, github: FakeGitHub) -> None:
     files = {".github/workflows/evals.yml": "on: push", ".github/workflows/other.yml": "on: push"}
 
     assert changed(repo, github, files) == [".github/workflows/evals.yml"]
 
 
-def test_what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> None:
     files = {"deep/test_config.json": "{}", "eval_config.json": "{}", "bot.py": "", "evals/bot.test.json": "{ }"}
 
     assert changed(repo, github, {**files, "test_config.json": None}) == [
@@ -169,18 +169,20 @@ def test_what_decides_about_scores_is_named(repo: Repo, github: FakeGitHub) -> N
         ({"initial_session": "session.json"}, "session.json"),
     ],
 )
-def test_what_the_settings_name_decides_too(repo: Repo, github: FakeGitHub, flags: dict[str, str], path: str) -> None:
+def test_ci_context__what_the_settings_name_decides_too(
+    repo: Repo, github: FakeGitHub, flags: dict[str, str], path: str
+) -> None:
     assert changed(repo, github, {path: "{} ", "other.json": "{}"}, **flags) == [path]
 
 
-def test_a_link_in_the_place_of_a_directory_decides_too(repo: Repo, github: FakeGitHub) -> None:
+def test_ci_context__a_link_in_the_place_of_a_directory_decides_too(repo: Repo, github: FakeGitHub) -> None:
     assert changed(repo, github, {".cache": "->forged"}, judge_cache=".cache/judge") == [".cache"]
 
 
 @pytest.mark.parametrize(
     "environ", [{"GITHUB_TOKEN": "two words"}, {"GITHUB_TOKEN": "t", "GITHUB_API_URL": "file:///etc/passwd"}]
 )
-def test_a_token_or_an_address_that_is_none_does_not_end_the_run(
+def test_ci_context__a_token_or_an_address_that_is_none_does_not_end_the_run(
     repo: Repo, github: FakeGitHub, environ: dict[str, str]
 ) -> None:
     base = repo.commit({NAME: "num-runs = 3\n"})

@@ -132,7 +132,7 @@ def of_every_status(results: dict[str, Any]) -> dict[str, Any]:
     return {**results, "cases": cases}
 
 
-def test_every_text_of_the_schema_is_nothing_but_text(github: FakeGitHub, tmp_path: Path) -> None:
+def test_publish_forged__every_text_of_the_schema_is_nothing_but_text(github: FakeGitHub, tmp_path: Path) -> None:
     run = finished(github, conclusion="failure")
     github.state.artifact(run, packed(of_every_status(forged(PAYLOAD))))
 
@@ -163,7 +163,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_addresses_lead_nowhere_else(github: FakeGitHub, tmp_path: Path, address: str) -> None:
+def test_publish_forged__addresses_lead_nowhere_else(github: FakeGitHub, tmp_path: Path, address: str) -> None:
     url = address.format(server=github.server_url)
     run = finished(github)
     results = forged()
@@ -195,7 +195,7 @@ def test_addresses_lead_nowhere_else(github: FakeGitHub, tmp_path: Path, address
     ],
     ids=["number", "large number", "sha", "text as sha", "run", "repository", "text as repository"],
 )
-def test_results_of_something_else_are_refused(
+def test_publish_forged__results_of_something_else_are_refused(
     github: FakeGitHub, tmp_path: Path, origin: dict[str, Any], words: str
 ) -> None:
     run = finished(github)
@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_no_result_of_ours_is_refused(github: FakeGitHub, tmp_path: Path, kind: str) -> None:
+def test_publish_forged__what_is_no_result_of_ours_is_refused(github: FakeGitHub, tmp_path: Path, kind: str) -> None:
     make, words = REFUSED[kind]
     run = finished(github)
     github.state.artifact(run, make())
@@ -265,7 +265,9 @@ def test_what_is_no_result_of_ours_is_refused(github: FakeGitHub, tmp_path: Path
 
 
 @pytest.mark.parametrize("field", ["eval_id", "file"])
-def test_megabytes_of_text_become_a_comment_in_seconds(github: FakeGitHub, tmp_path: Path, field: str) -> None:
+def test_publish_forged__megabytes_of_text_become_a_comment_in_seconds(
+    github: FakeGitHub, tmp_path: Path, field: str
+) -> None:
     run = finished(github)
     results = forged()
     results["cases"][0] |= {field: "".join(random.Random(1).choices("@\u202e", k=2_000_000)), "status": "failed"}
@@ -309,7 +311,9 @@ def test_results_that_say_passed__of_a_run_that_ended_otherwise(
     ],
     ids=["unknown", "the workflow", "the agent"],
 )
-def test_changed_rules_are_told_by_githubs_word(github: FakeGitHub, tmp_path: Path, fault: Fault, warning: str) -> None:
+def test_publish_forged__changed_rules_are_told_by_githubs_word(
+    github: FakeGitHub, tmp_path: Path, fault: Fault, warning: str
+) -> None:
     run = finished(github)
     github.state.artifact(run, packed(forged()))
     github.faults.append(fault)
@@ -320,7 +324,7 @@ def test_changed_rules_are_told_by_githubs_word(github: FakeGitHub, tmp_path: Pa
     assert warning in page.open and ("what is scored" in page.open) == bool(warning)
 
 
-def test_what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path) -> None:
+def test_publish_forged__what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path) -> None:
     run = finished(github)
     marker = f"<!-- agent-eval key=default run={run.id - 1} attempt=1 sha={run.sha} -->\n"
     theirs = github.state.comment(7, marker + "## Passed", login="mallory")
@@ -332,7 +336,7 @@ def test_what_others_post_is_not_overwritten(github: FakeGitHub, tmp_path: Path)
     assert (theirs.edits, later.edits, len(github.state.comments_of(7))) == (0, 0, 3)
 
 
-def test_the_whole_command_refuses_with_a_notice(github: FakeGitHub, tmp_path: Path) -> None:
+def test_publish_forged__the_whole_command_refuses_with_a_notice(github: FakeGitHub, tmp_path: Path) -> None:
     lab = Lab.make(tmp_path / "shop", github, "door")
     run = finished(github)
     github.state.artifact(run, packed(forged(origin={"pull_request": 8, "repository": PAYLOAD})))

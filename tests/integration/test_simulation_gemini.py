@@ -113,7 +113,7 @@ def spoken(prompt: str) -> list[tuple[str, str]]:
 AGENT = ScriptedAgent(answer=lambda message: f"You said: {message}")
 
 
-async def test_a_conversation_follows_its_plan() -> None:
+async def test_gemini__a_conversation_follows_its_plan() -> None:
     with FakeGemini(follows_the_plan) as server:
         async with pool_at(server) as pool:
             turns, stop = await converse(user_at(pool), AGENT)
@@ -135,7 +135,7 @@ async def test_a_conversation_follows_its_plan() -> None:
     assert {key.lower().replace("_", "") for key in sent} == {"thinkingbudget"}
 
 
-async def test_the_config_reaches_the_model() -> None:
+async def test_gemini__the_config_reaches_the_model() -> None:
     with FakeGemini(follows_the_plan) as server:
         async with pool_at(server) as pool:
             config = {"temperature": 0.5, "http_options": {"base_url": "http://127.0.0.1:9"}}
@@ -151,7 +151,7 @@ async def test_the_config_reaches_the_model() -> None:
     assert "The agent (home) called its tool lamp with:" in labels
 
 
-async def test_with_a_cache_a_conversation_is_the_same_again(tmp_path: Path) -> None:
+async def test_gemini__with_a_cache_a_conversation_is_the_same_again(tmp_path: Path) -> None:
     """The model answers differently each time it is asked; a repeated run is not asked, a fresh run is."""
     asked: list[str] = []
 
@@ -171,7 +171,7 @@ async def test_with_a_cache_a_conversation_is_the_same_again(tmp_path: Path) -> 
     assert len(asked) == 6
 
 
-async def test_a_conversation_is_replayed_without_any_server(tmp_path: Path) -> None:
+async def test_gemini__a_conversation_is_replayed_without_any_server(tmp_path: Path) -> None:
     with FakeGemini(follows_the_plan) as server:
         async with pool_at(server, quick(cache=tmp_path)) as pool:
             before, _ = await converse(user_at(pool), AGENT)
@@ -207,7 +207,7 @@ async def test_an_empty_message_is_asked_for_once_more__in_the_same_words() -> N
         (Answer.text("x"), {"budget": Budget(max_calls=0)}, "budget"),
     ],
 )
-async def test_a_model_that_fails_is_no_failure_of_the_agent(
+async def test_gemini__a_model_that_fails_is_no_failure_of_the_agent(
     script: Answer | Fault, changes: dict[str, Any], code: str
 ) -> None:
     with FakeGemini(lambda _: script) as server:
@@ -236,7 +236,7 @@ def obeys(request: GenerateRequest) -> Answer:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_an_agent_can_not_tell_the_user_what_to_say(attack: str) -> None:
+async def test_gemini__an_agent_can_not_tell_the_user_what_to_say(attack: str) -> None:
     with FakeGemini(obeys) as server:
         async with pool_at(server) as pool:
             user = user_at(pool)

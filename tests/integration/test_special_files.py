@@ -87,7 +87,7 @@ def test_special_file__is_an_error_with_the_path(name: str, kind: str, results: 
     assert any(word in text for word in KINDS[kind]) or "recording-not-found" in text, text
 
 
-def test_link_loop_beside_an_agent_hides_nothing(tmp_path: Path) -> None:
+def test_special_files__link_loop_beside_an_agent_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / "bot").mkdir()
     (tmp_path / "bot" / "agent.py").write_text("root_agent = None\n", encoding="utf-8")
     (tmp_path / "a").symlink_to("b")

@@ -124,7 +124,7 @@ async def test_what_stays__is_no_score(
     assert words in failure.message
 
 
-async def test_the_budget_holds_for_it(service: FakeEvaluation, environ: dict[str, str]) -> None:
+async def test_vertex_service__the_budget_holds_for_it(service: FakeEvaluation, environ: dict[str, str]) -> None:
     async with open_models(quick(budget=Budget(max_calls=2)), environ, models=[VERTEX_EVAL]) as pool:
         for answer in ("one", "two"):
             await pool.generate(ask(answer))

@@ -39,7 +39,7 @@ def raised(message: str, *classes: str, status: int | None = None, origin: str =
         (raised("quota of the shop", "shop.Error", status=429, origin="agent"), Owner.AGENT),
     ],
 )
-def test_owner(error: RemoteError, owner: Owner) -> None:
+def test_blame__owner(error: RemoteError, owner: Owner) -> None:
     failure = failed_turn(error, None)
     assert failure.owner is owner
     assert failure.kind is (FailureKind.PROVIDER if owner is Owner.PROVIDER else FailureKind.EXCEPTION)
@@ -47,18 +47,18 @@ def test_owner(error: RemoteError, owner: Owner) -> None:
         assert failure.hint
 
 
-def test_a_status_is_named_once() -> None:
+def test_blame__a_status_is_named_once() -> None:
     assert failed_turn(raised("quota", "a.B", status=429), None).message.endswith("B: quota (HTTP 429)")
     assert failed_turn(raised("429 quota", "a.B", status=429), None).message.endswith("B: 429 quota")
 
 
-def test_only_the_first_line_of_a_message_is_shown() -> None:
+def test_blame__only_the_first_line_of_a_message_is_shown() -> None:
     failure = failed_turn(raised("one\ntwo", "a.B", origin="agent", traceback="the traceback"), None)
     assert failure.message == "The agent raised B: one"
     assert failure.traceback == "the traceback"
 
 
-def test_import_hints_name_what_is_missing() -> None:
+def test_blame__import_hints_name_what_is_missing() -> None:
     error = RemoteError("agent-import", "No module named 'yfinance.data'", {"type": "ModuleNotFoundError"})
     failure = failed_load(error, "the log")
     assert (failure.kind, failure.log_tail) == (FailureKind.IMPORT, "the log")
@@ -68,18 +68,18 @@ def test_import_hints_name_what_is_missing() -> None:
     assert failure.hint == "Define `root_agent` or `app` in agent.py, or set another directory with `--agent`."
 
 
-def test_an_exit_while_importing() -> None:
+def test_blame__an_exit_while_importing() -> None:
     failure = failed_load(RemoteError("agent-import", "2", {"type": "SystemExit", "exit": 2}), None)
     assert "sys.exit(2)" in failure.message
 
 
-def test_words_for_an_end() -> None:
+def test_blame__words_for_an_end() -> None:
     assert exit_description(3) == "exited with code 3"
     assert exit_description(-9) == "was killed by SIGKILL (signal 9)"
     assert exit_description(-250) == "was killed by signal 250"
 
 
-def test_the_gates_own_reason_comes_first() -> None:
+def test_blame__the_gates_own_reason_comes_first() -> None:
     ended = how_it_ended(-9, ValueError("garbage"), ended_by_gate="was closed", log_tail="the log")
     assert (ended.message, ended.kind, ended.hint, ended.log_tail) == ("was closed", FailureKind.CRASH, None, "the log")
 
@@ -98,14 +98,16 @@ def test_the_gates_own_reason_comes_first() -> None:
         (3, None, FailureKind.CRASH, "code 3"),
     ],
 )
-def test_how_a_host_ended(returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str) -> None:
+def test_blame__how_a_host_ended(
+    returncode: int | None, garbage: Exception | None, kind: FailureKind, words: str
+) -> None:
     ended = how_it_ended(returncode, garbage, ended_by_gate=None, log_tail="")
     assert ended.kind is kind
     assert words in ended.message
     assert ended.hint
 
 
-def test_temporary_statuses() -> None:
+def test_blame__temporary_statuses() -> None:
     assert all(map(is_temporary, (408, 429, 500, 503, 529, 599)))
     assert not any(map(is_temporary, (400, 401, 404, 200)))
 

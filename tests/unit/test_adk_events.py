@@ -74,20 +74,20 @@ def _kind(part: Any) -> str:
         ([event({"inline_data": {"data": "_-8="}}), event(text("said"))], "said", ["text", "blank"]),
     ],
 )
-def test_shapes(events: list[dict[str, Any]], final: str | None, shape: list[str]) -> None:
+def test_events__shapes(events: list[dict[str, Any]], final: str | None, shape: list[str]) -> None:
     invocation = read(*events)
     assert (None if invocation.final_response is None else text_of(invocation.final_response)) == final
     assert kept(invocation) == shape
 
 
-def test_an_unknown_author_is_the_agent() -> None:
+def test_events__an_unknown_author_is_the_agent() -> None:
     invocation = read({"content": {"parts": [text("x")]}, "invocation_id": "e-9"})
     assert isinstance(invocation.intermediate_data, InvocationEvents)
     assert invocation.intermediate_data.invocation_events[0].author == "agent"
     assert invocation.invocation_id == "e-9"
 
 
-def test_metadata_is_copied_and_survives_a_blank_event() -> None:
+def test_events__metadata_is_copied_and_survives_a_blank_event() -> None:
     invocation = read(
         event(text("x"), usage_metadata={"prompt_token_count": 3}, model_version="m", grounding_metadata={"g": 1})
     )
@@ -101,7 +101,7 @@ def test_metadata_is_copied_and_survives_a_blank_event() -> None:
     assert only.content is None
 
 
-def test_keys_of_newer_versions_are_left_out() -> None:
+def test_events__keys_of_newer_versions_are_left_out() -> None:
     future = {"function_call": {**CALL["function_call"], "from_2030": True}, "part_key_2030": 1}
     answer = {"function_response": {**RESPONSE["function_response"], "from_2030": True}}
     invocation = read(
@@ -113,18 +113,18 @@ def test_keys_of_newer_versions_are_left_out() -> None:
     assert tool_responses(invocation.intermediate_data)[0].response == {"sum": 1}
 
 
-def test_args_that_are_absent_stay_none_and_empty_ones_empty() -> None:
+def test_events__args_that_are_absent_stay_none_and_empty_ones_empty() -> None:
     invocation = read(event({"function_call": {"name": "f"}}, {"function_call": {"name": "f", "args": {}}}))
     assert [call.args for call in tool_calls(invocation.intermediate_data)] == [None, {}]
 
 
-def test_durations_are_rounded_to_milliseconds() -> None:
+def test_events__durations_are_rounded_to_milliseconds() -> None:
     invocation = read(event(text("x")), started_at=12.5, duration=1.23456, model_duration=0.9996, tool_duration=0.0)
     assert (invocation.creation_timestamp, invocation.duration) == (12.5, 1.235)
     assert (invocation.model_duration, invocation.tool_duration) == (1.0, 0.0)
 
 
-def test_app_details_come_from_the_first_request_of_those_who_spoke() -> None:
+def test_events__app_details_come_from_the_first_request_of_those_who_spoke() -> None:
     requests = [
         {"agent": "bot", "instructions": "first", "tools": [{"function_declarations": []}]},
         {"agent": "bot", "instructions": "second", "tools": []},
@@ -147,7 +147,7 @@ def test_app_details_come_from_the_first_request_of_those_who_spoke() -> None:
         {"author": "bot", "content": {"parts": [{"text": "x"}]}, "usage_metadata": "many"},
     ],
 )
-def test_what_no_adk_would_write_is_refused(broken: dict[str, Any]) -> None:
+def test_events__what_no_adk_would_write_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(MalformedEvent):
         read(broken)
 
@@ -173,7 +173,7 @@ EVENTS = st.builds(
 
 
 @given(st.lists(EVENTS, max_size=6))
-def test_no_call_is_lost_and_no_final_text_counted_twice(events: list[dict[str, Any]]) -> None:
+def test_events__no_call_is_lost_and_no_final_text_counted_twice(events: list[dict[str, Any]]) -> None:
     invocation = read(*events)
     calls = sum(
         "function_call" in part for item in events if item["author"] != "user" for part in item["content"]["parts"]

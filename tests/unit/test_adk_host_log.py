@@ -25,14 +25,14 @@ def fed(path: Path, chunks: list[bytes], *, limit: int = 1_000_000, secrets: tup
     return log
 
 
-def test_nothing_printed_is_no_file(tmp_path: Path) -> None:
+def test_host_log__nothing_printed_is_no_file(tmp_path: Path) -> None:
     log = fed(tmp_path / "log", [])
     assert not log.path.exists()
     assert log.tail() == ""
 
 
 @given(st.lists(st.integers(0, 60), max_size=6), st.integers(0, 3))
-def test_a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], before: int) -> None:
+def test_host_log__a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], before: int) -> None:
     data = b"x" * before + f"a {SECRET} b\n{SECRET}{SECRET}\n".encode()
     ends = sorted({0, *(min(cut, len(data)) for cut in cuts), len(data)})
     chunks = [data[start:end] for start, end in itertools.pairwise(ends)]
@@ -42,7 +42,7 @@ def test_a_secret_is_masked_wherever_the_chunks_end(cuts: list[int], before: int
         assert log.tail() == "x" * before + "a *** b\n******"
 
 
-def test_the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
+def test_host_log__the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
     lines = [f"line {number:06}\n".encode() for number in range(100_000)]
     log = fed(tmp_path / "log", lines, limit=10_000)
     content = log.path.read_bytes()
@@ -58,7 +58,7 @@ def test_the_first_and_the_last_half_are_kept(tmp_path: Path) -> None:
     assert log.tail().startswith("line 0")
 
 
-def test_the_tail_is_known_while_the_process_runs(tmp_path: Path) -> None:
+def test_host_log__the_tail_is_known_while_the_process_runs(tmp_path: Path) -> None:
     log = HostLog(tmp_path / "log", masker=Masker([SECRET]), limit=1_000_000)
     log.feed(b"one\ntwo\nthr")
     assert log.tail() == "one\ntwo"
@@ -67,11 +67,11 @@ def test_the_tail_is_known_while_the_process_runs(tmp_path: Path) -> None:
     log.close()
 
 
-def test_the_tail_can_be_carried(tmp_path: Path) -> None:
+def test_host_log__the_tail_can_be_carried(tmp_path: Path) -> None:
     assert fed(tmp_path / "log", [b"a\x00\xff\x1b[31mb"]).tail() == "a\ufffd\ufffd\ufffd[31mb"
 
 
-def test_no_secret_means_nothing_is_held_back(tmp_path: Path) -> None:
+def test_host_log__no_secret_means_nothing_is_held_back(tmp_path: Path) -> None:
     log = HostLog(tmp_path / "log", masker=Masker(), limit=1_000_000)
     log.feed(b"no line end")
     assert log.tail() == "no line end"

@@ -57,7 +57,7 @@ CI = {
 }
 
 
-def test_only_what_is_listed_reaches_the_agent() -> None:
+def test_forwarding__only_what_is_listed_reaches_the_agent() -> None:
     child = child_environment(CI, allow_list(None))
     assert sorted(child) == [
         "GOOGLE_API_KEY",
@@ -74,7 +74,7 @@ def test_only_what_is_listed_reaches_the_agent() -> None:
     ]
 
 
-def test_a_list_replaces_the_models_variables_and_a_plus_adds_to_them() -> None:
+def test_forwarding__a_list_replaces_the_models_variables_and_a_plus_adds_to_them() -> None:
     replaced = child_environment(CI, allow_list("SOMETHING_ELSE, AWS_*"))
     assert set(replaced) == {"AWS_SECRET_ACCESS_KEY", "HOME", "LANG", "LC_ALL", "PATH", "SOMETHING_ELSE", "SSL_CERT_FILE", "https_proxy"}  # fmt: skip  # noqa: E501
     added = child_environment(CI, allow_list("+SOMETHING_ELSE"))
@@ -83,7 +83,7 @@ def test_a_list_replaces_the_models_variables_and_a_plus_adds_to_them() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*", "I*", "?NPUT_TOKEN", "GITHUB_*", "[A-Z]*"])
-def test_no_glob_forwards_what_is_denied(pattern: str) -> None:
+def test_forwarding__no_glob_forwards_what_is_denied(pattern: str) -> None:
     child = child_environment(CI, allow_list(pattern))
     leaked = [name for name in child if name.startswith(("INPUT_", "ACTIONS_", "RUNNER_"))]
     assert leaked == []
@@ -92,37 +92,37 @@ def test_no_glob_forwards_what_is_denied(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "INPUT_FAIL-ON", "INPUT_*", "ACTIONS_RUNTIME_TOKEN", "input_token"])
-def test_asking_for_a_denied_name_is_an_error_that_names_it(name: str) -> None:
+def test_forwarding__asking_for_a_denied_name_is_an_error_that_names_it(name: str) -> None:
     with pytest.raises(ValueError, match="can't be forwarded") as caught:
         allow_list(f"GOOGLE_API_KEY,{name}")
     assert f"`{name}`" in str(caught.value)
 
 
-def test_what_is_no_name_is_an_error() -> None:
+def test_forwarding__what_is_no_name_is_an_error() -> None:
     with pytest.raises(ValueError, match="`FOO=bar` is neither the name"):
         allow_list("FOO=bar")
 
 
-def test_defaults_and_denials_do_not_contradict_each_other() -> None:
+def test_forwarding__defaults_and_denials_do_not_contradict_each_other() -> None:
     named = [name for name in (*BASE_VARIABLES, *MODEL_VARIABLES) if "*" not in name]
     everything = dict.fromkeys(named, "x") | {name.replace("*", "X"): "x" for name in DENIED_VARIABLES}
     child = child_environment(everything, allow_list(None))
     assert set(child) == set(named)
 
 
-def test_our_virtual_environment_leaves_the_path() -> None:
+def test_forwarding__our_virtual_environment_leaves_the_path() -> None:
     child = child_environment({"PATH": "/opt/ours/bin:/usr/bin:/bin", "VIRTUAL_ENV": "/opt/ours"}, allow_list(None))
     assert child == {"PATH": "/usr/bin:/bin"}
     assert child_environment({}, allow_list(None))["PATH"]
 
 
-def test_another_user_gets_its_own_home() -> None:
+def test_forwarding__another_user_gets_its_own_home() -> None:
     account = Account(name="agent", uid=10001, gid=10001, home=Path("/home/agent"))
     child = child_environment({**CI, "USER": "root", "TMPDIR": "/root/tmp"}, allow_list(None), account)
     assert (child["HOME"], child["USER"], child["TMPDIR"]) == ("/home/agent", "agent", "/home/agent/tmp")
 
 
-def test_the_installer_gets_private_indexes_and_pips_under_uvs_names() -> None:
+def test_forwarding__the_installer_gets_private_indexes_and_pips_under_uvs_names() -> None:
     assert installer_environment({"UV_INDEX_PRIVATE_PASSWORD": "p", "UV_CACHE_DIR": "/c", "GITHUB_TOKEN": "t"}) == {
         "UV_INDEX_PRIVATE_PASSWORD": "p"
     }
@@ -135,7 +135,7 @@ def test_the_installer_gets_private_indexes_and_pips_under_uvs_names() -> None:
     }
 
 
-def test_secrets_are_known_by_their_names_and_inside_urls() -> None:
+def test_forwarding__secrets_are_known_by_their_names_and_inside_urls() -> None:
     secrets = secrets_in(
         {
             "GOOGLE_API_KEY": "key-of-the-model",
@@ -172,7 +172,7 @@ def test_secrets_in__names_and_parts(name: str, value: str, expected: set[str]) 
     assert set(secrets_in({name: value})) == expected
 
 
-def test_secrets_of_a_credentials_file(tmp_path: Path) -> None:
+def test_forwarding__secrets_of_a_credentials_file(tmp_path: Path) -> None:
     file = tmp_path / "gha-creds.json"
     file.write_text(
         json.dumps(
@@ -267,13 +267,13 @@ def test_the_agents_environment__has_no_identity_of_the_job_and_its_token_stays_
         assert "credentials-not-lent" in {problem.code for problem in isolation.problems}
 
 
-def test_without_another_user_the_credentials_stay_where_they_are(tmp_path: Path) -> None:
+def test_forwarding__without_another_user_the_credentials_stay_where_they_are(tmp_path: Path) -> None:
     environment = {"GOOGLE_APPLICATION_CREDENTIALS": "/somewhere/key.json"}
     assert lend_credentials(environment, None, tmp_path) == environment
 
 
 @pytest.mark.parametrize("group", [BASE_VARIABLES, MODEL_VARIABLES, DENIED_VARIABLES, INDEX_VARIABLES])
-def test_the_page_lists_every_variable(group: tuple[str, ...]) -> None:
+def test_forwarding__the_page_lists_every_variable(group: tuple[str, ...]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
     assert [name for name in group if f"`{name.upper()}`" not in page] == []
 

@@ -77,7 +77,7 @@ async def failure(source: Path, session_request: SessionRequest, *messages: str)
     return caught.value
 
 
-async def test_an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path) -> None:
+async def test_recorded__an_eval_set_answers_by_eval_id_and_turn(tmp_path: Path) -> None:
     source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello"), turn("more", "更多")], two=[turn("x", "y")])
     assert await answers(source, request("one"), "hi", "more") == ["hello", "更多"]
     assert await answers(source, request("two", run=4, eval_set="another"), "x") == ["y"]
@@ -96,7 +96,7 @@ async def test_open__case_id_before_set_and_eval_id(tmp_path: Path) -> None:
     assert await answers(source, dataclasses.replace(request("y"), case_id="new.test.json:y"), "hi") == ["moved"]
 
 
-async def test_turns_come_back_whole(tmp_path: Path) -> None:
+async def test_recorded__turns_come_back_whole(tmp_path: Path) -> None:
     agent = RecordedAgent(eval_set(tmp_path / "actual.json", one=[turn("hi", "hello", "a", "b")]))
     await agent.start()
     session = await agent.open(request("one"))
@@ -106,7 +106,7 @@ async def test_turns_come_back_whole(tmp_path: Path) -> None:
     assert agent.provenance["driver"] == "recorded"
 
 
-async def test_an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -> None:
+async def test_recorded__an_output_directory_answers_by_set_case_and_run(tmp_path: Path) -> None:
     source = output_dir(
         tmp_path / "out",
         line("one", 0, turn("hi", "first")),
@@ -135,7 +135,7 @@ async def test_open__hidden_tool_calls_stay_hidden(tmp_path: Path) -> None:
     await agent.close()
 
 
-async def test_a_missing_case_or_turn_is_no_answer(tmp_path: Path) -> None:
+async def test_recorded__a_missing_case_or_turn_is_no_answer(tmp_path: Path) -> None:
     source = eval_set(tmp_path / "actual.json", one=[turn("hi", "hello")])
     no_case = await failure(source, request("two"), "hi")
     no_turn = await failure(source, request("one"), "hi", "again")
@@ -144,7 +144,7 @@ async def test_a_missing_case_or_turn_is_no_answer(tmp_path: Path) -> None:
     assert "turn 2" in no_turn.message
 
 
-async def test_an_answer_to_another_message_does_not_count(tmp_path: Path) -> None:
+async def test_recorded__an_answer_to_another_message_does_not_count(tmp_path: Path) -> None:
     source = eval_set(tmp_path / "actual.json", one=[turn("turn on the lamp", "done")])
     failed = await failure(source, request("one"), "turn off the lamp")
     assert failed.kind is FailureKind.NO_ANSWER
@@ -152,7 +152,7 @@ async def test_an_answer_to_another_message_does_not_count(tmp_path: Path) -> No
     assert await answers(source, request("one"), " turn on the lamp\n") == ["done"]
 
 
-async def test_a_scenario_holds_no_answers(tmp_path: Path) -> None:
+async def test_recorded__a_scenario_holds_no_answers(tmp_path: Path) -> None:
     source = tmp_path / "actual.json"
     case = {"eval_id": "one", "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "talk"}}
     source.write_text(json.dumps({"eval_set_id": "s", "eval_cases": [case]}))
@@ -167,7 +167,7 @@ async def test_a_scenario_holds_no_answers(tmp_path: Path) -> None:
         ("budget-spent", "gate", (FailureKind.NO_ANSWER, Owner.PROVIDER)),
     ],
 )
-async def test_a_recorded_failure_fails_alike(
+async def test_recorded__a_recorded_failure_fails_alike(
     tmp_path: Path, kind: str, owner: str, expected: tuple[FailureKind, Owner]
 ) -> None:
     error = {"kind": kind, "owner": owner, "message": "it ended", "traceback": "Traceback ...", "turn": 1}
@@ -178,7 +178,7 @@ async def test_a_recorded_failure_fails_alike(
     assert (failed.message, failed.traceback) == ("it ended", "Traceback ...")
 
 
-async def test_adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
+async def test_recorded__adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
     source = tmp_path / "old.test.json"
     source.write_text(json.dumps([{"query": "hi", "expected_tool_use": [], "reference": "hello"}]))
     assert await answers(source, request("old.test.json"), "hi") == ["hello"]
@@ -195,7 +195,7 @@ async def test_adks_older_form_is_a_recording_too(tmp_path: Path) -> None:
         ("a.jsonl.gz", gzip.compress(b"x" * 1000, mtime=0)[:30], "a.jsonl.gz"),
     ],
 )
-async def test_an_unreadable_recording_is_said_at_the_start(
+async def test_recorded__an_unreadable_recording_is_said_at_the_start(
     tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -207,7 +207,7 @@ async def test_an_unreadable_recording_is_said_at_the_start(
     assert words in caught.value.message
 
 
-async def test_a_missing_recording(tmp_path: Path) -> None:
+async def test_recorded__a_missing_recording(tmp_path: Path) -> None:
     agent = RecordedAgent(tmp_path / "missing.json")
     with pytest.raises(AgentFailure, match="No such file"):
         await agent.start()

@@ -22,25 +22,25 @@ SMALL = ArchiveLimits(archive_bytes=100_000, entries=50, results_bytes=10_000, r
 DOTDOT = "an entry is outside the archive"
 
 
-def test_the_results_among_everything_that_is_uploaded() -> None:
+def test_archive__the_results_among_everything_that_is_uploaded() -> None:
     data = zipped({"junit.xml": b"<a/>", "results.json": b'{"a": 1}', "logs/bot/worker-1.log": b"x" * 5_000})
 
     assert read_results(data, SMALL) == b'{"a": 1}'
 
 
-def test_as_many_entries_as_allowed() -> None:
+def test_archive__as_many_entries_as_allowed() -> None:
     data = zipped({**{f"logs/{number}": b"" for number in range(49)}, "results.json": b"{}"})
 
     assert read_results(data, SMALL) == b"{}"
 
 
-def test_the_results_in_the_directory_that_upload_artifact_keeps_with_several_paths() -> None:
+def test_archive__the_results_in_the_directory_that_upload_artifact_keeps_with_several_paths() -> None:
     data = zipped({"agent-eval-results/results.json": b"{}", "coverage/html/index.html": b""})
 
     assert read_results(data, SMALL) == b"{}"
 
 
-def test_the_topmost_of_several() -> None:
+def test_archive__the_topmost_of_several() -> None:
     data = zipped({"kept/results.json": b"[1]", "results.json": b"[0]"})
 
     assert read_results(data, SMALL) == b"[0]"
@@ -115,17 +115,17 @@ def _bomb() -> bytes:
     ],
     ids=itertools.count(),  # A zip holds the time at which it was made: no name that all of xdist's workers agree on.
 )
-def test_what_is_refused(data: bytes, reason: str) -> None:
+def test_archive__what_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(UnsafeArchive, match=reason):
         read_results(data, SMALL)
 
 
-def test_a_run_that_died_early_is_told_from_an_attack() -> None:
+def test_archive__a_run_that_died_early_is_told_from_an_attack() -> None:
     with pytest.raises(NoResults):
         read_results(zipped({"logs/bot/worker-1.log": b"Traceback"}))
 
 
-def test_a_directory_of_a_million_entries_costs_no_memory() -> None:
+def test_archive__a_directory_of_a_million_entries_costs_no_memory() -> None:
     entry = b"PK\x01\x02" + bytes(42)
     data = zipped({"results.json": b"{}"}) + entry * 1_000_000
 
@@ -133,7 +133,7 @@ def test_a_directory_of_a_million_entries_costs_no_memory() -> None:
         read_results(data)
 
 
-def test_a_bomb_stays_small_in_memory_whatever_it_declares() -> None:
+def test_archive__a_bomb_stays_small_in_memory_whatever_it_declares() -> None:
     """64 MB of blanks that say they are 10: zipfile must stop there."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     blanks = b" " * 1_000_000
@@ -150,7 +150,7 @@ def test_a_bomb_stays_small_in_memory_whatever_it_declares() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(min_value=0, max_value=400), st.integers(min_value=0, max_value=255))
-def test_whatever_the_bytes_it_is_read_or_refused(noise: bytes, position: int, value: int) -> None:
+def test_archive__whatever_the_bytes_it_is_read_or_refused(noise: bytes, position: int, value: int) -> None:
     data = bytearray(zipped({"results.json": b'{"a": 1}', "x": noise}))
     data[position % len(data)] = value
     for broken in (bytes(data), noise):

@@ -59,7 +59,7 @@ FOUND = Found(
         ),
     ],
 )
-def test_orders(text: str, choices: tuple[Choice, ...]) -> None:
+def test_chain__orders(text: str, choices: tuple[Choice, ...]) -> None:
     assert parse_order(text) == choices
 
 
@@ -96,7 +96,7 @@ class Source:
         return self.answer
 
 
-async def test_the_first_that_has_one_wins_and_the_rest_is_not_asked() -> None:
+async def test_chain__the_first_that_has_one_wins_and_the_rest_is_not_asked() -> None:
     artifact, file, rerun = (
         Source("artifact", FetchFailed(message="The artifact has expired.")),
         Source("file", FOUND),
@@ -110,7 +110,7 @@ async def test_the_first_that_has_one_wins_and_the_rest_is_not_asked() -> None:
     assert (artifact.asked, file.asked, rerun.asked) == ([WANTED], [WANTED], [])
 
 
-async def test_the_order_is_the_callers() -> None:
+async def test_chain__the_order_is_the_callers() -> None:
     sources = [Source("rerun", FOUND), Source("artifact", FOUND)]
 
     outcome = await resolve(sources, WANTED)
@@ -128,7 +128,7 @@ async def test_the_order_is_the_callers() -> None:
         ([], "none-yet", "No baseline was requested (`baseline: none`)."),
     ],
 )
-async def test_the_weightiest_reason_is_the_reason_and_all_are_told(
+async def test_chain__the_weightiest_reason_is_the_reason_and_all_are_told(
     answers: list[Baseline], status: str, message: str
 ) -> None:
     sources: list[BaselineSource] = ["artifact", "file"]
@@ -142,7 +142,7 @@ async def test_the_weightiest_reason_is_the_reason_and_all_are_told(
     assert len(report.steps) == len(answers)
 
 
-def test_what_was_found_is_told_with_its_provenance() -> None:
+def test_chain__what_was_found_is_told_with_its_provenance() -> None:
     before = NoneYet(message="There is no file.", hint="Commit one.")
     outcome = outcome_of([Step(source="file", baseline=before), Step(source="artifact", baseline=FOUND)])
 
@@ -192,7 +192,7 @@ def _origin(**changes: object) -> Origin:
         (None, False, "The tested branch is unknown"),
     ],
 )
-def test_only_runs_of_the_base_branch_record(origin: Origin | None, allowed: bool, why: str) -> None:
+def test_chain__only_runs_of_the_base_branch_record(origin: Origin | None, allowed: bool, why: str) -> None:
     permission = may_record(origin, branches=["release/2", "main"])
 
     assert permission.allowed is allowed

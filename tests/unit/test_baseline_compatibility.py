@@ -27,18 +27,18 @@ HEAD = results()
         results(case("one", "errored")),
     ],
 )
-def test_one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
+def test_compatibility__one_case_that_can_be_compared_is_enough(base: RunReport) -> None:
     assert incomparable(HEAD, base) is None
 
 
-def test_eval_files_that_were_all_moved_are_compared() -> None:
+def test_compatibility__eval_files_that_were_all_moved_are_compared() -> None:
     moved = results(*(item.model_copy(update={"case_id": f"tests/b.test.json:{item.eval_id}"}) for item in HEAD.cases))
 
     assert incomparable(HEAD, moved) is None
     assert compare(HEAD, moved).compared == 2
 
 
-def test_cases_without_gating_criteria_on_either_side() -> None:
+def test_compatibility__cases_without_gating_criteria_on_either_side() -> None:
     bare = case("one")
     bare.metrics = []
 
@@ -90,11 +90,11 @@ GEMINI, OTHER = measured(1.0, judge="gemini-2.5-flash"), measured(1.0, judge="gp
         ),
     ],
 )
-def test_why_nothing_can_be_compared(head: RunReport, base: RunReport, message: str) -> None:
+def test_compatibility__why_nothing_can_be_compared(head: RunReport, base: RunReport, message: str) -> None:
     assert incomparable(head, base) == Incompatible(message=message)
 
 
-def test_what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
+def test_compatibility__what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
     baseline = Found(report=results(case("other")), provenance=Provenance(commit="a" * 40), message="Found.")
     before = NoneYet(message="No artifact.")
     outcome = outcome_of([Step(source="artifact", baseline=before), Step(source="file", baseline=baseline)])
@@ -106,7 +106,7 @@ def test_what_was_found_becomes_incompatible_once_the_head_is_known() -> None:
     assert [step.baseline for step in checked.steps] == [before, checked.baseline]
 
 
-def test_a_baseline_that_fits_stays_as_it_is() -> None:
+def test_compatibility__a_baseline_that_fits_stays_as_it_is() -> None:
     baseline = Found(report=results(), provenance=Provenance(commit="a" * 40), message="Found.")
     outcome = outcome_of([Step(source="artifact", baseline=baseline)])
 

@@ -24,7 +24,7 @@ def _changed(**changes: Any) -> bytes:
     return json.dumps(content | changes).encode()
 
 
-def test_what_we_write_is_read() -> None:
+def test_reading__what_we_write_is_read() -> None:
     report = results(case("one"), case("two", "failed"))
 
     assert read_report(wire(report), WHERE) == report
@@ -54,7 +54,7 @@ def test_what_we_write_is_read() -> None:
         (_changed(duration=1e300), "it has a number out of range"),
     ],
 )
-def test_what_is_no_report_is_not_used(data: bytes, message: str) -> None:
+def test_reading__what_is_no_report_is_not_used(data: bytes, message: str) -> None:
     baseline = read_report(data, WHERE)
 
     assert isinstance(baseline, FetchFailed)
@@ -62,7 +62,7 @@ def test_what_is_no_report_is_not_used(data: bytes, message: str) -> None:
     assert message in baseline.message
 
 
-def test_another_version_of_the_schema_is_told_by_both_versions() -> None:
+def test_reading__another_version_of_the_schema_is_told_by_both_versions() -> None:
     baseline = read_report(_changed(schema_version="2", tool_version="3.1.0", unheard_of=1), WHERE)
 
     assert baseline == Incompatible(
@@ -72,7 +72,7 @@ def test_another_version_of_the_schema_is_told_by_both_versions() -> None:
     )
 
 
-def test_a_newer_version_that_tells_more() -> None:
+def test_reading__a_newer_version_that_tells_more() -> None:
     baseline = read_report(_changed(tool_version="1.9.0", weather={"sun": 1}), WHERE)
 
     assert isinstance(baseline, Incompatible)
@@ -80,14 +80,14 @@ def test_a_newer_version_that_tells_more() -> None:
     assert "weather" in baseline.message
 
 
-def test_scores_that_mean_something_else() -> None:
+def test_reading__scores_that_mean_something_else() -> None:
     baseline = read_report(_changed(scoring_version=SCORING_VERSION + 1), WHERE)
 
     assert isinstance(baseline, Incompatible)
     assert f"(scoring version {SCORING_VERSION + 1}; this is {SCORING_VERSION})" in baseline.message
 
 
-def test_hostile_words_stay_words() -> None:
+def test_reading__hostile_words_stay_words() -> None:
     baseline = read_report(_changed(schema_version="2", tool_version="\x1b[31m1\n::error::x" + "y" * 500), WHERE)
 
     assert isinstance(baseline, Incompatible)
@@ -135,5 +135,5 @@ def _without_key() -> CaseReport:
         (results(case("one", "errored", measured(None))), "because of errors none of its cases was evaluated"),
     ],
 )
-def test_red_results_serve_and_partial_ones_do_not(report: RunReport, reason: str | None) -> None:
+def test_reading__red_results_serve_and_partial_ones_do_not(report: RunReport, reason: str | None) -> None:
     assert incomplete(report) == reason

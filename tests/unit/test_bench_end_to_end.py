@@ -52,7 +52,7 @@ def expected() -> dict[str, str]:
     return {turn["user_content"]["parts"][0]["text"]: turn["final_response"]["parts"][0]["text"] for turn in turns}
 
 
-def test_the_model_errs_as_often_as_it_says() -> None:
+def test_bench_end_to_end__the_model_errs_as_often_as_it_says() -> None:
     model, tools, right = city_guide.ErringModel(1), loaded(city_guide.TOOLS), expected()
     passed: Counter[str] = Counter()
     jobs = 400
@@ -83,7 +83,7 @@ def test_the_same_job_sees_the_same_errors__in_any_order_and_whatever_else_is_as
 
 
 @pytest.mark.parametrize("tool", [subject.tool for subject in city_guide.SUBJECTS])
-def test_a_broken_tool_breaks_its_cases_and_no_other(tool: str) -> None:
+def test_bench_end_to_end__a_broken_tool_breaks_its_cases_and_no_other(tool: str) -> None:
     class Steady(city_guide.ErringModel):
         def _errs(self, question: str, step: str, rate: float) -> bool:
             return False
@@ -99,7 +99,7 @@ def test_a_broken_tool_breaks_its_cases_and_no_other(tool: str) -> None:
     assert wrong == city_guide.cases_of(tool)
 
 
-def test_the_cases_have_the_mix_of_the_page() -> None:
+def test_bench_end_to_end__the_cases_have_the_mix_of_the_page() -> None:
     rates = Counter(rate for *_, rate in QUESTIONS)
     assert rates == {1.0: 10, 0.95: 3, 0.8: 2, 0.5: 1}
 
@@ -120,14 +120,14 @@ def trial(broken: str | None, verdict: str, *blamed: str) -> bench.Trial:
 @pytest.mark.parametrize(
     ("failed", "caught", "kept"), [(4, 38, True), (5, 40, False), (0, 37, False), (0, 40, True), (4, 37, False)]
 )
-def test_what_keeps_the_promise(failed: int, caught: int, kept: bool) -> None:
+def test_bench_end_to_end__what_keeps_the_promise(failed: int, caught: int, kept: bool) -> None:
     same = ["failed"] * failed + ["passed"] * (40 - failed)
     broken = ["failed"] * caught + ["inconclusive"] * (40 - caught)
     result = [trial(None, item) for item in same] + [trial("get_fare", item) for item in broken]
     assert bench.kept(result) is kept
 
 
-def test_the_table_counts() -> None:
+def test_bench_end_to_end__the_table_counts() -> None:
     result = [
         trial(None, "passed"),
         trial(None, "failed", "time_tokyo"),
@@ -139,7 +139,7 @@ def test_the_table_counts() -> None:
     assert row == "| 1 | 1 of 2 | 2 of 3 | 1 of 2 | 1.00 and 1.00 | 0 of 2 |"
 
 
-def test_the_page_quotes_three_seeds_that_keep_the_promise() -> None:
+def test_bench_end_to_end__the_page_quotes_three_seeds_that_keep_the_promise() -> None:
     assert [row[0] for row in ROWS] == [*map(str, bench.SEEDS), "all"]
     for row in ROWS[:-1]:
         counts = [re.fullmatch(r"(\d+) of 40", cell) for cell in row[1:3]]

@@ -238,7 +238,7 @@ def test_make_report__contradicting_rationales_first() -> None:
         (0.1, 0.1, 0.1, None, 9, 0, "reported"),
     ],
 )
-def test_decide(
+def test_judging__decide(
     kappa: float | None,
     best: float | None,
     worst: float | None,
@@ -250,7 +250,7 @@ def test_decide(
     assert decide(kappa, best, worst, expected, judged=judged, missing=missing)[0] == verdict
 
 
-def test_imputed() -> None:
+def test_judging__imputed() -> None:
     target = criterion("response_evaluation_score")
     parsed = labels(target, row(5), row(2, response="x"), row(4, response=BAD))
     answers, _ = opinions(

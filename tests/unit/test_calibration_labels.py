@@ -220,7 +220,7 @@ def test_read_labels__never_raises(line: dict[str, Any], metric: str) -> None:
     assert all(problem.line in {1, 2, None} for problem in problems)
 
 
-def test_choose_target(tmp_path: Path) -> None:
+def test_labels__choose_target(tmp_path: Path) -> None:
     single = {"criteria": {"safety_v1": 0.9, "response_match_score": 0.5}}
     (tmp_path / "one.json").write_text(json.dumps(single), encoding="utf-8")
     two = {"criteria": {"safety_v1": 0.9, "hallucinations_v1": {"threshold": 0.7}}}

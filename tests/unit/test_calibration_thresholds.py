@@ -148,7 +148,7 @@ def test_suggest__agent_fails_without_a_score() -> None:
     assert "lowest: a failure without a score" in rendered(once)
 
 
-def test_joint_probability() -> None:
+def test_thresholds__joint_probability() -> None:
     scores = [0.5 + number / 100 for number in range(19)]
 
     assert joint_probability([0.95, 0.95]) == pytest.approx(0.9), "Bonferroni"
@@ -273,7 +273,7 @@ def test_suggest__rounds_with_other_cases_are_left_out() -> None:
     assert dropped == {"a case was different": 1, "a case is missing": 1}
 
 
-def test_read_results(tmp_path: Path) -> None:
+def test_thresholds__read_results(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     text = results_json(run_report([case("x", [0.9])]))
     (tmp_path / "out" / "results.json").write_text(text, encoding="utf-8")

@@ -24,19 +24,19 @@ from agent_eval.core.text import harmless, shorten
         ("\ud83d", "\ufffd"),
     ],
 )
-def test_what_becomes_of_it(value: str, shown: str) -> None:
+def test_text_harmless__what_becomes_of_it(value: str, shown: str) -> None:
     assert harmless(value) == shown
 
 
 @given(st.text(alphabet=":#[ \n\r\ta\u2028\x85\x0b"))
-def test_no_line_is_a_command(value: str) -> None:
+def test_text_harmless__no_line_is_a_command(value: str) -> None:
     for line in harmless(value).splitlines():
         assert not re.match(r"\s*::[a-z]", line)
         assert "##[" not in line
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"])))
-def test_ordinary_text_stays(value: str) -> None:
+def test_text_harmless__ordinary_text_stays(value: str) -> None:
     if "##[" not in value and "::" not in value:
         assert harmless(value) == value
 

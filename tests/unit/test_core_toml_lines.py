@@ -41,7 +41,7 @@ deep = 1
 case = "x"'''
 
 
-def test_every_way_of_writing() -> None:
+def test_toml_lines__every_way_of_writing() -> None:
     result = lines_of(TEXT)
 
     assert {path: line for path, line in result.items() if path[0] != "agents"} == {
@@ -85,7 +85,7 @@ VALUES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(st.sampled_from(["# c = 1", "", "[[t]]"]), VALUES), max_size=12), st.booleans())
-def test_each_key_is_at_the_line_where_it_was_written(parts: list[str], windows: bool) -> None:
+def test_toml_lines__each_key_is_at_the_line_where_it_was_written(parts: list[str], windows: bool) -> None:
     lines: list[str] = []
     expected: dict[tuple[str | int, ...], int] = {}
     table: tuple[str | int, ...] = ()
@@ -107,7 +107,7 @@ def test_each_key_is_at_the_line_where_it_was_written(parts: list[str], windows:
     assert lines_of(text) == expected
 
 
-def test_what_is_no_toml_ends_it() -> None:
+def test_toml_lines__what_is_no_toml_ends_it() -> None:
     assert lines_of("a = 1\n= 2\nb = 3") == {("a",): 1}
     assert lines_of("") == {}
 

@@ -23,7 +23,7 @@ def call(name: str, **args: Any) -> FunctionCall:
 @pytest.mark.parametrize("ignore_args", [False, True])
 @pytest.mark.parametrize("match_type", MatchType)
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_args: bool) -> None:
+def test_calls__vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_args: bool) -> None:
     actual = [FunctionCall(name=name, args=args) for name, args in vector["actual"]]
     expected = [FunctionCall(name=name, args=args) for name, args in vector["expected"]]
     matches = vector[match_type.name + ("_ignore_args" if ignore_args else "")]
@@ -33,7 +33,7 @@ def test_vectors_of_adk(vector: dict[str, Any], match_type: MatchType, ignore_ar
     )
 
 
-def test_ids_do_not_count() -> None:
+def test_calls__ids_do_not_count() -> None:
     assert same_call(FunctionCall(id="1", name="a", args={}), FunctionCall(id="2", name="a", args={}))
 
 

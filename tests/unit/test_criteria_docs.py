@@ -24,13 +24,13 @@ COMPATIBILITY = (ROOT / "docs" / "adk-compatibility.md").read_text(encoding="utf
 SCORES = ROOT / "src" / "agent_eval" / "criteria"
 
 
-def test_every_metric_with_a_scorer_is_described() -> None:
+def test_criteria_docs__every_metric_with_a_scorer_is_described() -> None:
     names = {name for name in METRICS if supported(name, judged=True)} | {criterion.name for criterion in INFORMATIONAL}
 
     assert {name for name in names if f"`{name}`" not in CRITERIA} == set()
 
 
-def test_every_code_of_a_missing_score_is_described() -> None:
+def test_criteria_docs__every_code_of_a_missing_score_is_described() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in SCORES.rglob("*.py"))
     emitted = {
         *re.findall(r'code="([a-z-]+)"', sources),
@@ -46,7 +46,7 @@ def test_every_code_of_a_missing_score_is_described() -> None:
 
 
 @pytest.mark.parametrize("block", re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL))
-def test_the_examples_are_configs(block: str) -> None:
+def test_criteria_docs__the_examples_are_configs(block: str) -> None:
     criteria: dict[str, Any] = json.loads(block)["criteria"]
 
     for metric, value in criteria.items():
@@ -56,7 +56,7 @@ def test_the_examples_are_configs(block: str) -> None:
         assert not model.model_extra
 
 
-def test_every_criterion_has_an_example() -> None:
+def test_criteria_docs__every_criterion_has_an_example() -> None:
     blocks = re.findall(r"```json\n(.*?)```", CRITERIA, re.DOTALL)
     shown = {metric for block in blocks for metric in json.loads(block)["criteria"]}
     informational = {criterion.name for criterion in INFORMATIONAL}
@@ -68,7 +68,7 @@ def test_every_criterion_has_an_example() -> None:
     assert set(METRICS) - informational - of_one_kind <= shown
 
 
-def test_every_section_is_complete() -> None:
+def test_criteria_docs__every_section_is_complete() -> None:
     anchors = set(re.findall(r"^\| \[.+?\]\(#([\w-]+)\)", CRITERIA, re.MULTILINE))
     sections = {
         re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-"): text
@@ -85,7 +85,7 @@ def _shown(why: tuple[str, ...]) -> None:
     assert "\nwhy\n" + "\n".join(why) + "\n```" in CRITERIA
 
 
-def test_trajectory_finding_is_real() -> None:
+def test_criteria_docs__trajectory_finding_is_real() -> None:
     expected = [
         FunctionCall(name="turn_on", args={"device": "lamp", "level": 3}),
         FunctionCall(name="set_timer", args={"minutes": 10}),
@@ -100,13 +100,13 @@ def test_trajectory_finding_is_real() -> None:
         assert all(line in CRITERIA for line in listed.splitlines())
 
 
-def test_response_finding_is_real() -> None:
+def test_criteria_docs__response_finding_is_real() -> None:
     expected, actual = "Turned on the lights in the living room", "Turning off the light"
 
     _shown(explain_response(expected, actual, rouge1(tokenize(expected), tokenize(actual))))
 
 
-def test_compatibility_tests_exist() -> None:
+def test_criteria_docs__compatibility_tests_exist() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COMPATIBILITY)
     missing = [
         f"{file}::{test}"
@@ -118,7 +118,7 @@ def test_compatibility_tests_exist() -> None:
     assert missing == []
 
 
-def test_every_quirk_has_a_row() -> None:
+def test_criteria_docs__every_quirk_has_a_row() -> None:
     named = {int(number) for number in re.findall(r"\bQ(\d+)\b", COMPATIBILITY)}
 
     assert named == set(range(1, 23))

@@ -39,7 +39,7 @@ def argument(expected: Any, actual: Any) -> list[str]:
     return why([call("f", x=expected)], [call("f", x=actual)])[1:]
 
 
-def test_wrong_arguments() -> None:
+def test_explain__wrong_arguments() -> None:
     assert why([call("turn_on", device="lamp", level=3)], [call("turn_on", device="fan", level="3")]) == snapshot(
         [
             "0 of 1 expected calls matched",
@@ -49,19 +49,19 @@ def test_wrong_arguments() -> None:
     )
 
 
-def test_call_missing() -> None:
+def test_explain__call_missing() -> None:
     assert why([call("turn_on", device="lamp")], []) == snapshot(
         ["1 call expected, none made", 'missing: turn_on(device="lamp")']
     )
 
 
-def test_call_extra() -> None:
+def test_explain__call_extra() -> None:
     assert why([], [call("turn_on", device="lamp")]) == snapshot(
         ["no calls expected, 1 call made", 'extra: turn_on(device="lamp")']
     )
 
 
-def test_missing_extra_and_reordered() -> None:
+def test_explain__missing_extra_and_reordered() -> None:
     assert why([A, B, C], [C, A, call("d", q=[1, 2])]) == snapshot(
         [
             "1 of 3 expected calls matched",
@@ -72,7 +72,7 @@ def test_missing_extra_and_reordered() -> None:
     )
 
 
-def test_only_the_order_differs() -> None:
+def test_explain__only_the_order_differs() -> None:
     assert why([A, B], [B, A]) == snapshot(
         [
             "expected calls in a different order; match_type EXACT requires the order of the eval file",
@@ -107,7 +107,7 @@ c()\
 """)
 
 
-def test_omitted_args_are_not_empty_args() -> None:
+def test_explain__omitted_args_are_not_empty_args() -> None:
     omitted, empty = FunctionCall(name="list_devices"), FunctionCall(name="list_devices", args={})
 
     assert why([omitted], [empty])[1:] == snapshot(
@@ -161,7 +161,7 @@ def test_explain__many_arguments() -> None:
 
 
 @pytest.mark.parametrize("depth", [30, 100])
-def test_a_difference_too_deep_to_show(depth: int) -> None:
+def test_explain__a_difference_too_deep_to_show(depth: int) -> None:
     expected: Any = 1
     actual: Any = 2
     for _ in range(depth):
@@ -170,7 +170,7 @@ def test_a_difference_too_deep_to_show(depth: int) -> None:
     assert [line for line in argument(expected, actual) if line.endswith("differ below the compared depth")]
 
 
-def test_precision_and_recall() -> None:
+def test_explain__precision_and_recall() -> None:
     expected, actual = [call("a", x=2), B, call("d")], [A, B, C]
 
     assert explain_share(expected, actual, matched=1, of_expected=False) == snapshot(
@@ -181,7 +181,7 @@ def test_precision_and_recall() -> None:
     )
 
 
-def test_single_tool() -> None:
+def test_explain__single_tool() -> None:
     assert explain_single_tool("zap", ["a", "b", "a"], 2) == snapshot(
         ("zap was not called in any of 2 turns", "called instead: a (2 times), b")
     )
@@ -243,7 +243,7 @@ def test_hostile_names_and_values__stay_on_one_line() -> None:
     )
 
 
-def test_no_name() -> None:
+def test_explain__no_name() -> None:
     assert render_call(FunctionCall()) == "(no name)()"
 
 

@@ -93,7 +93,7 @@ async def test_score__too_much_text() -> None:
         assert result.code == "too-long"
 
 
-async def test_findings() -> None:
+async def test_intermediate__findings() -> None:
     result = await run(([SUNNY, TRAIN], [("weather", "It is rainy in Paris."), ("hotel", "Full.")]))
 
     assert isinstance(result, Scored)

@@ -13,7 +13,7 @@ VECTORS: list[list[Any]] = json.loads(
 
 
 @pytest.mark.parametrize(("spelling", "meaning"), VECTORS, ids=lambda value: repr(value))
-def test_vectors_of_adk(spelling: Any, meaning: str) -> None:
+def test_match_type__vectors_of_adk(spelling: Any, meaning: str) -> None:
     if meaning == "ERROR":
         with pytest.raises(ValueError, match="must be EXACT"):
             parse_match_type(spelling)

@@ -81,7 +81,7 @@ async def test_adk_rust__matches_greedily_and_by_type() -> None:
     assert result.score == 0.5
 
 
-async def test_score() -> None:
+async def test_partial_trajectory__score() -> None:
     assert await score([], []) == 1
     assert await score([A], []) == 0
     assert await score([], [A]) == 0
@@ -96,12 +96,12 @@ async def test_score() -> None:
 
 
 @pytest.mark.parametrize("strict_args", [False, True])
-async def test_omitted_args_allow_any(strict_args: bool) -> None:
+async def test_partial_trajectory__omitted_args_allow_any(strict_args: bool) -> None:
     assert await score([FunctionCall(name="f")], [call("f", x=1)], strict_args=strict_args) == 1
     assert await score([call("f")], [FunctionCall(name="f")], strict_args=False) == 1
 
 
-async def test_findings() -> None:
+async def test_partial_trajectory__findings() -> None:
     expected = [call("find", room="bedroom"), call("turn_on", device="lamp", level=3), call("log")]
     actual = [call("turn_on", device="fan", level=3, fast=True), call("find", room="bedroom", floor=1), call("beep")]
 
@@ -141,7 +141,7 @@ async def test_findings() -> None:
     assert (passing.score, passing.findings) == (0.5, ())
 
 
-async def test_too_deep() -> None:
+async def test_partial_trajectory__too_deep() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]

@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = json.loads(
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_vectors_of_adk(vector: dict[str, Any]) -> None:
+def test_rouge__vectors_of_adk(vector: dict[str, Any]) -> None:
     actual, reference = tokenize(vector["actual"]), tokenize(vector["reference"])
     rouge = rouge1(reference, actual)
 
@@ -83,7 +83,7 @@ def test_any_text__has_one_token_for_each_word(text: str) -> None:
         ("cities cities\u0301", ["citi", "citie\u015b"]),
     ],
 )
-def test_tokens(text: str, tokens: list[str]) -> None:
+def test_rouge__tokens(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens
 
 

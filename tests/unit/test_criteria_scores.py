@@ -189,7 +189,7 @@ async def test_response_match__cuts_long_texts_in_findings() -> None:
         ([A, C, call("b", y=3)], [A, B], 1 / 3, 0.5),
     ],
 )
-async def test_precision_and_recall(
+async def test_scores__precision_and_recall(
     actual: list[FunctionCall], expected: list[FunctionCall], precision: float, recall: float
 ) -> None:
     precision_result = await scored("trajectory_precision", [turn(*actual)], [turn(*expected)])

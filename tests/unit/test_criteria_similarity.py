@@ -133,11 +133,11 @@ async def test_adk_rust__marks_are_letters_and_controls_no_space() -> None:
         ("jaccard", "👍", "👎", 0.0),
     ],
 )
-async def test_algorithms(algorithm: str, expected: str, actual: str, value: float) -> None:
+async def test_similarity__algorithms(algorithm: str, expected: str, actual: str, value: float) -> None:
     assert await score(expected, actual, algorithm=algorithm) == pytest.approx(value, abs=1e-12)
 
 
-async def test_options() -> None:
+async def test_similarity__options() -> None:
     assert await score("a  b", "a b", algorithm="exact", normalize=False) == 0
     assert await score("STRASSE", "straße", algorithm="exact") == 1
     assert await score("STRASSE", "straße", algorithm="exact", ignore_case=False) == 0
@@ -152,7 +152,7 @@ async def test_options() -> None:
 
 @pytest.mark.parametrize("algorithm", SimilarityAlgorithm)
 @pytest.mark.parametrize("direction", ["actual_contains_expected", "expected_contains_actual", "either"])
-async def test_an_empty_answer_is_like_no_text(algorithm: str, direction: str) -> None:
+async def test_similarity__an_empty_answer_is_like_no_text(algorithm: str, direction: str) -> None:
     options: dict[str, Any] = {"algorithm": algorithm, "direction": direction}
     assert await score("text", "", **options) == 0
     assert await score("text", None, **options) == 0
@@ -165,7 +165,7 @@ async def test_an_empty_answer_is_like_no_text(algorithm: str, direction: str) -
 
 
 @pytest.mark.parametrize("algorithm", ["levenshtein", "rougeL"])
-async def test_a_text_that_takes_too_long_to_compare(algorithm: str) -> None:
+async def test_similarity__a_text_that_takes_too_long_to_compare(algorithm: str) -> None:
     longest = "ab " * (LONGEST_COMPARED // 3)
     assert await score(longest, "ab", algorithm=algorithm) < 0.01
 
@@ -183,7 +183,7 @@ async def test_score__is_the_mean_over_turns() -> None:
     assert [finding.turn for finding in result.findings] == [1, 2]
 
 
-async def test_findings() -> None:
+async def test_similarity__findings() -> None:
     on, off = "The lamp in the bedroom is on.", "The lamp in the kitchen is off."
     assert await why(on, off, algorithm="exact") == snapshot(
         ["the texts are not equal", 'expected "the lamp in the bedroom is on.", got "the lamp in the kitchen is off."']

@@ -29,12 +29,12 @@ MISSED = {"500 cases: three cases -.5"}
 
 
 @pytest.mark.parametrize("name", sorted(bench.tables(MEASURED)))
-def test_the_tables_are_what_was_measured(name: str) -> None:
+def test_statistics_docs__the_tables_are_what_was_measured(name: str) -> None:
     table = bench.tables(MEASURED)[name]
     assert bench.insert(TEXT, name, table) == TEXT, "python benchmarks/gate_error_rates.py --docs"
 
 
-def test_every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
+def test_statistics_docs__every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
     for rows in (list(bench.cells()), bench.settings_cells()):
         table = MEASURED["gate" if rows[0] in CELLS.values() else "settings"]
         assert {key: count.trials for key, count in table.items()} == {
@@ -44,28 +44,30 @@ def test_every_row_was_measured_with_as_many_pull_requests_as_it_says() -> None:
     assert MEASURED["bayes"].keys() == {bench.key_of(cell) for cell in bench.compared_cells()}
 
 
-def test_goals_are_kept_or_said_to_be_missed() -> None:
+def test_statistics_docs__goals_are_kept_or_said_to_be_missed() -> None:
     goals = {key: goal for key, cell in CELLS.items() if (goal := bench.Goal.of(cell.goal)) is not None}
     assert len(goals) >= 30
     assert {key for key, goal in goals.items() if not goal.kept(MEASURED["gate"][key])} == MISSED
 
 
 @pytest.mark.parametrize("num_runs", [1, 2, 3])
-def test_how_often_chance_alone_says_that_the_base_got_worse_is_told_as_it_was_measured(num_runs: int) -> None:
+def test_statistics_docs__how_often_chance_alone_says_that_the_base_got_worse_is_told_as_it_was_measured(
+    num_runs: int,
+) -> None:
     count = MEASURED["drift"][f"nothing changes in 20 merges, num-runs {num_runs}"]
     low, high = wilson(count.hits, count.trials)
     assert "in about 1 of 15 repositories" in WORDS
     assert low <= 1 / 15 <= high
 
 
-def test_the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
+def test_statistics_docs__the_promises_of_the_defaults_are_kept_with_their_limits() -> None:
     quiet, broken, item = (DEFAULT[change[0]] for change in (bench.NOTHING, bench.BROKEN, bench.ONE))
     assert wilson(quiet.hits, quiet.trials)[1] <= 0.05
     assert wilson(broken.hits, broken.trials)[0] >= 0.99
     assert wilson(item.hits, item.trials)[0] >= 0.60
 
 
-def test_what_is_inconclusive_without_a_change_is_rare_too() -> None:
+def test_statistics_docs__what_is_inconclusive_without_a_change_is_rare_too() -> None:
     """It is as red as what fails, unless somebody has set `on-inconclusive`."""
     for key, cell in CELLS.items():
         count = MEASURED["gate"][key]
@@ -75,7 +77,7 @@ def test_what_is_inconclusive_without_a_change_is_rare_too() -> None:
             )
 
 
-def test_what_a_day_effect_does_is_told_as_it_was_measured() -> None:
+def test_statistics_docs__what_a_day_effect_does_is_told_as_it_was_measured() -> None:
     half, whole = (
         MEASURED["gate"][f"days differ: nothing changed, sd {sd}, base can't be run"] for sd in ("0.5", "1.0")
     )
@@ -83,7 +85,7 @@ def test_what_a_day_effect_does_is_told_as_it_was_measured() -> None:
     assert f"with a whole logit {whole.hits / whole.trials:.1%}" in WORDS
 
 
-def test_how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
+def test_statistics_docs__how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measured() -> None:
     item, three = (
         MEASURED["gate"][f"{depth}, base can't be run: nothing changed"] for depth in ("1 stored run", "3 stored runs")
     )
@@ -92,21 +94,21 @@ def test_how_often_a_thin_base_leaves_the_question_open_is_told_as_it_was_measur
     assert text in WORDS
 
 
-def test_what_is_said_of_the_simpler_rule_is_in_its_table() -> None:
+def test_statistics_docs__what_is_said_of_the_simpler_rule_is_in_its_table() -> None:
     said, table = TEXT.split("### A simpler rule")[1].split("<!-- simpler rule: end -->")[0].split("<!-- simpler rule")
     numbers = re.findall(r"[01]\.\d{3}", said)
     assert len(numbers) >= 10
     assert [number for number in numbers if number not in table] == []
 
 
-def test_runs_paid_at_the_defaults() -> None:
+def test_statistics_docs__runs_paid_at_the_defaults() -> None:
     paid = [count.paid / count.trials for count in DEFAULT.values()]
     assert paid[0] <= 1.6
     assert max(paid) <= 2.3
 
 
 @pytest.mark.parametrize("name", [bench.NOTHING[0], bench.BROKEN[0], bench.ALL[0]])
-def test_the_numbers_are_the_gates(name: str) -> None:
+def test_statistics_docs__the_numbers_are_the_gates(name: str) -> None:
     """Some trials of the same seeds: as far from the table as chance allows, and no farther."""
     cell = CELLS[f"default: {name}"]
     count = bench.run_chunk(cell, 0, 60)
@@ -116,7 +118,7 @@ def test_the_numbers_are_the_gates(name: str) -> None:
     assert count == bench.run_chunk(cell, 0, 60)
 
 
-def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
+def test_statistics_docs__the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     """Sets of strings have another order in each: runs must not be drawn in it."""
     code = "import gate_error_rates as b; print(b.run_chunk(list(b.cells())[3], 0, 15))"
     paths = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "src")])
@@ -134,12 +136,12 @@ def test_the_same_seed_gives_the_same_numbers_in_every_process() -> None:
     assert len(matches) == 1, matches
 
 
-def test_the_pictures_are_drawn_from_the_tables() -> None:
+def test_statistics_docs__the_pictures_are_drawn_from_the_tables() -> None:
     for name, picture in draw_statistics.pictures().items():
         assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == picture, "make bench-errors draws them"
 
 
-def test_all_words_are_defined() -> None:
+def test_statistics_docs__all_words_are_defined() -> None:
     words = draw_statistics.rows(
         TEXT.replace("| word |", "<!-- w: begin -->\n| word |").replace(
             '"Significantly" is', '<!-- w: end -->\n"Significantly" is'
@@ -149,7 +151,7 @@ def test_all_words_are_defined() -> None:
     assert [row[0] for row in words] == list(get_args(CaseWord))
 
 
-def test_the_numbers_in_the_text_are_the_codes() -> None:
+def test_statistics_docs__the_numbers_in_the_text_are_the_codes() -> None:
     shares = (families.SUITE_SHARE, families.AGAIN_SHARE, families.CONFIRM_SHARE)
     for share in shares:
         assert f" {share:g} |" in TEXT

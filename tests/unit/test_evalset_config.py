@@ -32,7 +32,7 @@ def config_of(value: Any) -> EvalConfig:
 
 
 @pytest.mark.parametrize("sample", GOOD_CONFIGS, ids=lambda sample: sample.name)
-def test_good(sample: Sample) -> None:
+def test_config__good(sample: Sample) -> None:
     config, problems = parse(sample.value)
     assert not problems, "\n".join(map(str, problems))
     assert config is not None
@@ -40,7 +40,7 @@ def test_good(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("sample", BAD_CONFIGS, ids=lambda sample: sample.name)
-def test_bad(sample: Sample) -> None:
+def test_config__bad(sample: Sample) -> None:
     config, problems = parse(sample.value)
     assert tuple(problem.code for problem in problems) == sample.codes, "\n".join(map(str, problems))
     if sample.path is not None:
@@ -127,7 +127,7 @@ def camel(
 
 
 @pytest.mark.parametrize("metric", CRITERION_MODELS)
-def test_every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
+def test_config__every_option_of_a_criterion_has_two_spellings(metric: str) -> None:
     """And each of them is read: what is written differs from all defaults."""
     fields = {name: OTHER_THAN_DEFAULT[name] for name in CRITERION_MODELS[metric].model_fields}
 
@@ -147,7 +147,7 @@ def fields_of(metric: str) -> dict[str, Any]:
     return {name: field for name, field in CRITERION_MODELS[metric].model_fields.items() if not field.is_required()}
 
 
-def test_every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() -> None:
+def test_config__every_option_of_a_simulator_and_of_a_custom_metric_has_two_spellings() -> None:
     metrics = {
         "mine": {"code_config": {"name": "a.b"}, "metric_info": {"metric_name": "mine"}, "description": "d"},
     }

@@ -97,7 +97,7 @@ def test_config_schema__agrees_with_the_models(sample: Sample) -> None:
     )
 
 
-def test_codes_that_only_the_models_find_are_listed(tmp_path: Path) -> None:
+def test_jsonschema__codes_that_only_the_models_find_are_listed(tmp_path: Path) -> None:
     result: set[str] = set()
     for sample in BAD_EVAL_SETS:
         if not sample.schema_agrees:

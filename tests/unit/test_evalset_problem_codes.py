@@ -48,7 +48,7 @@ def codes_in(tree: ast.Module) -> Iterator[str]:
             yield from (str(value.value) for value in node.value.values if isinstance(value, ast.Constant))
 
 
-def test_codes_in_the_source_and_in_the_docs_are_the_same() -> None:
+def test_problem_codes__codes_in_the_source_and_in_the_docs_are_the_same() -> None:
     made = {
         code
         for path in SOURCE.rglob("*.py")

@@ -26,25 +26,25 @@ def found(tmp_path: Path, simulator: dict[str, Any], **fields: Any) -> list[tupl
 
 @pytest.mark.parametrize("persona", [None, "EXPERT", PERSONA])
 @pytest.mark.parametrize("simulator", [{}, {"custom_instructions": INSTRUCTIONS}, {"maxAllowedInvocations": 1}])
-def test_good(tmp_path: Path, simulator: dict[str, Any], persona: Any) -> None:
+def test_scenarios__good(tmp_path: Path, simulator: dict[str, Any], persona: Any) -> None:
     assert found(tmp_path, simulator, user_persona=persona) == []
 
 
-def test_a_limit_that_leaves_no_turn(tmp_path: Path) -> None:
+def test_scenarios__a_limit_that_leaves_no_turn(tmp_path: Path) -> None:
     ((code, path, line),) = found(tmp_path, {"max_allowed_invocations": 0})
     assert (code, path) == ("scenario-without-turns", "eval_cases[0].conversation_scenario")
     assert line
 
 
 @pytest.mark.parametrize("persona", ["EXPERT", PERSONA])
-def test_a_persona_that_the_instructions_ignore(tmp_path: Path, persona: Any) -> None:
+def test_scenarios__a_persona_that_the_instructions_ignore(tmp_path: Path, persona: Any) -> None:
     ((code, path, _),) = found(tmp_path, {"custom_instructions": PLAIN}, user_persona=persona)
     assert (code, path) == ("custom-instructions-invalid", "eval_cases[0].conversation_scenario.user_persona")
     assert found(tmp_path, {"custom_instructions": PLAIN}) == []
 
 
 @pytest.mark.parametrize("key", ["name", "description", "behavior_instructions", "violation_rubrics"])
-def test_every_text_of_a_behavior_is_checked(tmp_path: Path, key: str) -> None:
+def test_scenarios__every_text_of_a_behavior_is_checked(tmp_path: Path, key: str) -> None:
     wrong = "{{ stop_signal"
     behavior: dict[str, Any] = {
         **PERSONA["behaviors"][0],

@@ -29,7 +29,7 @@ def nothing_exists(path: str) -> bool:
 
 
 @pytest.mark.parametrize(("texts", "expected"), VECTORS, ids=lambda value: str(value))
-def test_vectors_of_adk(texts: list[str], expected: dict[str, list[str]]) -> None:
+def test_selectors__vectors_of_adk(texts: list[str], expected: dict[str, list[str]]) -> None:
     result: dict[str, list[str]] = {}
     for text in texts:
         selector = parse_selector(text, nothing_exists)
@@ -51,7 +51,7 @@ def test_vectors_of_adk(texts: list[str], expected: dict[str, list[str]]) -> Non
         ("", set(), Selector(path="")),
     ],
 )
-def test_paths_with_colons(text: str, existing: set[str], expected: Selector) -> None:
+def test_selectors__paths_with_colons(text: str, existing: set[str], expected: Selector) -> None:
     assert parse_selector(text, existing.__contains__) == expected
 
 
@@ -62,13 +62,13 @@ IDS = st.text(st.characters(exclude_characters=",", exclude_categories=["Cs"]), 
 
 
 @given(path=NAMES, ids=st.lists(IDS, min_size=1, unique=True))
-def test_what_is_joined_is_split_again(path: str, ids: list[str]) -> None:
+def test_selectors__what_is_joined_is_split_again(path: str, ids: list[str]) -> None:
     assume(not (len(path) == 1 and path.isascii() and path.isalpha() and ids[0].startswith(("/", "\\"))))  # A drive.
     selector = parse_selector(f"{path}:{','.join(ids)}", lambda candidate: candidate == path)
     assert selector == Selector(path=path, ids=tuple(ids))
 
 
-def test_globs_and_ids_that_look_like_globs() -> None:
+def test_selectors__globs_and_ids_that_look_like_globs() -> None:
     ids = ["light_on", "light_off", "weird[1]", "weird1"]
     assert select(ids, ["light_*"]) == {"light_on", "light_off"}
     assert select(ids, ["weird[1]"]) == {"weird[1]", "weird1"}
@@ -77,7 +77,7 @@ def test_globs_and_ids_that_look_like_globs() -> None:
     assert not matches("b", "abc")
 
 
-def test_nearby_names() -> None:
+def test_selectors__nearby_names() -> None:
     assert nearby("lihgt_on", ["light_on", "light_off", "door"]) == ["light_on", "light_off"]
     assert nearby("novice", ["EXPERT", "NOVICE"], count=1) == ["NOVICE"]
     assert nearby("zzz", ["EXPERT"]) == []

@@ -41,20 +41,20 @@ def shown(problems: tuple[Problem, ...]) -> str:
 
 
 @pytest.mark.parametrize("sample", GOOD_EVAL_SETS, ids=lambda sample: sample.name)
-def test_good(sample: Sample, tmp_path: Path) -> None:
+def test_validation__good(sample: Sample, tmp_path: Path) -> None:
     suite = load(tmp_path, a=sample.text)
     assert not suite.problems, shown(suite.problems)
     assert [file.path for file in suite.files] == ["a.test.json"]
 
 
 @pytest.mark.parametrize("sample", GOOD_SCENARIOS, ids=lambda sample: sample.name)
-def test_good_scenario(sample: Sample, tmp_path: Path) -> None:
+def test_validation__good_scenario(sample: Sample, tmp_path: Path) -> None:
     suite = load(tmp_path, WITH_SCENARIOS, a=sample.text)
     assert not suite.problems, shown(suite.problems)
 
 
 @pytest.mark.parametrize("sample", BAD_EVAL_SETS, ids=lambda sample: sample.name)
-def test_bad(sample: Sample, tmp_path: Path) -> None:
+def test_validation__bad(sample: Sample, tmp_path: Path) -> None:
     suite = load(tmp_path, a=sample.text)
     in_file = [problem for problem in suite.problems if problem.file]
     others = [problem for problem in suite.problems if not problem.file]
@@ -69,7 +69,7 @@ def test_bad(sample: Sample, tmp_path: Path) -> None:
     assert bool(suite.errors) == (not any(file.cases for file in suite.files))
 
 
-def test_position_of_a_wrong_value_deep_inside(tmp_path: Path) -> None:
+def test_validation__position_of_a_wrong_value_deep_inside(tmp_path: Path) -> None:
     text = """{
   "eval_set_id": "s",
   "eval_cases": [
@@ -83,13 +83,13 @@ def test_position_of_a_wrong_value_deep_inside(tmp_path: Path) -> None:
     assert problem.message == "`text` must be a string, not the number 5."
 
 
-def test_unknown_key_points_to_the_key(tmp_path: Path) -> None:
+def test_validation__unknown_key_points_to_the_key(tmp_path: Path) -> None:
     text = '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": [{"user_content": {},\n  "x": 1}]}]}'
     problem = load(tmp_path, a=text).problems[0]
     assert (problem.code, problem.line, problem.column) == ("unknown-key", 2, 3)
 
 
-def test_all_files_are_reported_in_one_pass_and_good_ones_load(tmp_path: Path) -> None:
+def test_validation__all_files_are_reported_in_one_pass_and_good_ones_load(tmp_path: Path) -> None:
     suite = load(tmp_path, a="{", b=eval_set(case()), c={"eval_set_id": "c", "eval_cases": [{}]}, d=[1])
     assert [(problem.file, problem.code) for problem in suite.problems] == [
         ("a.test.json", "json-truncated"),
@@ -105,19 +105,19 @@ def test_load_suite__set_ids_belong_to_their_files(tmp_path: Path) -> None:
     assert (suite.problems, len(suite.files)) == ((), 2)
 
 
-def test_lines_of_cases(tmp_path: Path) -> None:
+def test_validation__lines_of_cases(tmp_path: Path) -> None:
     text = '{"eval_cases": [\n' + json.dumps(case(eval_id="a")) + ",\n\n" + json.dumps(case(eval_id="b"))
     suite = load(tmp_path, a=text + '\n], "eval_set_id": "s"}')
     assert [(selected.case.eval_id, selected.line) for selected in suite.files[0].cases] == [("a", 2), ("b", 4)]
 
 
-def test_trajectory_alone_needs_no_final_response(tmp_path: Path) -> None:
+def test_validation__trajectory_alone_needs_no_final_response(tmp_path: Path) -> None:
     bare = {"user_content": {"parts": [{"text": "x"}]}}
     config = {"criteria": {"tool_trajectory_avg_score": 1, "trajectory_recall": 1}}
     assert not load(tmp_path, config, a=eval_set(case(conversation=[bare]))).problems
 
 
-def test_fixed_turns_with_a_criterion_for_scenarios(tmp_path: Path) -> None:
+def test_validation__fixed_turns_with_a_criterion_for_scenarios(tmp_path: Path) -> None:
     suite = load(tmp_path, {"criteria": {"per_turn_user_simulator_quality_v1": 1}}, a=eval_set(case()))
     assert [problem.code for problem in suite.problems] == ["needs-scenario"]
     assert "`test_config.json`" in suite.problems[0].message
@@ -182,7 +182,7 @@ TOOL_USE, TRAJECTORY = "rubric_based_tool_use_quality_v1", "rubric_based_multi_t
         pytest.param(rubric_config(TOOL_USE), scenario(), "no-rubrics", "eval_cases[0]", id="scenario without"),
     ],
 )
-def test_rubrics_as_adk_merges_them(
+def test_validation__rubrics_as_adk_merges_them(
     config: dict[str, Any], made: dict[str, Any], code: str | None, path: str | None, tmp_path: Path
 ) -> None:
     problems = load(tmp_path, config, a=eval_set(made)).problems
@@ -211,26 +211,26 @@ def test_rubrics_in_no_case__are_an_error(tmp_path: Path) -> None:
     assert [problem.code for problem in problems] == ["no-rubrics"]
 
 
-def test_persona_of_a_scenario(tmp_path: Path) -> None:
+def test_validation__persona_of_a_scenario(tmp_path: Path) -> None:
     suite = load(tmp_path, WITH_SCENARIOS, a=eval_set(scenario(user_persona="novice")))
     (problem,) = suite.problems
     assert (problem.code, problem.hint) == ("unknown-persona", "Did you mean `NOVICE`?")
     assert problem.path == "eval_cases[0].conversation_scenario.user_persona"
 
 
-def test_a_custom_metric_needs_nothing_of_a_case(tmp_path: Path) -> None:
+def test_validation__a_custom_metric_needs_nothing_of_a_case(tmp_path: Path) -> None:
     config = {"criteria": {"mine": 3}, "custom_metrics": {"mine": {"code_config": {"name": "a.b"}}}}
     assert not load(tmp_path, config, a=eval_set(scenario())).problems
 
 
-def test_a_custom_metric_can_not_take_the_name_of_another(tmp_path: Path) -> None:
+def test_validation__a_custom_metric_can_not_take_the_name_of_another(tmp_path: Path) -> None:
     for name in ("response_match_score", "token_usage_v1"):
         config = {"criteria": {name: 3}, "custom_metrics": {name: {"code_config": {"name": "a.b"}}}}
         (problem,) = load(tmp_path, config, a=eval_set(scenario())).problems
         assert (problem.code, problem.path) == ("custom-metric-name-taken", f"criteria.{name}")
 
 
-def test_warnings_do_not_keep_a_file_from_running(tmp_path: Path) -> None:
+def test_validation__warnings_do_not_keep_a_file_from_running(tmp_path: Path) -> None:
     suite = load(tmp_path, a=eval_set(case(sesion_input={})))
     assert [problem.severity for problem in suite.problems] == [Severity.WARNING]
     assert len(suite.files[0].cases) == 1

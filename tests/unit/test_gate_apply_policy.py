@@ -25,7 +25,7 @@ def entry(says: str, metric: str = SCORE) -> str:
     return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
 
 
-def test_without_entries_the_cases_are_the_same() -> None:
+def test_apply_policy__without_entries_the_cases_are_the_same() -> None:
     unchanged = case("a", "10")
     assert applied("", unchanged)[0] is unchanged
     assert applied(entry("max-drop = 0.1"), unchanged)[0] is unchanged
@@ -40,7 +40,9 @@ def test_without_entries_the_cases_are_the_same() -> None:
         (0.9, "failed", ["failed", "failed"]),
     ],
 )
-def test_another_threshold_judges_runs_metric_and_case(threshold: float, status: str, runs: list[str]) -> None:
+def test_apply_policy__another_threshold_judges_runs_metric_and_case(
+    threshold: float, status: str, runs: list[str]
+) -> None:
     before = case("a", scores=[0.6, 0.8], threshold=0.7)
 
     [after] = applied(entry(f"threshold = {threshold}"), before)
@@ -51,7 +53,7 @@ def test_another_threshold_judges_runs_metric_and_case(threshold: float, status:
     assert (before.status, metric(before, SCORE).threshold) == ("failed", 0.7), "the cases are not changed"
 
 
-def test_a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
+def test_apply_policy__a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
     [after] = applied(entry("blocking = false"), case("a", "0"))
 
     assert (after.status, after.reason) == ("passed", None)
@@ -59,29 +61,29 @@ def test_a_metric_that_does_not_block_is_shown_and_fails_nothing() -> None:
     assert [run.status for run in after.runs] == ["passed"]
 
 
-def test_a_metric_that_does_not_block_need_not_be_measured() -> None:
+def test_apply_policy__a_metric_that_does_not_block_need_not_be_measured() -> None:
     assert case("a", "?").status == "errored"
     assert applied(entry("blocking = false"), case("a", "?"))[0].status == "passed"
 
 
-def test_an_error_of_the_agent_fails_all_the_same() -> None:
+def test_apply_policy__an_error_of_the_agent_fails_all_the_same() -> None:
     assert applied(entry("blocking = false"), case("a", "x"))[0].status == "failed"
 
 
 @pytest.mark.parametrize(("limit", "status"), [(1000, "passed"), (900, "passed"), (899, "failed")])
-def test_what_costs_may_have_a_limit(limit: int, status: str) -> None:
+def test_apply_policy__what_costs_may_have_a_limit(limit: int, status: str) -> None:
     [after] = applied(entry(f"threshold = {limit}", TOKENS), case("a", "11", tokens=[800.0, 1000.0]), min_pass_rate=0)
 
     assert after.status == status
     assert (metric(after, TOKENS).status, metric(after, TOKENS).direction) == (status, "lower")
 
 
-def test_a_direction_can_be_said() -> None:
+def test_apply_policy__a_direction_can_be_said() -> None:
     text = entry('threshold = 900\ndirection = "higher"', TOKENS)
     assert applied(text, case("a", "1", tokens=[800.0]))[0].status == "failed"
 
 
-def test_only_the_cases_that_are_meant() -> None:
+def test_apply_policy__only_the_cases_that_are_meant() -> None:
     text = entry('cases = ":a*"\nthreshold = 0.9')
     after = applied(text, case("a1", scores=[0.8]), case("b", scores=[0.8]))
     assert [rescored.status for rescored in after] == ["failed", "passed"]
@@ -99,7 +101,7 @@ HELD = '[[quarantine]]\ncase = ":a*"\nreason = "slow clock"\nowner = "@alice"\ne
         ("p", "it was not evaluated (503)"),
     ],
 )
-def test_a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:
+def test_apply_policy__a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) -> None:
     [after] = applied(HELD, case("a", runs))
 
     assert after.status == "quarantined"
@@ -109,11 +111,11 @@ def test_a_quarantined_case_is_reported_with_what_it_did(runs: str, did: str) ->
     assert (after.metrics, after.runs) == (case("a", runs).metrics, case("a", runs).runs)
 
 
-def test_a_quarantined_case_that_was_not_run_says_so() -> None:
+def test_apply_policy__a_quarantined_case_that_was_not_run_says_so() -> None:
     assert applied(HELD, case("a", "-"))[0].status == "not_run"
 
 
-def test_what_is_told_of_quarantines() -> None:
+def test_apply_policy__what_is_told_of_quarantines() -> None:
     after = applied(HELD, case("a1", "0"), case("a2", "1"), case("b", "0"))
     assert [rescored.status for rescored in after] == ["quarantined", "quarantined", "failed"]
     assert quarantine_notices(after) == ["2 quarantined cases, 1 of which failed; they don't block"]
@@ -121,7 +123,7 @@ def test_what_is_told_of_quarantines() -> None:
     assert quarantine_notices([case("b", "0")]) == []
 
 
-def test_thresholds_and_quarantine_together() -> None:
+def test_apply_policy__thresholds_and_quarantine_together() -> None:
     [after] = applied(entry("threshold = 0.9") + HELD, case("a", scores=[0.8]))
     assert after.reason is not None
     assert after.reason.message.startswith("it failed (below the threshold")

@@ -25,7 +25,7 @@ def trials(draw: st.DrawFn, *, most: int = 8, complete: bool = False) -> Trial:
 
 @given(st.lists(trials(most=5, complete=True), min_size=1, max_size=3))
 @settings(max_examples=60, deadline=None)
-def test_complete_trials_are_tested_exactly(drawn: list[Trial]) -> None:
+def test_confirmation__complete_trials_are_tested_exactly(drawn: list[Trial]) -> None:
     share = min(0.5, 2 / len(drawn))
     ways = []
     seen = 0
@@ -41,7 +41,7 @@ def test_complete_trials_are_tested_exactly(drawn: list[Trial]) -> None:
 
 
 @given(trials(complete=True))
-def test_one_trial_is_fishers_but_for_ties(trial: Trial) -> None:
+def test_confirmation__one_trial_is_fishers_but_for_ties(trial: Trial) -> None:
     exact = exact_p(trial.failures, trial.planned, trial.base_failures, trial.base_planned)
     assert trial.p_value == exact == trial.best_p_value
     assert pooled_p([trial]) >= exact * (1 - 1e-9)
@@ -49,7 +49,9 @@ def test_one_trial_is_fishers_but_for_ties(trial: Trial) -> None:
 
 @given(st.lists(trials(), min_size=1, max_size=4), st.data())
 @settings(max_examples=150, deadline=None)
-def test_whatever_the_missing_runs_bring_the_p_value_was_not_too_small(drawn: list[Trial], data: st.DataObject) -> None:
+def test_confirmation__whatever_the_missing_runs_bring_the_p_value_was_not_too_small(
+    drawn: list[Trial], data: st.DataObject
+) -> None:
     complete = []
     for trial in drawn:
         more = data.draw(st.integers(0, trial.planned - trial.made))
@@ -67,7 +69,7 @@ def test_whatever_the_missing_runs_bring_the_p_value_was_not_too_small(drawn: li
         assert before.p_value >= after.p_value * (1 - 1e-9) >= before.best_p_value * (1 - 2e-9)
 
 
-def test_all_completions_of_small_trials() -> None:
+def test_confirmation__all_completions_of_small_trials() -> None:
     """The same, counted: every state of two cases, every way in which it can end."""
     other = Trial(2, 3, 3, 0, 3, 3)
     for runs in range(4):
@@ -81,11 +83,11 @@ def test_all_completions_of_small_trials() -> None:
 
 
 @given(st.lists(trials(), min_size=2, max_size=5), st.randoms())
-def test_the_order_of_cases_does_not_matter(drawn: list[Trial], random: object) -> None:
+def test_confirmation__the_order_of_cases_does_not_matter(drawn: list[Trial], random: object) -> None:
     assert pooled_p(drawn[::-1]) == pooled_p(drawn)
 
 
-def test_error_rate_with_the_least_patient_rule() -> None:
+def test_confirmation__error_rate_with_the_least_patient_rule() -> None:
     """Looks after every run and rejects the first time that it can, on cases of all kinds."""
     values = np.random.default_rng(11)
     rejected = 0
@@ -102,23 +104,23 @@ def test_error_rate_with_the_least_patient_rule() -> None:
     assert rejected / count <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)
 
 
-def test_several_weak_drops_add_up() -> None:
+def test_confirmation__several_weak_drops_add_up() -> None:
     single = Trial(6, 15, 15, 0, 10, 10)
     assert single.p_value > 0.02
     assert pooled_p([single] * 3) < 0.003
 
 
-def test_an_innocent_case_hides_no_broken_one() -> None:
+def test_confirmation__an_innocent_case_hides_no_broken_one() -> None:
     broken, innocent = Trial(12, 12, 15, 0, 10, 10), Trial(0, 3, 15, 3, 10, 10)
     assert pooled_p([broken, *[innocent] * 5]) < 0.01
 
 
-def test_nothing_to_test() -> None:
+def test_confirmation__nothing_to_test() -> None:
     assert pooled_p([]) == 1.0
     assert pooled_p([Trial(0, 0, 15, 0, 10, 10)]) == 1.0
 
 
-def test_likelihood_ratios_have_mean_one() -> None:
+def test_confirmation__likelihood_ratios_have_mean_one() -> None:
     for failures in range(1, 12):
         _, logs, chances = confirmation._ratios(failures, 6, 6, 0.5)
         mean = math.fsum(
@@ -129,7 +131,7 @@ def test_likelihood_ratios_have_mean_one() -> None:
         assert chances == dealt(failures, 6, 6)[1]
 
 
-def test_promise_falls_with_passes_and_rises_with_failures() -> None:
+def test_confirmation__promise_falls_with_passes_and_rises_with_failures() -> None:
     first = likelihood_ratio(1, 0, 0, 0, 10)
     assert likelihood_ratio(1, 0, 6, 0, 10) < 1 < first < likelihood_ratio(1, 3, 3, 0, 10)
     assert likelihood_ratio(1, 0, 0, 8, 10) < likelihood_ratio(1, 0, 0, 2, 10) < first

@@ -81,7 +81,7 @@ def page_of(title: str, played: Played) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_words_of_twelve_histories() -> None:
+def test_decide__the_words_of_twelve_histories() -> None:
     page = "\n".join(page_of(title, play(story)) for title, story in HISTORIES.items())
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.write_text(page, encoding="utf-8")
@@ -89,7 +89,7 @@ def test_the_words_of_twelve_histories() -> None:
 
 
 @pytest.mark.parametrize("title", HISTORIES)
-def test_the_same_history_gets_the_same_words(title: str) -> None:
+def test_decide__the_same_history_gets_the_same_words(title: str) -> None:
     story = HISTORIES[title]
     turned = Story(
         base=dict(reversed(list(story.base.items()))),
@@ -126,7 +126,7 @@ def reported(story: Story, played: Played) -> RunReport:
 
 
 @pytest.mark.parametrize("title", HISTORIES)
-def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
+def test_decide__the_comment_has_each_word_with_its_evidence(title: str) -> None:
     story = HISTORIES[title]
     played = play(story)
     report = reported(story, played)
@@ -150,7 +150,7 @@ def test_the_comment_has_each_word_with_its_evidence(title: str) -> None:
     assert "suspicious" not in text
 
 
-def test_how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
+def test_decide__how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
     story = HISTORIES["Flaky as before: fails three times of ten on both sides"]
     report = reported(story, play(story))
     flakiness = "3 of its 10 runs on main failed (a rate of 11% to 60%), the first at 0000000"
@@ -159,7 +159,7 @@ def test_how_flaky_a_case_is_and_since_when_is_told_with_the_word() -> None:
         assert flakiness in " ".join(text.split())
 
 
-def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
+def test_decide__what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
     story = HISTORIES["Bad luck: failed at first, passes whenever it runs again"]
     text = comment_markdown(reported(story, play(story)))
     assert "of its" not in text
@@ -169,7 +169,7 @@ def test_what_never_failed_on_the_base_is_not_said_to_be_flaky_there() -> None:
 @pytest.mark.parametrize("stored", [1, 2, 3, 4])
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 @pytest.mark.parametrize("more", ["001", "00001", "000001"])
-def test_as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: str, stored: int) -> None:
+def test_decide__as_many_more_runs_of_the_base_as_it_says_do_decide(alpha: float, more: str, stored: int) -> None:
     def after(runs: str) -> Played:
         story = one(runs, "0", more, extra_runs=100)
         story.policy = f"[[policy]]\nalpha = {alpha}\n"

@@ -24,7 +24,7 @@ def history_of(**outcomes: str) -> HistoryReport:
     return history
 
 
-def test_flakiness_has_an_interval_and_a_beginning() -> None:
+def test_drift__flakiness_has_an_interval_and_a_beginning() -> None:
     history = history_of(a="111110x1?1")
     rate = flakiness(history, history.cases[0])
 
@@ -34,7 +34,7 @@ def test_flakiness_has_an_interval_and_a_beginning() -> None:
     assert rate.is_mixed
 
 
-def test_a_case_that_never_failed_has_no_beginning() -> None:
+def test_drift__a_case_that_never_failed_has_no_beginning() -> None:
     history = history_of(a="1111")
     rate = flakiness(history, history.cases[0])
     assert (rate.since, rate.is_mixed) == (None, False)
@@ -61,7 +61,7 @@ def enumerated(history: HistoryReport) -> float:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
+def test_drift__the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
     draw = random.Random(seed)
     history = history_of(
         **{f"c{number}": "".join(draw.choices("01 ", (2, 6, 1), k=9 + seed % 3)) for number in range(5)}
@@ -70,7 +70,7 @@ def test_the_p_value_is_that_of_all_ways_to_part_the_days(seed: int) -> None:
     assert drift(history).p_value == pytest.approx(enumerated(history))
 
 
-def test_a_base_that_gets_worse_is_told() -> None:
+def test_drift__a_base_that_gets_worse_is_told() -> None:
     history = history_of(a="1111100000", b="1111110111", c="1111111111")
     result = drift(history)
 
@@ -87,7 +87,7 @@ def test_a_base_that_gets_worse_is_told() -> None:
     ]
 
 
-def test_a_base_that_gets_better_or_stays_is_not() -> None:
+def test_drift__a_base_that_gets_better_or_stays_is_not() -> None:
     for outcomes in ("0000011111", "1111111111", "0000000000", "0101010101"):
         result = drift(history_of(a=outcomes))
         assert not result.worse
@@ -103,7 +103,7 @@ def test_drift__one_look_in_a_hundred_is_the_limit(outcomes: str, p_value: float
     assert result.worse is worse
 
 
-def test_few_days_can_not_show_anything() -> None:
+def test_drift__few_days_can_not_show_anything() -> None:
     assert drift(history_of(a="11000")).p_value is None
     assert drift(history_of(a="11110000")).p_value is None
     assert drift(history_of(a="111100000")).p_value == pytest.approx(1 / 126)
@@ -111,11 +111,11 @@ def test_few_days_can_not_show_anything() -> None:
     assert drift(history_of(a="1")).p_value is None
 
 
-def test_one_bad_day_of_everything_is_no_drift() -> None:
+def test_drift__one_bad_day_of_everything_is_no_drift() -> None:
     assert not drift(history_of(**{f"c{number}": "1111111110" for number in range(30)})).worse
 
 
-def test_many_days_are_parted_at_random_and_always_the_same_way() -> None:
+def test_drift__many_days_are_parted_at_random_and_always_the_same_way() -> None:
     history = history_of(a="1" * 8 + "01010100", b="1" * 16)
 
     result = drift(history)
@@ -125,7 +125,7 @@ def test_many_days_are_parted_at_random_and_always_the_same_way() -> None:
 
 
 @pytest.mark.parametrize("num_runs", [1, 2, 3])
-def test_an_unchanging_base_is_rarely_called_worse(num_runs: int) -> None:
+def test_drift__an_unchanging_base_is_rarely_called_worse(num_runs: int) -> None:
     """Also where all runs of a record share its bad day: records change places, not runs."""
     draw = random.Random(7)
     rates = [1.0] * 6 + [0.95] * 2 + [0.8, 0.5]
@@ -170,7 +170,7 @@ def _direct(outcomes: dict[str, str], num_runs: int) -> HistoryReport:
     )
 
 
-def test_pass_rates_over_several_runs() -> None:
+def test_drift__pass_rates_over_several_runs() -> None:
     cases = [case("a", "111"), case("b", "110"), case("c", "000"), case("d", "1p0"), case("e", "ppp")]
 
     rates = pass_rates(cases, 3)
@@ -185,6 +185,6 @@ def test_pass_rates_over_several_runs() -> None:
     ]
 
 
-def test_one_run_each_has_no_rates() -> None:
+def test_drift__one_run_each_has_no_rates() -> None:
     assert pass_rates([case("a", "1")], 1) == []
     assert pass_rates_notices([]) == []

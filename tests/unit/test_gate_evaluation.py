@@ -36,7 +36,7 @@ def codes(played: Played) -> tuple[str, list[str], list[str]]:
 X = f"{FILE}:x"
 
 
-def test_what_got_worse_blocks() -> None:
+def test_evaluation__what_got_worse_blocks() -> None:
     played = play(story(TEN, "0", "0"))
 
     assert codes(played) == ("failed", ["case-worse"], [])
@@ -44,7 +44,7 @@ def test_what_got_worse_blocks() -> None:
     assert played.verdict.mode == "regressions"
 
 
-def test_what_was_red_on_the_base_does_not() -> None:
+def test_evaluation__what_was_red_on_the_base_does_not() -> None:
     played = play(story("0" * 10, "0", "0"))
 
     assert codes(played) == ("passed", [], ["red-on-base"])
@@ -55,11 +55,11 @@ def test_what_was_red_on_the_base_does_not() -> None:
     assert played.verdict.blocking == ()
 
 
-def test_what_fails_now_and_then_on_the_base_does_not() -> None:
+def test_evaluation__what_fails_now_and_then_on_the_base_does_not() -> None:
     assert codes(play(story("1101011011", "0", "110")))[::2] == ("passed", ["flaky-as-before"])
 
 
-def test_one_failure_that_is_not_seen_again_does_not() -> None:
+def test_evaluation__one_failure_that_is_not_seen_again_does_not() -> None:
     played = play(story(TEN, "0"))
     assert codes(played)[::2] == ("passed", ["failed-at-first"])
 
@@ -74,17 +74,17 @@ def test_one_failure_that_is_not_seen_again_does_not() -> None:
         ("advisory", "passed"),
     ],
 )
-def test_each_gate_on_a_case_that_is_red_on_the_base(gate: Gate, verdict: str) -> None:
+def test_evaluation__each_gate_on_a_case_that_is_red_on_the_base(gate: Gate, verdict: str) -> None:
     played = play(story("0" * 10, "0", "0", gate=gate))
     assert played.verdict.value == verdict
     assert played.verdict.mode == ("regressions" if gate == "auto" else gate)
 
 
-def test_both_tells_the_reasons_of_both() -> None:
+def test_evaluation__both_tells_the_reasons_of_both() -> None:
     assert codes(play(story(TEN, "0", "0", gate="both")))[1] == ["case-worse", "failed"]
 
 
-def test_auto_without_a_pull_request_or_a_baseline_holds_to_thresholds() -> None:
+def test_evaluation__auto_without_a_pull_request_or_a_baseline_holds_to_thresholds() -> None:
     push = play(story("0" * 10, "0", "0", gate="auto", pull_request=False))
     first = play(Story(head={"x": "0"}, gate="auto"))
     assert codes(push)[:2] == codes(first)[:2] == ("failed", ["failed"])
@@ -92,7 +92,7 @@ def test_auto_without_a_pull_request_or_a_baseline_holds_to_thresholds() -> None
 
 
 @pytest.mark.parametrize("gate", ["regressions", "both"])
-def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> None:
+def test_evaluation__without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> None:
     played = play(Story(head={"x": "0"}, gate=gate))
     assert codes(played) == ("failed", ["failed"], ["no-baseline"])
     assert played.notes["no-baseline"] == "The thresholds decide, since there is no baseline"
@@ -101,19 +101,19 @@ def test_without_a_baseline_the_thresholds_decide_and_it_is_said(gate: Gate) -> 
     )
 
 
-def test_a_new_case_that_fails_blocks() -> None:
+def test_evaluation__a_new_case_that_fails_blocks() -> None:
     played = play(story(None, "0", "0"))
     assert codes(played)[:2] == ("failed", ["not-comparable"])
     assert played.verdict.reasons[0].message == f"1 case failed that can't be compared with the base branch: {X}"
 
 
-def test_a_changed_case_that_fails_blocks() -> None:
+def test_evaluation__a_changed_case_that_fails_blocks() -> None:
     changed = Story(base=STEADY, head=FINE, heads=[case("ok0", "0", fingerprint="other")], more={"ok0": "0"})
     changed.head = {name: run for name, run in FINE.items() if name != "ok0"}
     assert codes(play(changed))[:2] == ("failed", ["not-comparable"])
 
 
-def test_a_new_metric_that_fails_blocks() -> None:
+def test_evaluation__a_new_metric_that_fails_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "0", metric="safety_v1").metrics
     head.status = "failed"
@@ -121,7 +121,7 @@ def test_a_new_metric_that_fails_blocks() -> None:
     assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
 
 
-def test_a_new_metric_that_broke_blocks() -> None:
+def test_evaluation__a_new_metric_that_broke_blocks() -> None:
     head = case("x", "1")
     head.metrics += case("x", "?", metric="custom").metrics
     head.status = "failed"  # a metric that the pull request's own code broke
@@ -129,19 +129,19 @@ def test_a_new_metric_that_broke_blocks() -> None:
     assert codes(play(new_metric))[:2] == ("failed", ["metric-not-comparable"])
 
 
-def test_an_error_of_the_agent_that_shows_again_blocks() -> None:
+def test_evaluation__an_error_of_the_agent_that_shows_again_blocks() -> None:
     played = play(story(TEN, "x", "1x1111"))
     assert codes(played)[:2] == ("failed", ["agent-error"])
     assert played.verdict.blocking == (X,)
 
 
-def test_one_that_does_not_show_again_is_told() -> None:
+def test_evaluation__one_that_does_not_show_again_is_told() -> None:
     played = play(story(TEN, "x"))
     assert codes(played)[::2] == ("passed", ["agent-error-once"])
     assert played.notes["agent-error-once"].startswith(f"{X}: the agent broke once and not again in ")
 
 
-def test_one_that_can_not_be_repeated_is_undecided() -> None:
+def test_evaluation__one_that_can_not_be_repeated_is_undecided() -> None:
     verdict, reasons, _ = codes(play(story(TEN, "x", extra_runs=0)))
     assert (verdict, set(reasons)) == ("inconclusive", {"budget"})
 
@@ -179,7 +179,7 @@ def test_constant_error__the_base_branch_had_errors_of_its_own() -> None:
     assert played.spent > 3
 
 
-def test_an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
+def test_evaluation__an_agent_that_breaks_on_the_base_too_is_noise_like_any_other() -> None:
     flaky = story("1111x11111", "x", "1x1")
     assert codes(play(flaky))[::2] == ("passed", ["flaky-as-before"])
     elsewhere = replace(flaky, base={**STEADY, "x": TEN, "ok1": "11111x1111"})
@@ -194,14 +194,14 @@ def test_a_case_in_which_the_agent_breaks_on_the_base__is_red_there(head: str, c
         assert codes(played) == ("passed", [], [code])
 
 
-def test_a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
+def test_evaluation__a_case_in_which_the_agent_broke_on_the_base_may_be_mended() -> None:
     played = play(story("x" * 20, "1"))
     assert codes(played) == ("passed", [], [])
     assert played.decision is not None
     assert {case.word for case in played.decision.cases if case.case_id == X} == {"fixed"}
 
 
-def test_a_broken_case_never_passes_for_want_of_history() -> None:
+def test_evaluation__a_broken_case_never_passes_for_want_of_history() -> None:
     thin = dict.fromkeys(STEADY, "1")
     broken = Story(base={**thin, "x": "1"}, head={**FINE, "x": "0"}, more={"x": "0"})
     assert play(broken).verdict.value == "failed"
@@ -209,7 +209,7 @@ def test_a_broken_case_never_passes_for_want_of_history() -> None:
     assert play(replace(broken, extra_runs=0)).verdict.value != "passed"
 
 
-def test_what_could_not_be_judged_stays_inconclusive() -> None:
+def test_evaluation__what_could_not_be_judged_stays_inconclusive() -> None:
     errored = play(story(TEN, "p"))
     assert codes(errored)[:2] == ("inconclusive", ["provider-unavailable"])
     assert codes(play(story(TEN, "-")))[:2] == ("inconclusive", ["stopped"])
@@ -217,11 +217,11 @@ def test_what_could_not_be_judged_stays_inconclusive() -> None:
     assert codes(worse)[:2] == ("failed", ["case-worse", "provider-unavailable"])
 
 
-def test_without_cases_nothing_passes() -> None:
+def test_evaluation__without_cases_nothing_passes() -> None:
     assert codes(play(Story(base=STEADY)))[:2] == ("inconclusive", ["no-cases"])
 
 
-def test_all_failed_as_on_the_base() -> None:
+def test_evaluation__all_failed_as_on_the_base() -> None:
     red = dict.fromkeys(STEADY, "0" * 10)
     played = play(Story(base=red, head=dict.fromkeys(red, "0"), more=dict.fromkeys(red, "0")))
     assert codes(played) == ("passed", ["no-case-passes"], ["red-on-base"])
@@ -233,14 +233,14 @@ INFORMS = '[[policy]]\ncases = ":x"\nblocking = false\n'
 
 
 @pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
-def test_a_case_that_only_informs(gate: Gate) -> None:
+def test_evaluation__a_case_that_only_informs(gate: Gate) -> None:
     played = play(story(TEN, "0", "0", gate=gate, policy=INFORMS))
     assert codes(played)[:2] == ("passed", [])
     assert played.notes["informing"] == f"1 case that only informs failed: {X}"
     assert codes(play(story(TEN, "p", gate=gate, policy=INFORMS)))[0] == "passed"
 
 
-def test_a_suite_in_which_nothing_blocks_passes() -> None:
+def test_evaluation__a_suite_in_which_nothing_blocks_passes() -> None:
     unblocked = Story(head={"x": "0"}, gate="thresholds", policy="[[policy]]\nblocking = false\n")
     assert codes(play(unblocked)) == ("passed", ["nothing-gated"], ["informing"])
 
@@ -250,14 +250,14 @@ HELD = f'[[quarantine]]\ncase = "{X}"\nreason = "r"\nowner = "o"\nexpires = 2999
 
 @pytest.mark.parametrize("gate", ["regressions", "thresholds", "both"])
 @pytest.mark.parametrize("head", ["0", "x", "p"])
-def test_a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
+def test_evaluation__a_quarantined_case_does_not_block(gate: Gate, head: str) -> None:
     played = play(story(TEN, head, "0", gate=gate, policy=HELD))
     assert codes(played)[:2] == ("passed", [])
     assert "quarantined" in played.notes
     assert played.spent == (0 if head == "p" else 6), "to say whether it is broken now"
 
 
-def test_advice_says_what_would_have_been() -> None:
+def test_evaluation__advice_says_what_would_have_been() -> None:
     played = play(story(TEN, "0", "0", gate="advisory"))
     assert codes(played)[:2] == ("passed", ["advisory"])
     assert played.verdict.reasons[0].message.endswith("; exit 0 because `gate` is `advisory`")
@@ -267,7 +267,7 @@ def test_advice_says_what_would_have_been() -> None:
     assert play(Story(head={"x": "0"}, gate="advisory")).notes["failed"] == "Would fail: 1 of 1 case"
 
 
-def test_advice_of_a_gate_that_was_broken_off_is_none() -> None:
+def test_evaluation__advice_of_a_gate_that_was_broken_off_is_none() -> None:
     assert codes(play(story(TEN, "-", gate="advisory")))[:2] == ("inconclusive", ["stopped"])
 
 
@@ -285,7 +285,9 @@ def test_a_score_that_falls_blocks_where_an_entry_names_it__and_informs_where_it
 @pytest.mark.parametrize("gate", ["auto", "regressions", "thresholds", "both"])
 @pytest.mark.parametrize(("head", "kind"), [("i", "agent-import"), ("c", "agent-crash")])
 @pytest.mark.parametrize("base", ["1", "0", "x", "i", "c"])
-def test_a_case_that_was_not_evaluated_never_passes_by_comparison(gate: Gate, head: str, kind: str, base: str) -> None:
+def test_evaluation__a_case_that_was_not_evaluated_never_passes_by_comparison(
+    gate: Gate, head: str, kind: str, base: str
+) -> None:
     played = play(story(base * 10, head, head, gate=gate))
 
     assert played.verdict.value == "failed"
@@ -294,7 +296,7 @@ def test_a_case_that_was_not_evaluated_never_passes_by_comparison(gate: Gate, he
         assert f"1 case not evaluated ({kind}): {X}" in [reason.message for reason in played.verdict.reasons]
 
 
-def test_an_agent_that_can_not_start_is_not_started_again() -> None:
+def test_evaluation__an_agent_that_can_not_start_is_not_started_again() -> None:
     dead = dict.fromkeys(STEADY, "i")
     played = play(Story(base=STEADY, head=dead, more=dead))
 
@@ -327,7 +329,7 @@ def test_an_agent_that_breaks_in_every_case_was_not_evaluated__whatever_the_base
         ("x", "0", ("passed", [], ["red-otherwise"])),
     ],
 )
-def test_a_failure_of_another_kind_is_not_as_on_the_base(
+def test_evaluation__a_failure_of_another_kind_is_not_as_on_the_base(
     base: str, head: str, expected: tuple[str, list[str], list[str]]
 ) -> None:
     steady = {name: outcomes[: len(base)] for name, outcomes in STEADY.items()}
@@ -353,7 +355,7 @@ INVALID = "custom-metric-invalid-result"
         (broken_metric(INVALID, fingerprint="m2"), "failed", "not-comparable"),
     ],
 )
-def test_a_metric_that_breaks_in_the_same_way_on_both_sides_is_red_on_the_base(
+def test_evaluation__a_metric_that_breaks_in_the_same_way_on_both_sides_is_red_on_the_base(
     head: CaseReport, verdict: str, code: str
 ) -> None:
     both_broken = Story(base=STEADY, head=FINE, heads=[head], bases=[broken_metric(INVALID)], more={head.eval_id: "0"})
@@ -363,7 +365,7 @@ def test_a_metric_that_breaks_in_the_same_way_on_both_sides_is_red_on_the_base(
     assert code in {*codes(played)[1], *codes(played)[2]}
 
 
-def test_a_metric_that_breaks_on_both_sides_and_leaves_nothing_scored_is_inconclusive() -> None:
+def test_evaluation__a_metric_that_breaks_on_both_sides_and_leaves_nothing_scored_is_inconclusive() -> None:
     both_broken = Story(base={"y": "1"}, heads=[broken_metric(INVALID)], bases=[broken_metric(INVALID)], gate="auto")
     assert codes(play(both_broken)) == ("inconclusive", ["nothing-scored"], ["red-on-base"])
 
@@ -379,12 +381,12 @@ def test_quarantine_and_policy_that_set_every_case_aside_are_green__and_say_so()
 
 @pytest.mark.parametrize("policy", [HELD, "[[policy]]\nblocking = false\n"])
 @pytest.mark.parametrize("head", ["i", "x", "p"])
-def test_setting_every_case_aside_does_not_make_a_dead_agent_green(policy: str, head: str) -> None:
+def test_evaluation__setting_every_case_aside_does_not_make_a_dead_agent_green(policy: str, head: str) -> None:
     played = play(Story(head={"x": head}, gate="thresholds", policy=policy))
     assert codes(played)[:2] == ("inconclusive", ["nothing-scored"])
 
 
-def test_cases_without_a_key_beside_quarantined_ones_are_no_evaluation() -> None:
+def test_evaluation__cases_without_a_key_beside_quarantined_ones_are_no_evaluation() -> None:
     silent = case("y", "-")
     silent.reason = Reason(code=WITHOUT_KEY, message="no key")
     played = play(Story(head={"x": "1"}, heads=[silent], gate="thresholds", policy=HELD))
@@ -392,12 +394,12 @@ def test_cases_without_a_key_beside_quarantined_ones_are_no_evaluation() -> None
 
 
 @pytest.mark.parametrize(("threshold", "expected"), [(0.0, ["nothing-gated"]), (0.1, [])])
-def test_thresholds_that_every_score_reaches_gate_nothing(threshold: float, expected: list[str]) -> None:
+def test_evaluation__thresholds_that_every_score_reaches_gate_nothing(threshold: float, expected: list[str]) -> None:
     played = play(Story(heads=[case("x", scores=[0.5], threshold=threshold)], gate="thresholds"))
     assert codes(played)[:2] == ("passed", expected)
 
 
-def test_a_score_that_is_compared_gates_even_where_every_threshold_is_zero() -> None:
+def test_evaluation__a_score_that_is_compared_gates_even_where_every_threshold_is_zero() -> None:
     policy = '[[policy]]\nmetric = "response_match_score"\nmax-drop = 0.05\n'
     head = case("x", scores=[1.0], threshold=0.0)
     assert codes(play(Story(base={"x": TEN}, heads=[head], policy=policy)))[:2] == ("passed", [])

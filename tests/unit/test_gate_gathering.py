@@ -39,7 +39,7 @@ def series(gathered_input: Gathered, metric: str = PASS) -> Series:
     return evidence.metrics[metric]
 
 
-def test_passes_of_both_sides_with_the_days_of_the_base() -> None:
+def test_gathering__passes_of_both_sides_with_the_days_of_the_base() -> None:
     base = base_of([case("a", "1")], [case("a", "0")], [case("a", "x")])
     result = gathered([case("a", "1x0", first_run=0)], base, num_runs=3)
 
@@ -48,7 +48,7 @@ def test_passes_of_both_sides_with_the_days_of_the_base() -> None:
     assert result.rules.cases == {}
 
 
-def test_extra_runs_are_kept_apart() -> None:
+def test_gathering__extra_runs_are_kept_apart() -> None:
     base = base_of([case("a", "1")])
     more = [case("a", "10", first_run=1), case("a", "1", first_run=3)]
     fresh = [case("a", "11", first_run=1)]
@@ -60,12 +60,12 @@ def test_extra_runs_are_kept_apart() -> None:
     )
 
 
-def test_a_base_of_today_is_told_apart() -> None:
+def test_gathering__a_base_of_today_is_told_apart() -> None:
     result = gathered([case("a", "0")], base_of([case("a", "1")]), same_day=True)
     assert series(result) == Series(head_screen=(0.0,), base_screen=(1.0,))
 
 
-def test_runs_that_errored_are_left_out() -> None:
+def test_gathering__runs_that_errored_are_left_out() -> None:
     base = base_of([case("a", "1p")], num_runs=2)
     assert series(gathered([case("a", "p1")], base, num_runs=2)).head_screen == (1.0,)
     assert gathered([case("a", "p")], base).evidence == ()
@@ -81,17 +81,17 @@ def test_runs_that_errored_are_left_out() -> None:
     ],
     ids=["new", "changed", "another judge", "not run"],
 )
-def test_what_can_not_be_compared_is_for_the_thresholds(head: CaseReport) -> None:
+def test_gathering__what_can_not_be_compared_is_for_the_thresholds(head: CaseReport) -> None:
     assert gathered([head], base_of([case("a", "1")])).evidence == ()
 
 
-def test_without_a_base_nothing_can() -> None:
+def test_gathering__without_a_base_nothing_can() -> None:
     assert gathered([case("a", "0")], None).evidence == ()
     old = base_of([case("a", "1")]).model_copy(update={"scoring_version": 0})
     assert gathered([case("a", "0")], old).evidence == ()
 
 
-def test_a_renamed_case_is_compared_with_itself() -> None:
+def test_gathering__a_renamed_case_is_compared_with_itself() -> None:
     base = base_of([case("a", "1")])
     renamed = case("z", "0", fingerprint="content of a")
 
@@ -103,7 +103,7 @@ def test_a_renamed_case_is_compared_with_itself() -> None:
         assert (series(result).base, series(result).base_confirm) == ((1.0,), (1.0,))
 
 
-def test_a_raised_threshold_is_no_regression() -> None:
+def test_gathering__a_raised_threshold_is_no_regression() -> None:
     base = base_of([case("a", scores=[0.6])], [case("a", scores=[0.9])])
     result = gathered([case("a", scores=[0.6], threshold=0.7)], base)
     assert (series(result).head_screen, series(result).base) == ((0.0,), (0.0, 1.0))
@@ -119,7 +119,7 @@ def with_second(report: CaseReport, *scores: float) -> CaseReport:
     return report.model_copy(update={"metrics": [*report.metrics, *second.metrics], "runs": runs})
 
 
-def test_a_new_metric_is_left_out_of_what_is_compared() -> None:
+def test_gathering__a_new_metric_is_left_out_of_what_is_compared() -> None:
     head = with_second(case("a", scores=[0.9]), 0.0)
     result = gathered([head], base_of([case("a", "1")]))
 
@@ -134,7 +134,7 @@ def test_a_run_is_what_it_was_judged__whatever_its_scores_look_like() -> None:
     assert series(gathered([head], base_of([head]))) == Series(head_screen=(1.0,), base=(1.0,), base_days=("0",))
 
 
-def test_extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> None:
+def test_gathering__extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> None:
     text = entry("threshold = 0.9")
     base = base_of([case("a", scores=[0.95])])
     more = [case("a", scores=[0.8], first_run=1)]
@@ -146,7 +146,7 @@ def test_extra_runs_are_judged_by_the_policy_and_by_the_heads_thresholds() -> No
     assert series(result).base_confirm == (1.0, 0.0)
 
 
-def test_a_metric_that_is_gone_is_no_improvement() -> None:
+def test_gathering__a_metric_that_is_gone_is_no_improvement() -> None:
     base = base_of([with_second(case("a", scores=[0.9]), 0.0)])
     assert base.cases[0].outcomes == "0"
     assert series(gathered([case("a", scores=[0.9])], base)).base == (1.0,)
@@ -156,7 +156,7 @@ def entry(says: str, metric: str = SCORE) -> str:
     return f'[[policy]]\nmetric = "{metric}"\n{says}\n'
 
 
-def test_a_score_is_compared_where_an_entry_names_it() -> None:
+def test_gathering__a_score_is_compared_where_an_entry_names_it() -> None:
     base = base_of([case("a", scores=[0.91239])], [case("a", scores=[0.8])])
     result = gathered([case("a", scores=[0.70009])], base, entry("max-drop = 0.05"))
 
@@ -165,7 +165,7 @@ def test_a_score_is_compared_where_an_entry_names_it() -> None:
     assert result.rules.cases == {f"{FILE}:a": {SCORE: MetricRule(max_drop=0.05)}}
 
 
-def test_what_costs_turns_its_sign_and_its_tolerance_is_a_share_of_the_base() -> None:
+def test_gathering__what_costs_turns_its_sign_and_its_tolerance_is_a_share_of_the_base() -> None:
     base = base_of([case("a", "1", tokens=[1000.0])], [case("a", "1", tokens=[1200.0])])
     result = gathered([case("a", "1", tokens=[1500.0])], base, entry("max-drop = 0.2", TOKENS))
 
@@ -173,13 +173,13 @@ def test_what_costs_turns_its_sign_and_its_tolerance_is_a_share_of_the_base() ->
     assert result.rules.cases[f"{FILE}:a"][TOKENS].max_drop == pytest.approx(220.0)
 
 
-def test_a_direction_can_be_said() -> None:
+def test_gathering__a_direction_can_be_said() -> None:
     base = base_of([case("a", "1", tokens=[1000.0])])
     result = gathered([case("a", "1", tokens=[900.0])], base, entry('direction = "higher"', TOKENS))
     assert series(result, TOKENS).head_screen == (900.0,)
 
 
-def test_rules_of_the_policy() -> None:
+def test_gathering__rules_of_the_policy() -> None:
     text = '[[policy]]\nalpha = 0.01\n[[policy]]\ncases = ":b"\nblocking = false\n'
     text += '[[policy]]\ncases = ":c"\nmax-drop = 0.1\n'
     text += entry("alpha = 0.2\nblocking = false")
@@ -196,17 +196,17 @@ def test_rules_of_the_policy() -> None:
     }
 
 
-def test_a_metric_that_only_informs_does_not_fail_a_case_on_either_side() -> None:
+def test_gathering__a_metric_that_only_informs_does_not_fail_a_case_on_either_side() -> None:
     base = base_of([case("a", "0")])
     result = gathered([case("a", "0")], base, entry("blocking = false"))
     assert (series(result).head_screen, series(result).base) == ((1.0,), (1.0,))
 
 
-def test_quarantined_cases_are_not_tested() -> None:
+def test_gathering__quarantined_cases_are_not_tested() -> None:
     text = f'[[quarantine]]\ncase = "{FILE}:a"\nreason = "r"\nowner = "o"\nexpires = 2999-01-01\n'
     assert gathered([case("a", "0")], base_of([case("a", "1")]), text).evidence == ()
 
 
-def test_what_is_comparable_without_any_gating_metric() -> None:
+def test_gathering__what_is_comparable_without_any_gating_metric() -> None:
     bare = case("a", "1").model_copy(update={"metrics": []})
     assert set(comparable_cases([bare], base_of([bare]))) == {f"{FILE}:a"}

@@ -37,7 +37,7 @@ def column(history: HistoryReport, eval_id: str = "a") -> tuple[str, list[int], 
     )
 
 
-def test_runs_accumulate_with_the_records_that_they_are_from() -> None:
+def test_history__runs_accumulate_with_the_records_that_they_are_from() -> None:
     history = history_of(*[report(case("a", outcome), day=day) for day, outcome in enumerate("101x1")])
 
     assert column(history) == ("101x1", [0, 1, 2, 3, 4], {SCORE: "1 0 1 - 1"})
@@ -61,7 +61,7 @@ def test_history_keep__a_case_that_was_left_out_of_some_records_keeps_older_ones
     assert column(history, "b")[1] == [2, 3]
 
 
-def test_several_runs_of_a_day() -> None:
+def test_history__several_runs_of_a_day() -> None:
     assert column(history_of(report(case("a", "10"), num_runs=2)))[:2] == ("10", [0, 0])
 
 
@@ -76,7 +76,7 @@ def test_several_runs_of_a_day() -> None:
     ],
     ids=["killed", "a run of a case", "empty", "pull request", "invalid"],
 )
-def test_nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> None:
+def test_history__nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> None:
     before = history_of(report(case("a", "1")))
 
     assert unfit(broken_off)
@@ -84,24 +84,24 @@ def test_nothing_of_a_run_that_was_broken_off_enters(broken_off: RunReport) -> N
     assert extend(None, broken_off).cases == []
 
 
-def test_a_run_that_errored_is_no_failure_and_no_run() -> None:
+def test_history__a_run_that_errored_is_no_failure_and_no_run() -> None:
     history = history_of(report(case("a", "1p0"), case("b", "p"), num_runs=3))
 
     assert column(history) == ("10", [0, 0], {SCORE: "1 0"})
     assert [stored_case.case_id for stored_case in history.cases] == [f"{FILE}:a"]
 
 
-def test_a_run_that_a_metric_could_not_judge_keeps_its_other_scores() -> None:
+def test_history__a_run_that_a_metric_could_not_judge_keeps_its_other_scores() -> None:
     history = history_of(report(case("a", "?1", tokens=[900.0, 800.0]), num_runs=2))
 
     assert column(history) == ("?1", [0, 0], {SCORE: "- 1", TOKENS: "900 800"})
 
 
-def test_runs_that_were_made_to_confirm_are_no_fair_sample() -> None:
+def test_history__runs_that_were_made_to_confirm_are_no_fair_sample() -> None:
     assert column(history_of(report(case("a", "01111"), num_runs=1)))[0] == "0"
 
 
-def test_a_run_that_is_there_is_not_added_twice() -> None:
+def test_history__a_run_that_is_there_is_not_added_twice() -> None:
     item = report(case("a", "1"))
     again = report(case("a", "0")).model_copy(deep=True)
     assert again.origin is not None
@@ -111,7 +111,7 @@ def test_a_run_that_is_there_is_not_added_twice() -> None:
     assert column(history_of(item, again))[0] == "10", "another attempt is another run"
 
 
-def test_another_content_starts_the_case_anew_and_no_other() -> None:
+def test_history__another_content_starts_the_case_anew_and_no_other() -> None:
     history = history_of(
         report(case("a", "1"), case("b", "1")),
         report(case("a", "0", fingerprint="other"), case("b", "1"), day=1),
@@ -121,12 +121,12 @@ def test_another_content_starts_the_case_anew_and_no_other() -> None:
     assert column(history, "b")[:2] == ("11", [0, 1])
 
 
-def test_a_renamed_case_keeps_its_runs() -> None:
+def test_history__a_renamed_case_keeps_its_runs() -> None:
     history = history_of(report(case("a", "1")), report(case("z", "0", fingerprint="content of a"), day=1))
     assert column(history, "z")[:2] == ("10", [0, 1])
 
 
-def test_two_cases_of_the_same_content_are_not_mixed_up() -> None:
+def test_history__two_cases_of_the_same_content_are_not_mixed_up() -> None:
     same = {"fingerprint": "same"}
     history = history_of(
         report(case("a", "1", **same), case("b", "0", **same)),  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def test_two_cases_of_the_same_content_are_not_mixed_up() -> None:
     assert column(history, "c")[0] == "1"
 
 
-def test_another_judge_drops_that_metric_alone() -> None:
+def test_history__another_judge_drops_that_metric_alone() -> None:
     history = history_of(
         report(case("a", "1", tokens=[900.0])), report(case("a", "0", tokens=[800.0], measures="m2"), day=1)
     )
@@ -143,12 +143,12 @@ def test_another_judge_drops_that_metric_alone() -> None:
     assert column(history) == ("?0", [0, 1], {SCORE: "- 0", TOKENS: "900 800"})
 
 
-def test_another_threshold_judges_the_stored_runs_anew() -> None:
+def test_history__another_threshold_judges_the_stored_runs_anew() -> None:
     history = history_of(report(case("a", scores=[0.6])), report(case("a", scores=[0.9], threshold=0.7), day=1))
     assert column(history) == ("01", [0, 1], {SCORE: ".6 .9"})
 
 
-def test_a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
+def test_history__a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
     first = report(case("a", "1"), case("b", "1"))
     some = [report(case("b", "1"), day=day) for day in range(1, 12)]
 
@@ -156,7 +156,7 @@ def test_a_case_that_a_run_left_out_is_remembered_for_a_while() -> None:
     assert [stored_case.case_id for stored_case in history_of(first, *some).cases] == [f"{FILE}:b"]
 
 
-def test_scores_of_another_scoring_version_are_not_kept() -> None:
+def test_history__scores_of_another_scoring_version_are_not_kept() -> None:
     old = report(case("a", "1")).model_copy(update={"scoring_version": 0})
     assert column(history_of(old, report(case("a", "0"), day=1)))[0] == "0"
 
@@ -169,7 +169,7 @@ def test_two_pushes_at_once__one_may_be_lost_and_none_is_mixed_up() -> None:
     assert column(join(left, right))[:2] == ("101", [0, 1, 2])
 
 
-def test_join_takes_each_run_once_whoever_comes_first() -> None:
+def test_history__join_takes_each_run_once_whoever_comes_first() -> None:
     reports = [report(case("a", outcome), case("b", outcome), day=day) for day, outcome in enumerate("10110")]
     whole = history_of(*reports)
     parts = [history_of(*reports[:3]), history_of(*reports[2:4]), history_of(*reports[3:])]
@@ -182,18 +182,18 @@ def test_join_takes_each_run_once_whoever_comes_first() -> None:
 
 
 @given(st.floats(0, 1))
-def test_a_stored_score_never_rises(score: float) -> None:
+def test_history__a_stored_score_never_rises(score: float) -> None:
     assert score - 0.0001 - 1e-9 <= stored(score) <= score + 1e-10
     assert stored(stored(score)) == stored(score)
 
 
 @pytest.mark.parametrize("text", ["0.29", "0.57", "0.8", "1", "0.0001", "0.3333"])
-def test_four_digits_are_kept_as_they_are(text: str) -> None:
+def test_history__four_digits_are_kept_as_they_are(text: str) -> None:
     assert stored(float(text)) == float(text)
 
 
 @given(st.lists(st.floats(0, 1) | st.floats(1, 1e6), min_size=1, max_size=8))
-def test_what_is_written_is_read_as_it_was_stored(scores: Sequence[float]) -> None:
+def test_history__what_is_written_is_read_as_it_was_stored(scores: Sequence[float]) -> None:
     history = history_of(report(case("a", scores=scores, threshold=0.5), num_runs=len(scores)))
     assert [float(text) for text in column(history)[2][SCORE].split()] == [stored(score) for score in scores]
 
@@ -215,7 +215,7 @@ def test_what_is_written_is_read_as_it_was_stored(scores: Sequence[float]) -> No
         {"rules": -1},
     ],
 )
-def test_a_history_whose_columns_do_not_fit_is_refused(damage: dict[str, object]) -> None:
+def test_history__a_history_whose_columns_do_not_fit_is_refused(damage: dict[str, object]) -> None:
     data = history_of(report(case("a", "1")), report(case("a", "1"), day=1)).model_dump()
     HistoryReport.model_validate(data)
     data["cases"][0] |= damage

@@ -28,7 +28,7 @@ def series(base_screen: int, head: int, base: int) -> Series:
         (True, 0, 3, 1, (0, 1)),
     ],
 )
-def test_what_a_second_look_needs_still(
+def test_looks__what_a_second_look_needs_still(
     fresh_only: bool, base_screen: int, head: int, base: int, expected: tuple[int, int]
 ) -> None:
     assert missing(series(base_screen, head, base), fresh_only=fresh_only) == expected
@@ -42,7 +42,7 @@ def test_what_a_second_look_needs_still(
         (True, 0, ((0.0, 0.0), (0.9, 0.9))),
     ],
 )
-def test_runs_of_other_days_are_never_compared_with_runs_of_today(
+def test_looks__runs_of_other_days_are_never_compared_with_runs_of_today(
     fresh_only: bool, base_screen: int, expected: tuple[tuple[float, ...], tuple[float, ...]]
 ) -> None:
     assert second_look(series(base_screen, 3, 3), fresh_only=fresh_only) == expected

@@ -38,7 +38,7 @@ MATCH, SAFETY, TOKENS = "response_match_score", "safety_v1", "token_usage_v1"
         ("a.test.json:X", "a.test.json", "x", False),
     ],
 )
-def test_a_pattern_of_cases(pattern: str, file: str, eval_id: str, meant: bool) -> None:
+def test_policy__a_pattern_of_cases(pattern: str, file: str, eval_id: str, meant: bool) -> None:
     assert case_matcher(pattern)(file, eval_id) is meant
 
 
@@ -72,7 +72,7 @@ def test_the_last_entry_that_says_something_counts__key_by_key() -> None:
     assert held(ORDER, SAFETY) == MetricPolicy(max_drop=0.01)
 
 
-def test_a_glob_of_metrics_never_means_pass() -> None:
+def test_policy__a_glob_of_metrics_never_means_pass() -> None:
     text = '[[policy]]\nmetric = "*"\nmax-drop = 0.3\nblocking = false'
     assert held(text, "pass") == MetricPolicy()
     assert held(text, SAFETY) == MetricPolicy(max_drop=0.3, blocking=False, named=True)
@@ -88,28 +88,28 @@ def test_a_glob_of_metrics_never_means_pass() -> None:
         ('[[policy]]\nblocking = false\n[[policy]]\ncases = "evals/"\nblocking = true', True),
     ],
 )
-def test_whether_a_case_may_block(text: str, blocks: bool) -> None:
+def test_policy__whether_a_case_may_block(text: str, blocks: bool) -> None:
     reader = PolicyReader(policy_of(text)[0])
     assert reader.blocks(reader.of_case("evals/a.test.json", "x")) is blocks
 
 
-def test_a_case_that_does_not_block_still_fails_by_its_metrics() -> None:
+def test_policy__a_case_that_does_not_block_still_fails_by_its_metrics() -> None:
     assert held('[[policy]]\ncases = "evals/"\nblocking = false', SAFETY).blocking is True
 
 
-def test_a_rate_for_everything_is_nobodys_own() -> None:
+def test_policy__a_rate_for_everything_is_nobodys_own() -> None:
     assert held("[[policy]]\nalpha = 0.2", SAFETY).alpha is None
     assert held(f'[[policy]]\nmetric = "{SAFETY}"\nalpha = 0.2', SAFETY).alpha == 0.2
     assert held('[[policy]]\ncases = "evals/"\nalpha = 0.2', "pass").alpha == 0.2
 
 
-def test_a_metric_is_tested_when_an_entry_asks_for_it() -> None:
+def test_policy__a_metric_is_tested_when_an_entry_asks_for_it() -> None:
     assert not held(f'[[policy]]\nmetric = "{SAFETY}"\nthreshold = 0.2', SAFETY).named
     assert held(f'[[policy]]\nmetric = "{SAFETY}"\nblocking = true', SAFETY).named
     assert not held("[[policy]]\nblocking = true", SAFETY).named
 
 
-def test_which_entries_quarantine_a_case() -> None:
+def test_policy__which_entries_quarantine_a_case() -> None:
     entry = '[[quarantine]]\nreason = "r"\nowner = "o"\nexpires = 2027-01-31\ncase = '
     policy = policy_of(f'{entry}"a.test.json:x"\n{entry}"a.test.json"\n{entry}":z"')[0]
     cases = [("a.test.json", "x"), ("a.test.json", "y"), ("b.test.json", "y"), ("b.test.json", "z")]
@@ -142,7 +142,7 @@ def quarantine(case: str, expires: str = "2027-01-31") -> str:
     return f'[[quarantine]]\ncase = "{case}"\nreason = "slow clock"\nowner = "@alice"\nexpires = {expires}\n'
 
 
-def test_a_policy_that_fits() -> None:
+def test_policy__a_policy_that_fits() -> None:
     text = f"{ORDER.replace('drafts', 'evals').replace('never', 'evals')}{quarantine(':home_1')}"
     text += f'[[policy]]\nmetric = "{TOKENS}"\nthreshold = 2000\ndirection = "lower"\n'
     text += '[[policy]]\nmetric = "pass"\nmax-drop = 0.1\n'
@@ -150,7 +150,7 @@ def test_a_policy_that_fits() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, 1])
-def test_a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
+def test_policy__a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
     assert wrong(f'[[policy]]\nmetric = "{MATCH}"\nthreshold = {threshold}') == []
 
 
@@ -171,14 +171,14 @@ def test_a_threshold_may_be_the_end_of_the_range(threshold: float) -> None:
         (quarantine(":home_1", "2026-11-20"), 1, "quarantine-expired", "(@alice: slow clock) ended on 2026-11-20."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_an_error(text: str, line: int, code: str, expected_text: str) -> None:
+def test_policy__what_does_not_fit_is_an_error(text: str, line: int, code: str, expected_text: str) -> None:
     [(found_line, found_code, message)] = wrong(text)
     assert (found_line, found_code) == (line, code)
     assert message.startswith(Severity.ERROR)
     assert expected_text in message
 
 
-def test_the_end_of_a_quarantine_is_announced() -> None:
+def test_policy__the_end_of_a_quarantine_is_announced() -> None:
     [(line, code, message)] = wrong(quarantine(":home_1", "2026-12-05"))
     assert (line, code) == (1, "quarantine-ends-soon")
     assert message.startswith("warning: The quarantine of `:home_1` (@alice: slow clock) ends in 14 days")
@@ -186,13 +186,13 @@ def test_the_end_of_a_quarantine_is_announced() -> None:
     assert wrong(quarantine(":home_1", "2026-12-06")) == []
 
 
-def test_two_of_twenty_are_ten_percent() -> None:
+def test_policy__two_of_twenty_are_ten_percent() -> None:
     assert wrong(quarantine(":home_1") + quarantine(":home_2")) == []
     # An entry that means a case that another means too takes no more of the share.
     assert wrong(quarantine(":home_1") + quarantine(":home_2") + quarantine("evals/home.test.json:home_2")) == []
 
 
-def test_a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
+def test_policy__a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
     text = quarantine(":home_1") + '[[policy]]\ncases = "evals/shop.test.json"\nalpha = 0.1'
     some = CASES[:2]
     assert {code for _, code, _ in wrong(text, cases=some)} == {NOTHING, "quarantine-too-many"}
@@ -200,7 +200,7 @@ def test_a_run_of_some_cases_is_held_against_all_of_the_repository() -> None:
     assert {code for _, code, _ in wrong(quarantine("x"), cases=some, everything=CASES)} == {"policy-matches-nothing"}
 
 
-def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> None:
+def test_policy__what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> None:
     lasting = quarantine(":home_2", TODAY.isoformat())  # its last day is a day of it
     base = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20") + lasting)[0]
     own = policy_of(quarantine(":home_2"))[0]
@@ -217,7 +217,7 @@ def test_what_a_pull_request_mends_in_the_bases_policy_does_not_stop_it() -> Non
     assert findings[1].message.startswith("agent-eval.toml of the base branch, line 6: The quarantine of `:home_1`")
 
 
-def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:
+def test_policy__the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None:
     own = policy_of(quarantine(":gone") + quarantine(":home_1", "2026-11-20"))[0]
     findings = check_policy(policy_of("")[0].instead_of(own, TODAY), CASES, today=TODAY)
     assert [(finding.severity, finding.code, finding.line) for finding in findings] == [
@@ -226,7 +226,7 @@ def test_the_policy_of_the_checkout_is_held_to_everything_all_the_same() -> None
     ]
 
 
-def test_a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
+def test_policy__a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
     policy = policy_of(
         """
         [[policy]]
@@ -266,14 +266,14 @@ def test_a_renamed_case_has_the_stricter_policy_of_both_names() -> None:
 
 
 @pytest.mark.parametrize(("threshold", "stricter"), [(None, 0.9), (0.5, 0.9), (0.95, 0.95)])
-def test_the_threshold_of_a_renamed_case(threshold: float | None, stricter: float) -> None:
+def test_policy__the_threshold_of_a_renamed_case(threshold: float | None, stricter: float) -> None:
     old, new = MetricPolicy(threshold=0.9), MetricPolicy(threshold=threshold)
     assert old.stricter(new).threshold == new.stricter(old).threshold == stricter
     lower = MetricPolicy(threshold=0.9, direction="lower").stricter(MetricPolicy(threshold=threshold))
     assert lower.threshold == min(0.9, threshold or 1.0)
 
 
-def test_a_renamed_case_is_quarantined_only_by_both_names() -> None:
+def test_policy__a_renamed_case_is_quarantined_only_by_both_names() -> None:
     policy = policy_of(
         """
         [[quarantine]]

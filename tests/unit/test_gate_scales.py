@@ -106,13 +106,13 @@ FEW = [1.0, 1.2, 0.9, 1.1, 1.0, 0.8, 1.0, 1.2, 0.9, 1.0]
         (faults, FEW, 0.1, entry("faults", 'direction = "higher"'), "failed"),
     ],
 )
-def test_the_right_side_and_the_right_scale(
+def test_scales__the_right_side_and_the_right_scale(
     make: Make, base: Sequence[float], head: float, text: str, outcome: str
 ) -> None:
     assert decided(make, base, head, text).outcome == outcome
 
 
-def test_one_case_of_many_that_costs_more() -> None:
+def test_scales__one_case_of_many_that_costs_more() -> None:
     decision = decided(tokens, COUNTS, {"c0": 2500.0}, entry(TOKENS, "max-drop = 0.1"))
 
     [decided_case] = [result for result in decision.cases if result.metric == TOKENS]
@@ -121,7 +121,7 @@ def test_one_case_of_many_that_costs_more() -> None:
     assert (decided_case.head_mean, decided_case.base_mean) == (2500.0, 1000.0)
 
 
-def test_one_case_of_many_whose_score_falls() -> None:
+def test_scales__one_case_of_many_whose_score_falls() -> None:
     decision = decided(five, FIVES, {"c0": 1.5}, entry(FIVE, "max-drop = 0.5"))
 
     [decided_case] = [result for result in decision.cases if result.metric == FIVE and result.blocking]
@@ -129,7 +129,7 @@ def test_one_case_of_many_whose_score_falls() -> None:
     assert decided_case.evidence == "1.50 now (15 runs), 4.40 on the base branch (10 runs)"
 
 
-def test_a_suite_is_told_in_the_scores_own_unit() -> None:
+def test_scales__a_suite_is_told_in_the_scores_own_unit() -> None:
     scores = decided(five, FIVES, 3.2, entry(FIVE, "max-drop = 0.5"))
     counts = decided(tokens, COUNTS, 1500.0, entry(TOKENS, "max-drop = 0.2"))
 
@@ -145,7 +145,7 @@ def test_a_suite_is_told_in_the_scores_own_unit() -> None:
     ]
 
 
-def test_a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
+def test_scales__a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
     # Two faults pass and don't show that three would fail; without that, three of two would be thought to pass.
     stored = None
     for day, count in enumerate([2.0, 3.0, 2.0, 2.0]):
@@ -165,7 +165,7 @@ def test_a_score_on_its_threshold_forgets_no_failure_of_the_base() -> None:
     assert evidence.metrics["pass"].head_confirm == (0.0, 1.0)
 
 
-def test_another_threshold_judges_what_is_better_when_lower_anew() -> None:
+def test_scales__another_threshold_judges_what_is_better_when_lower_anew() -> None:
     stored = extend(None, report(faults("c0", 1.0, 0)))
     assert stored.rules[0][0].direction == "lower"
     stricter = faults("c0", 3.0, 0)
@@ -174,12 +174,12 @@ def test_another_threshold_judges_what_is_better_when_lower_anew() -> None:
     assert evidence.metrics["pass"].base == (0.0,)
 
 
-def test_a_lower_score_that_is_better_is_no_drop() -> None:
+def test_scales__a_lower_score_that_is_better_is_no_drop() -> None:
     base, head = report(faults("a", 1.0, 0), faults("b", 1.0, 0)), report(faults("a", 0.0, 0), faults("b", 1.5, 0))
     assert [drop.eval_id for drop in compare(head, base).drops] == ["b"]
 
 
-def test_a_tolerance_of_zero_to_one_scores_is_as_it_was() -> None:
+def test_scales__a_tolerance_of_zero_to_one_scores_is_as_it_was() -> None:
     def scored(name: str, score: float, run: int) -> CaseReport:
         return case(name, scores=[score], first_run=run)
 

@@ -36,7 +36,7 @@ tables = st.lists(
 
 @given(tables)
 @settings(max_examples=60, deadline=None)
-def test_the_suite_counts_all_deals_of_all_cases(tables: list[Table]) -> None:
+def test_screening__the_suite_counts_all_deals_of_all_cases(tables: list[Table]) -> None:
     weights = [
         screening._weight(table.head_failures + table.base_failures, table.head + table.base) for table in tables
     ]
@@ -50,12 +50,12 @@ def test_the_suite_counts_all_deals_of_all_cases(tables: list[Table]) -> None:
     assert suite_p(Counter(tables), rng()) == pytest.approx(sum(value >= seen for value in sums) / len(sums))
 
 
-def test_one_case_is_fishers() -> None:
+def test_screening__one_case_is_fishers() -> None:
     for k in range(4):
         assert suite_p({Table(k, 3, 1, 5): 1}, rng()) == pytest.approx(exact_p(k, 3, 1, 5))
 
 
-def test_drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screening__drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     p_values = {
         Table(0, 1, 0, 10): 40,
         Table(1, 1, 0, 10): 1,
@@ -71,12 +71,12 @@ def test_drawn_and_computed_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn == suite_p(p_values, rng(2), draws=200_000)
 
 
-def test_a_case_without_runs_on_a_side_says_nothing() -> None:
+def test_screening__a_case_without_runs_on_a_side_says_nothing() -> None:
     some = {Table(1, 1, 0, 10): 2, Table(0, 1, 1, 10): 3}
     assert suite_p({**some, Table(1, 1, 0, 0): 50, Table(0, 0, 3, 5): 50}, rng()) == suite_p(some, rng())
 
 
-def test_the_suite_keeps_its_error_rate() -> None:
+def test_screening__the_suite_keeps_its_error_rate() -> None:
     values = rng(4)
     p_values = []
     for _ in range(1500):
@@ -88,7 +88,7 @@ def test_the_suite_keeps_its_error_rate() -> None:
         assert np.mean(np.array(p_values) <= alpha) <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
 
 
-def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
+def test_screening__the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
     values = rng(5)
     quiet, loud = [], []
     for trial in range(300):
@@ -103,7 +103,7 @@ def test_the_suite_of_scores_keeps_its_error_rate_and_sees_a_drop() -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_deals_as_low_as_what_was_seen_count(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screening__deals_as_low_as_what_was_seen_count(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Judges give few different scores, so ties are the rule."""
     monkeypatch.setattr(screening, "_MOST_SUMS", 0)
     head, base = [0.0] * runs, [0.0] * (3 - runs) + [1.0] * 3
@@ -112,7 +112,7 @@ def test_deals_as_low_as_what_was_seen_count(runs: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-def test_the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
+def test_screening__the_order_of_cases_and_runs_does_not_matter(runs: int) -> None:
     values = random.Random(3)
     cases = [([values.random() for _ in range(runs)], [values.random() for _ in range(6)]) for _ in range(15)]
     first = suite_scores_p(cases, rng(9))
@@ -140,11 +140,11 @@ small_scores = st.lists(st.sampled_from([0.1, 0.3, 0.35, 0.8, 1.0]), min_size=1,
 
 @given(st.lists(st.tuples(small_scores, small_scores), min_size=1, max_size=3))
 @settings(max_examples=60, deadline=None)
-def test_a_small_suite_of_scores_counts_all_deals(cases: list[tuple[list[float], list[float]]]) -> None:
+def test_screening__a_small_suite_of_scores_counts_all_deals(cases: list[tuple[list[float], list[float]]]) -> None:
     assert suite_scores_p(cases, rng()) == pytest.approx(counted_scores_p(cases))
 
 
-def test_scores_of_several_runs_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screening__scores_of_several_runs_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [([0.2, 0.4], [0.5, 0.9, 0.3, 0.8]), ([0.6], [0.7, 0.65, 0.9])]
     counted = suite_scores_p(cases, rng())
     monkeypatch.setattr(screening, "_MOST_DEALS", 0)
@@ -153,5 +153,5 @@ def test_scores_of_several_runs_are_drawn_without_replacement(monkeypatch: pytes
     assert drawn == pytest.approx(counted, rel=0.7)
 
 
-def test_without_cases_scores_say_nothing() -> None:
+def test_screening__without_cases_scores_say_nothing() -> None:
     assert suite_scores_p([], rng()) == 1.0

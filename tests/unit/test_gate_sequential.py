@@ -81,7 +81,7 @@ def broken_head(side: str, case_id: str) -> float:
     return YES if side == "base" else NO
 
 
-def test_all_is_well() -> None:
+def test_sequential__all_is_well() -> None:
     decision, asked = run(steady(10), always(YES))
     assert not asked
     assert decision.outcome == "passed" and not decision.reasons and decision.extra_runs == 0
@@ -89,7 +89,7 @@ def test_all_is_well() -> None:
     assert decision.suites[0].p_value == 1.0
 
 
-def test_a_broken_case_is_confirmed_and_named() -> None:
+def test_sequential__a_broken_case_is_confirmed_and_named() -> None:
     decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head)
     assert asked and all(set(step.head) == {"bad"} and not step.base for step in asked)
     assert decision.outcome == "failed"
@@ -102,7 +102,7 @@ def test_a_broken_case_is_confirmed_and_named() -> None:
     assert decision.extra_runs == 9 == sum(step.head["bad"] for step in asked)
 
 
-def test_an_innocent_case_is_dropped_soon() -> None:
+def test_sequential__an_innocent_case_is_dropped_soon() -> None:
     decision, asked = run([*steady(29), case("once", [NO], [YES] * 8 + [NO] * 2)], always(YES))
     assert sum(sum(step.head.values()) for step in asked) <= 6
     assert decision.outcome == "passed"
@@ -110,13 +110,13 @@ def test_an_innocent_case_is_dropped_soon() -> None:
 
 
 @pytest.mark.parametrize("stored", [1, 3, 10])
-def test_a_case_that_is_red_on_base_gets_no_runs(stored: int) -> None:
+def test_sequential__a_case_that_is_red_on_base_gets_no_runs(stored: int) -> None:
     decision, asked = run([*steady(29), case("red", [NO], [NO] * stored)], always(NO))
     assert not asked and decision.outcome == "passed"
     assert of(decision, "red").word == "unchanged"
 
 
-def test_fixed_and_better() -> None:
+def test_sequential__fixed_and_better() -> None:
     evidence = [
         *steady(20),
         case("fixed", [YES] * 3, [NO] * 10),
@@ -136,14 +136,14 @@ def test_fixed_and_better() -> None:
     }
 
 
-def test_several_cases_that_are_somewhat_worse_fail_together() -> None:
+def test_sequential__several_cases_that_are_somewhat_worse_fail_together() -> None:
     flips = {name: iter([NO, NO, YES] * 9) for name in ("a", "b", "c", "d")}
     evidence = [*steady(26), *(case(name, [NO], [YES] * 8 + [NO] * 2) for name in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
     assert decision.outcome == "failed"
 
 
-def test_suspicious_cases_share_the_error_rate() -> None:
+def test_sequential__suspicious_cases_share_the_error_rate() -> None:
     """Six failures of fifteen are p = 0.028: enough for a name if it were one case, and not for one of two."""
     six = tuple([NO] * 6 + [YES] * 9)
     two = [case(name, [NO], [YES] * 10, head_confirm=six) for name in ("a", "b")]
@@ -154,7 +154,7 @@ def test_suspicious_cases_share_the_error_rate() -> None:
     assert all(0.025 < alone <= 0.05 < adjusted for alone, adjusted in p_values)
 
 
-def test_the_whole_suite_gets_worse() -> None:
+def test_sequential__the_whole_suite_gets_worse() -> None:
     evidence = [case(f"c{index}", [YES if index % 5 else NO], [YES] * 10) for index in range(30)]
     decision, _ = run(evidence, always(YES))
     assert decision.outcome == "failed"
@@ -169,7 +169,7 @@ def test_the_whole_suite_gets_worse() -> None:
     assert suite.minimum_detectable_drop == pytest.approx(detectable_drop(groups, 0.3 * 0.05))
 
 
-def test_a_suite_on_the_brink_gets_a_second_look() -> None:
+def test_sequential__a_suite_on_the_brink_gets_a_second_look() -> None:
     heads = [NO] + [YES] * 29
     evidence = [case(f"c{index}", [value], [YES] * 10) for index, value in enumerate(heads)]
     decision, asked = run(evidence, always(YES))
@@ -190,7 +190,7 @@ def test_a_suite_on_the_brink_gets_a_second_look() -> None:
 @pytest.mark.parametrize("stored", [0, 1, 2, 3, 4, 5, 10])
 @pytest.mark.parametrize("can_run_base", [False, True])
 @pytest.mark.parametrize("mode", ["auto", "always", "never"])
-def test_a_broken_case_never_passes(stored: int, can_run_base: bool, mode: str) -> None:
+def test_sequential__a_broken_case_never_passes(stored: int, can_run_base: bool, mode: str) -> None:
     evidence = [*(case(f"s{index}", [YES], [YES] * stored) for index in range(9)), case("bad", [NO], [YES] * stored)]
     rules = Rules(confirm_on_base=mode)  # type: ignore[arg-type]
     decision, _ = run(evidence, broken_head, rules, Budget(can_run_base=can_run_base))
@@ -200,7 +200,7 @@ def test_a_broken_case_never_passes(stored: int, can_run_base: bool, mode: str) 
     assert bad.by == ("threshold" if stored < 5 and (mode == "never" or not can_run_base) else bad.by)
 
 
-def test_a_thin_base_is_run_for_the_suspicious_alone() -> None:
+def test_sequential__a_thin_base_is_run_for_the_suspicious_alone() -> None:
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), case("bad", [NO], [YES])]
     decision, asked = run(evidence, broken_head, Rules(), Budget(can_run_base=True))
     assert {name for step in asked for name in step.base} == {"bad"}
@@ -208,7 +208,7 @@ def test_a_thin_base_is_run_for_the_suspicious_alone() -> None:
     assert of(decision, "bad").by == "comparison"
 
 
-def test_always_compares_runs_of_the_same_day_alone() -> None:
+def test_sequential__always_compares_runs_of_the_same_day_alone() -> None:
     """Stored runs of better days count for nothing."""
     rules, budget = Rules(confirm_on_base="always"), Budget(can_run_base=True)
     evidence = [*steady(9), case("bad", [NO], [YES] * 10)]
@@ -219,7 +219,7 @@ def test_always_compares_runs_of_the_same_day_alone() -> None:
     assert decision.outcome == "failed"
 
 
-def test_what_would_decide_is_said() -> None:
+def test_sequential__what_would_decide_is_said() -> None:
     flips = iter([NO, NO, YES, NO, NO, YES] * 5)
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), case("odd", [NO], [YES])]
     decision, _ = run(evidence, lambda side, name: next(flips) if name == "odd" else YES)
@@ -232,7 +232,9 @@ def test_what_would_decide_is_said() -> None:
 
 @pytest.mark.parametrize("stored", [0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("runs", "open_"), [([NO, NO, YES], True), ([NO, YES], False)])
-def test_what_mostly_fails_does_not_pass_for_want_of_history(stored: int, runs: list[float], open_: bool) -> None:
+def test_sequential__what_mostly_fails_does_not_pass_for_want_of_history(
+    stored: int, runs: list[float], open_: bool
+) -> None:
     flips = iter(runs * 8)
     steady_ones = [case(f"s{index}", [YES], [YES] * stored) for index in range(9)]
     evidence = [*steady_ones, case("odd", [NO], [YES] * stored)]
@@ -241,14 +243,14 @@ def test_what_mostly_fails_does_not_pass_for_want_of_history(stored: int, runs: 
     assert decision.outcome == expected
 
 
-def test_what_fails_on_a_thin_base_too_is_not_left_open() -> None:
+def test_sequential__what_fails_on_a_thin_base_too_is_not_left_open() -> None:
     flips = iter([NO, NO, YES] * 5)
     evidence = [*(case(f"s{index}", [YES], [YES] * 4) for index in range(9)), case("odd", [NO], [NO, YES, YES, YES])]
     decision, _ = run(evidence, lambda side, name: next(flips))
     assert decision.outcome == "passed" and not of(decision, "odd").undecided
 
 
-def test_what_would_decide_all_is_said_of_several() -> None:
+def test_sequential__what_would_decide_all_is_said_of_several() -> None:
     flips = {"seldom": iter([NO, NO, NO, NO, NO, YES] * 5), "often": iter([NO, NO, YES] * 9)}
     evidence = [*(case(f"s{index}", [YES], [YES]) for index in range(9)), *(case(name, [NO], [YES]) for name in flips)]
     decision, _ = run(evidence, lambda side, name: next(flips[name]) if name in flips else YES)
@@ -277,7 +279,7 @@ def test_the_usual_limit_of_extra_runs__grows_with_what_there_is_to_decide(
     assert usual_extra_runs(cases, num_runs, metrics=metrics, confirm_on_base=confirm_on_base) == runs
 
 
-def test_pass_or_fail_is_served_first_where_extra_runs_are_short() -> None:
+def test_sequential__pass_or_fail_is_served_first_where_extra_runs_are_short() -> None:
     """By its likelihood ratio the score would come first: it is fixed, and the flaky case's is low."""
     flaky = case("flaky", [NO], [NO] * 12 + [YES] * 8)
     score = case("score", [0.1], [0.9] * 20, metric="quality", threshold=0.5)
@@ -289,7 +291,7 @@ def test_pass_or_fail_is_served_first_where_extra_runs_are_short() -> None:
     assert isinstance(step, Runs) and step.head == {"flaky": 3, "score": 3}
 
 
-def test_a_budget_is_kept() -> None:
+def test_sequential__a_budget_is_kept() -> None:
     evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
     for extra in range(0, 40, 7):
         decision, asked = run(evidence, broken_head, Rules(), Budget(extra_runs=extra))
@@ -297,7 +299,7 @@ def test_a_budget_is_kept() -> None:
         assert decision.outcome in {"failed", "inconclusive"}
 
 
-def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
+def test_sequential__without_a_budget_a_suspicious_case_is_not_passed() -> None:
     decision, asked = run([*steady(29), case("bad", [NO], [YES] * 10)], broken_head, Rules(), Budget(extra_runs=0))
     assert not asked and decision.outcome == "inconclusive"
     assert decision.reasons[0].code == "budget"
@@ -310,21 +312,21 @@ def test_without_a_budget_a_suspicious_case_is_not_passed() -> None:
 # Rules
 
 
-def test_a_tolerance_keeps_small_drops_from_blocking() -> None:
+def test_sequential__a_tolerance_keeps_small_drops_from_blocking() -> None:
     evidence = [*steady(29), case("bad", [NO], [YES] * 10)]
     rules = Rules(metrics={PASS: MetricRule()}, cases={"bad": {PASS: MetricRule(max_drop=1.0)}})
     decision, _ = run(evidence, broken_head, rules)
     assert not of(decision, "bad").blocking and decision.outcome == "passed"
 
 
-def test_what_only_informs_gets_no_runs_and_blocks_nothing() -> None:
+def test_sequential__what_only_informs_gets_no_runs_and_blocks_nothing() -> None:
     evidence = [case(f"c{index}", [NO], [YES] * 10) for index in range(9)]
     decision, asked = run(evidence, broken_head, Rules(metrics={PASS: MetricRule(blocking=False)}))
     assert not asked and decision.outcome == "passed"
     assert [reason.code for reason in decision.reasons] == ["suite-worse"] and not decision.reasons[0].blocking
 
 
-def test_metrics_share_the_error_rate() -> None:
+def test_sequential__metrics_share_the_error_rate() -> None:
     """A drop that is enough for one metric alone may not be for one of twenty."""
     evidence = [
         CaseEvidence(
@@ -348,7 +350,7 @@ def test_metrics_share_the_error_rate() -> None:
     assert next(suite.p_adjusted for suite in apart.suites if suite.metric == "m0") == p_alone
 
 
-def test_the_second_metric_that_is_rejected_says_why_too() -> None:
+def test_sequential__the_second_metric_that_is_rejected_says_why_too() -> None:
     """Two failures, each 1 in 11, are too few for one of two metrics, and enough for the one that is left."""
     evidence = [
         CaseEvidence(
@@ -372,7 +374,7 @@ def replace_score(sample: CaseEvidence, score: float) -> CaseEvidence:
     return replace(sample, metrics={**sample.metrics, "score": replace(sample.metrics["score"], head_screen=(score,))})
 
 
-def test_scores_of_one_case_that_fall_are_named() -> None:
+def test_sequential__scores_of_one_case_that_fall_are_named() -> None:
     values = random.Random(2)
     evidence = [
         case(f"c{index}", [values.gauss(0.8, 0.03)], [values.gauss(0.8, 0.03) for _ in range(10)], "score")
@@ -387,7 +389,7 @@ def test_scores_of_one_case_that_fall_are_named() -> None:
     assert sum(step.head.get("bad", 0) for step in asked) <= 15
 
 
-def test_a_tolerance_of_scores_is_part_of_the_test() -> None:
+def test_sequential__a_tolerance_of_scores_is_part_of_the_test() -> None:
     values = random.Random(2)
     evidence = [
         case(f"c{index}", [values.gauss(0.75, 0.02)], [values.gauss(0.8, 0.02) for _ in range(10)], "score")
@@ -402,7 +404,7 @@ def test_a_tolerance_of_scores_is_part_of_the_test() -> None:
 
 
 @pytest.mark.parametrize(("base", "asks"), [(0.8, False), (0.9, True)])
-def test_a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no_more_runs(
+def test_sequential__a_case_below_its_threshold_and_within_the_tolerance_of_its_base_gets_no_more_runs(
     base: float, asks: bool
 ) -> None:
     evidence = [*(case(f"c{index}", [0.9], [0.9] * 10, "score") for index in range(9))]
@@ -419,14 +421,14 @@ def test_base_runs_of_a_suspicious_case__are_filled_up_to_ten(stored: int, fresh
     assert (step.head, step.base) == ({"bad": 3}, {"bad": fresh} if fresh else {})
 
 
-def test_a_round_that_was_broken_off_is_completed() -> None:
+def test_sequential__a_round_that_was_broken_off_is_completed() -> None:
     step = next_step([*steady(9), case("bad", [NO], [YES] * 10, head_confirm=(NO,))], DEFAULT, UNLIMITED)
     assert isinstance(step, Runs)
     assert step.head == {"bad": 2}
 
 
 @pytest.mark.parametrize("same_day", [False, True])
-def test_scores_keep_their_error_rate_with_a_base_of_today(same_day: bool) -> None:
+def test_sequential__scores_keep_their_error_rate_with_a_base_of_today(same_day: bool) -> None:
     values = random.Random(8)
     rules = Rules(metrics={"score": MetricRule()}, confirm_on_base="always")
     failed = 0
@@ -453,14 +455,14 @@ def test_scores_keep_their_error_rate_with_a_base_of_today(same_day: bool) -> No
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 1.5, -0.1])
-def test_alpha_has_a_range(alpha: float) -> None:
+def test_sequential__alpha_has_a_range(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha must be between 0 and 1"):
         Rules(alpha=alpha)
     with pytest.raises(ValueError, match="alpha must be between 0 and 1"):
         Rules(metrics={PASS: MetricRule(alpha=alpha)})
 
 
-def test_days_belong_to_runs() -> None:
+def test_sequential__days_belong_to_runs() -> None:
     with pytest.raises(ValueError, match="base_days has 1 entries for 2 runs"):
         Series(base=(1.0, 0.0), base_days=("a",))
 
@@ -491,7 +493,7 @@ RULES = Rules(metrics={PASS: MetricRule(), "score": MetricRule(max_drop=0.02)})
 
 @pytest.mark.parametrize("extra", [0, None])
 @pytest.mark.parametrize("seed", range(4))
-def test_order_does_not_matter(seed: int, extra: int | None) -> None:
+def test_sequential__order_does_not_matter(seed: int, extra: int | None) -> None:
     evidence = mixed(seed)
     values = random.Random(seed)
     first = next_step(evidence, RULES, Budget(extra_runs=extra))
@@ -520,14 +522,14 @@ def test_order_does_not_matter(seed: int, extra: int | None) -> None:
             assert again == first
 
 
-def test_whose_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
+def test_sequential__whose_runs_a_short_budget_pays_does_not_depend_on_the_order() -> None:
     evidence = [*steady(20), *(case(f"bad{index}", [NO], [YES] * 10) for index in range(4))]
     first, second = (next_step(samples, Rules(), Budget(extra_runs=6)) for samples in (evidence, evidence[::-1]))
     assert isinstance(first, Runs) and set(first.head) == {"bad0", "bad1"}
     assert first == second
 
 
-def test_the_same_seed_gives_the_same_verdict() -> None:
+def test_sequential__the_same_seed_gives_the_same_verdict() -> None:
     evidence = mixed(2)
     first, second = (next_step(evidence, RULES, Budget(extra_runs=0)) for _ in range(2))
     assert first == second
@@ -537,7 +539,7 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
     assert first.suites[1].p_value != other.suites[1].p_value
 
 
-def test_ten_thousand_cases_in_seconds() -> None:
+def test_sequential__ten_thousand_cases_in_seconds() -> None:
     values = random.Random(1)
     evidence = []
     for index in range(10_000):

@@ -41,14 +41,14 @@ ALL_SMALL = [
 ]
 
 
-def test_the_exact_test_counts_all_deals() -> None:
+def test_statistics__the_exact_test_counts_all_deals() -> None:
     for table in ALL_SMALL:
         assert exact_p(*table) == pytest.approx(by_enumeration(*table), rel=1e-12), table
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.data())
 @settings(max_examples=60, deadline=None)
-def test_the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) -> None:
+def test_statistics__the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) -> None:
     k, b = data.draw(st.integers(0, head)), data.draw(st.integers(0, base))
     fisher = scipy.stats.fisher_exact(np.array([[k, head - k], [b, base - b]]), alternative="greater")
     assert exact_p(k, head, b, base) == pytest.approx(fisher.pvalue, rel=1e-9)
@@ -57,18 +57,18 @@ def test_the_exact_test_is_fishers(head: int, base: int, data: st.DataObject) ->
     )
 
 
-def test_a_side_without_runs_says_nothing() -> None:
+def test_statistics__a_side_without_runs_says_nothing() -> None:
     assert exact_p(5, 5, 0, 0) == 1.0
     assert exact_p(0, 0, 3, 5) == 1.0
     assert permutation_p([], [1.0], rng()) == 1.0
 
 
-def test_five_failures_against_one_pass_are_one_in_six() -> None:
+def test_statistics__five_failures_against_one_pass_are_one_in_six() -> None:
     assert exact_p(5, 5, 0, 1) == pytest.approx(1 / 6)
 
 
 @given(st.integers(0, 12), st.integers(1, 6), st.integers(1, 6))
-def test_deals_are_a_distribution(failures: int, head: int, base: int) -> None:
+def test_statistics__deals_are_a_distribution(failures: int, head: int, base: int) -> None:
     failures = min(failures, head + base)
     low, chances = dealt(failures, head, base)
     assert math.fsum(chances) == pytest.approx(1)
@@ -82,7 +82,7 @@ scores = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.4375, 0.5, 0.875, 1.0]), 
 
 @given(scores, scores)
 @settings(max_examples=30, deadline=None)
-def test_permutations_of_scores_are_scipys(head: list[float], base: list[float]) -> None:
+def test_statistics__permutations_of_scores_are_scipys(head: list[float], base: list[float]) -> None:
     def lower(head: list[float], base: list[float]) -> float:
         return math.fsum(head) / len(head) - math.fsum(base) / len(base)
 
@@ -95,14 +95,14 @@ def test_permutations_of_scores_are_scipys(head: list[float], base: list[float])
     assert ours == permutation_p(head[::-1], base[::-1], rng(7))
 
 
-def test_permutations_of_zeros_and_ones_are_the_exact_test() -> None:
+def test_statistics__permutations_of_zeros_and_ones_are_the_exact_test() -> None:
     for k, head, b, base in ALL_SMALL[::7]:
         ours = permutation_p([0.0] * k + [1.0] * (head - k), [0.0] * b + [1.0] * (base - b), rng())
         assert ours == pytest.approx(exact_p(k, head, b, base)), (k, head, b, base)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_drawn_permutations_are_near_the_counted_ones(seed: int) -> None:
+def test_statistics__drawn_permutations_are_near_the_counted_ones(seed: int) -> None:
     values = random.Random(seed)
     head = [values.gauss(0.55, 0.2) for _ in range(6)]
     base = [values.gauss(0.7, 0.2) for _ in range(8)]
@@ -113,11 +113,11 @@ def test_drawn_permutations_are_near_the_counted_ones(seed: int) -> None:
     assert drawn == permutation_p(head, base, rng(seed), exact=0)
 
 
-def test_a_drawn_p_value_is_never_zero() -> None:
+def test_statistics__a_drawn_p_value_is_never_zero() -> None:
     assert permutation_p([0.0] * 10, [1.0] * 10, rng(), exact=0, draws=99) == 1 / 100
 
 
-def test_drawn_p_values_keep_their_error_rate() -> None:
+def test_statistics__drawn_p_values_keep_their_error_rate() -> None:
     """P(p <= a) <= a, for the early end as for the late one."""
     values = rng(3)
     p_values = []
@@ -129,7 +129,7 @@ def test_drawn_p_values_keep_their_error_rate() -> None:
         assert share <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / len(p_values))
 
 
-def test_the_early_end_counts_draws_until_the_twentieth_hit() -> None:
+def test_statistics__the_early_end_counts_draws_until_the_twentieth_hit() -> None:
     hits = iter([True, False] * 200)
 
     def exceed(count: int) -> np.ndarray:
@@ -142,7 +142,7 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=8)
 
 
 @given(p_values)
-def test_holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
+def test_statistics__holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
     """An adjusted value is the largest of Bonferroni's over all subsets that contain it."""
     adjusted = holm(values)
     for index in range(len(values)):
@@ -155,25 +155,25 @@ def test_holm_is_closed_testing_with_bonferroni(values: list[float]) -> None:
         assert adjusted[index] == pytest.approx(worst)
 
 
-def test_holms_textbook_example() -> None:
+def test_statistics__holms_textbook_example() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
 
 
 @given(st.integers(0, 50), st.integers(1, 50))
-def test_wilson_is_scipys(successes: int, runs: int) -> None:
+def test_statistics__wilson_is_scipys(successes: int, runs: int) -> None:
     successes = min(successes, runs)
     theirs = scipy.stats.binomtest(successes, runs).proportion_ci(0.95, "wilson")
     assert wilson(successes, runs) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
-def test_wilson_without_runs() -> None:
+def test_statistics__wilson_without_runs() -> None:
     assert wilson(0, 0) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 29, 299])
 @pytest.mark.parametrize("probability", [0.9, 0.95, 0.975, 0.995])
-def test_quantiles_of_t_are_scipys(probability: float, freedom: int) -> None:
+def test_statistics__quantiles_of_t_are_scipys(probability: float, freedom: int) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(scipy.stats.t.ppf(probability, freedom), abs=1e-4)
 
 
@@ -190,7 +190,7 @@ def test_mean_interval__needs_two_values() -> None:
 
 
 @given(st.integers(1, 9), st.data())
-def test_pass_at_k_counts_samples(runs: int, data: st.DataObject) -> None:
+def test_statistics__pass_at_k_counts_samples(runs: int, data: st.DataObject) -> None:
     passed, k = data.draw(st.integers(0, runs)), data.draw(st.integers(1, runs))
     results = [True] * passed + [False] * (runs - passed)
     samples = list(combinations(results, k))
@@ -199,14 +199,14 @@ def test_pass_at_k_counts_samples(runs: int, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("k", [0, 4])
-def test_k_has_a_range(k: int) -> None:
+def test_statistics__k_has_a_range(k: int) -> None:
     with pytest.raises(ValueError, match="within 1 and the 3 runs"):
         pass_at_k(1, 3, k)
     with pytest.raises(ValueError, match="within 1 and the 3 runs"):
         pass_hat_k(1, 3, k)
 
 
-def test_sums_are_counted() -> None:
+def test_statistics__sums_are_counted() -> None:
     die = (1, (1 / 6,) * 6)
     low, tails = upper_tails({die: 3})
     rolls = [sum(roll) for roll in ((a, b, c) for a in range(1, 7) for b in range(1, 7) for c in range(1, 7))]
@@ -215,7 +215,7 @@ def test_sums_are_counted() -> None:
         assert tails[value - low] == pytest.approx(sum(roll >= value for roll in rolls) / 216)
 
 
-def test_long_sums_are_close_and_on_the_safe_side() -> None:
+def test_statistics__long_sums_are_close_and_on_the_safe_side() -> None:
     """A binomial distribution of 12,000 summands, and what three values far apart give."""
     low, tails = upper_tails({(0, (0.7, 0.3)): 12_000})
     for value in (3400, 3600, 3700, 3900):
@@ -226,7 +226,7 @@ def test_long_sums_are_close_and_on_the_safe_side() -> None:
     assert tails[41 * 3] == pytest.approx(scipy.stats.binom.sf(2, 5, 0.5))
 
 
-def test_the_detectable_drop_is_seen_four_times_out_of_five() -> None:
+def test_statistics__the_detectable_drop_is_seen_four_times_out_of_five() -> None:
     cases = [(0.05, 1, 10)] * 200
     drop = detectable_drop(cases, 0.05)
     assert drop is not None
@@ -237,7 +237,7 @@ def test_the_detectable_drop_is_seen_four_times_out_of_five() -> None:
     assert np.mean(head - base > bar) == pytest.approx(0.8, abs=0.04)
 
 
-def test_more_runs_see_smaller_drops() -> None:
+def test_statistics__more_runs_see_smaller_drops() -> None:
     drops = [detectable_drop([(0.1, runs, 10)] * 30, 0.025) for runs in (1, 2, 5)]
     assert drops[0] is not None and drops[1] is not None and drops[2] is not None
     assert drops[0] > drops[1] > drops[2] > 0

@@ -32,18 +32,18 @@ def case(status: CaseStatus, code: str | None = None) -> CaseReport:
         ([], "inconclusive"),
     ],
 )
-def test_the_weightiest_status_decides(statuses: list[CaseStatus], verdict: VerdictValue) -> None:
+def test_verdict__the_weightiest_status_decides(statuses: list[CaseStatus], verdict: VerdictValue) -> None:
     assert decide([case(status) for status in statuses]).value == verdict
 
 
 @given(st.lists(st.sampled_from(STATUSES), min_size=1))
-def test_only_a_run_without_anything_wrong_passes(statuses: list[CaseStatus]) -> None:
+def test_verdict__only_a_run_without_anything_wrong_passes(statuses: list[CaseStatus]) -> None:
     verdict = decide([case(status) for status in statuses])
     assert (verdict.value == "passed") == (not {"failed", "errored", "not_run"} & set(statuses))
     assert (verdict.value == "passed") == (verdict.reasons == ())
 
 
-def test_reasons_name_failures_first_then_what_hit_most_cases() -> None:
+def test_verdict__reasons_name_failures_first_then_what_hit_most_cases() -> None:
     cases = [
         case("not_run", "run-timeout"),
         *[case("errored", "provider-unavailable")] * 3,
@@ -58,12 +58,12 @@ def test_reasons_name_failures_first_then_what_hit_most_cases() -> None:
     ]
 
 
-def test_reasons_do_not_depend_on_the_order_of_cases() -> None:
+def test_verdict__reasons_do_not_depend_on_the_order_of_cases() -> None:
     cases = [case("errored", "b"), case("errored", "a"), case("not_run", "c")]
     assert decide(cases) == decide(cases[::-1])
 
 
-def test_no_case_at_all_is_no_success() -> None:
+def test_verdict__no_case_at_all_is_no_success() -> None:
     assert [reason.code for reason in decide([]).reasons] == ["no-cases"]
 
 
@@ -79,12 +79,12 @@ def test_no_case_at_all_is_no_success() -> None:
         ("inconclusive", "pass", 0),
     ],
 )
-def test_exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], code: int) -> None:
+def test_verdict__exit_codes(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], code: int) -> None:
     assert exit_code(verdict, on_inconclusive, not_run=0) == code
     assert len(set(EXIT_CODES.values())) == 4
 
 
-def test_a_gate_that_was_broken_off_never_says_0() -> None:
+def test_verdict__a_gate_that_was_broken_off_never_says_0() -> None:
     assert exit_code("inconclusive", "pass", not_run=1) == 3
 
 

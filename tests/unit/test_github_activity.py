@@ -48,7 +48,7 @@ def do(one: Event, mode: Mode = "auto", **more: Any) -> Activity:
     return activity(one, mode=mode, **more)
 
 
-def test_a_pull_request_is_compared_with_its_base() -> None:
+def test_activity__a_pull_request_is_compared_with_its_base() -> None:
     result = do(event("pull_request", OWN, ref="refs/pull/2/merge"))
 
     assert result.kind == "compare"
@@ -61,12 +61,12 @@ def test_a_pull_request_is_compared_with_its_base() -> None:
 
 
 @pytest.mark.parametrize("name", ["pull_request.opened", "pull_request.synchronize", "pull_request.closed"])
-def test_whatever_happened_to_it(name: str) -> None:
+def test_activity__whatever_happened_to_it(name: str) -> None:
     assert do(event("pull_request", payload(name))).kind == "compare"
 
 
 @pytest.mark.parametrize("body", [FORK, DELETED_FORK])
-def test_a_fork_has_no_secrets(body: dict[str, Any]) -> None:
+def test_activity__a_fork_has_no_secrets(body: dict[str, Any]) -> None:
     result = do(event("pull_request", body))
 
     assert (result.kind, result.secrets_withheld) == ("compare", True)
@@ -75,14 +75,14 @@ def test_a_fork_has_no_secrets(body: dict[str, Any]) -> None:
     assert "from a fork" in result.explanation
 
 
-def test_inside_of_a_fork_a_pull_request_is_none_of_a_fork() -> None:
+def test_activity__inside_of_a_fork_a_pull_request_is_none_of_a_fork() -> None:
     """GitHub's `fork` only says that the repository itself was forked from somewhere."""
     body = payload("pull_request.opened", pull_request__head__repo__fork=True, pull_request__base__repo__fork=True)
 
     assert not do(event("pull_request", body)).secrets_withheld
 
 
-def test_the_case_of_a_repository_does_not_matter() -> None:
+def test_activity__the_case_of_a_repository_does_not_matter() -> None:
     name = OWN["pull_request"]["base"]["repo"]["full_name"].upper()
 
     assert not do(
@@ -90,7 +90,7 @@ def test_the_case_of_a_repository_does_not_matter() -> None:
     ).secrets_withheld
 
 
-def test_dependabot_is_treated_like_a_fork() -> None:
+def test_activity__dependabot_is_treated_like_a_fork() -> None:
     result = do(event("pull_request", OWN, actor="dependabot[bot]"))
 
     assert (result.kind, result.secrets_withheld) == ("compare", True)
@@ -108,11 +108,13 @@ def test_dependabot_is_treated_like_a_fork() -> None:
         ("schedule", {}, "dependabot[bot]", False),
     ],
 )
-def test_where_else_secrets_are_withheld(name: str, body: dict[str, Any] | None, actor: str, withheld: bool) -> None:
+def test_activity__where_else_secrets_are_withheld(
+    name: str, body: dict[str, Any] | None, actor: str, withheld: bool
+) -> None:
     assert do(event(name, body, actor=actor)).secrets_withheld == withheld
 
 
-def test_a_branch_may_be_called_anything() -> None:
+def test_activity__a_branch_may_be_called_anything() -> None:
     body = payload("pull_request.opened", pull_request__head__ref="x`$(id)\n::error::")
     result = do(event("pull_request", body))
 
@@ -122,7 +124,7 @@ def test_a_branch_may_be_called_anything() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "gate", "publish"])
 @pytest.mark.parametrize("body", [FORK, DELETED_FORK, {}, {"pull_request": "?"}], ids=["fork", "gone", "none", "text"])
-def test_pull_request_target_of_a_fork_is_refused(mode: Mode, body: dict[str, Any]) -> None:
+def test_activity__pull_request_target_of_a_fork_is_refused(mode: Mode, body: dict[str, Any]) -> None:
     result = do(event("pull_request_target", body), mode)
 
     assert result.kind == "refuse"
@@ -130,26 +132,26 @@ def test_pull_request_target_of_a_fork_is_refused(mode: Mode, body: dict[str, An
     assert "workflow_run" in result.explanation
 
 
-def test_unless_it_is_allowed_by_name() -> None:
+def test_activity__unless_it_is_allowed_by_name() -> None:
     result = do(event("pull_request_target", FORK), allow_unsafe_pull_request_target=True)
 
     assert (result.kind, result.secrets_withheld) == ("compare", False)
     assert result.commit is None, "GITHUB_SHA is the base's there"
 
 
-def test_pull_request_target_of_a_branch_is_compared() -> None:
+def test_activity__pull_request_target_of_a_branch_is_compared() -> None:
     assert do(event("pull_request_target", OWN)).kind == "compare"
 
 
 @pytest.mark.parametrize("body", [{}, {"pull_request": {}}, {"pull_request": {"number": True}}, {"pull_request": None}])
-def test_a_pull_request_without_a_payload_is_gated(body: dict[str, Any]) -> None:
+def test_activity__a_pull_request_without_a_payload_is_gated(body: dict[str, Any]) -> None:
     result = do(event("pull_request", body))
 
     assert (result.kind, result.pull_request) == ("gate", None)
     assert "no pull request" in result.explanation
 
 
-def test_a_merge_group_is_compared_with_what_it_lies_on() -> None:
+def test_activity__a_merge_group_is_compared_with_what_it_lies_on() -> None:
     body = EXAMPLES["merge_group"]
     result = do(event("merge_group", body))
 
@@ -158,7 +160,7 @@ def test_a_merge_group_is_compared_with_what_it_lies_on() -> None:
     assert (result.commit, result.base_commit) == (body["merge_group"]["head_sha"], body["merge_group"]["base_sha"])
 
 
-def test_a_merge_group_without_a_payload_is_gated() -> None:
+def test_activity__a_merge_group_without_a_payload_is_gated() -> None:
     assert do(event("merge_group", {})).kind == "gate"
 
 
@@ -172,21 +174,21 @@ def test_a_merge_group_without_a_payload_is_gated() -> None:
         ("refs/tags/v1", ("*",), "gate", None),
     ],
 )
-def test_pushes(ref: str, base_branches: tuple[str, ...], kind: Kind, base_ref: str | None) -> None:
+def test_activity__pushes(ref: str, base_branches: tuple[str, ...], kind: Kind, base_ref: str | None) -> None:
     body = payload("push", repository__default_branch="master", deleted=False)
     result = do(event("push", body, ref=ref), base_branches=base_branches)
 
     assert (result.kind, result.base_ref, result.commit) == (kind, base_ref, SHA)
 
 
-def test_a_push_that_deletes_its_branch_is_no_baseline() -> None:
+def test_activity__a_push_that_deletes_its_branch_is_no_baseline() -> None:
     body = payload("push", repository__default_branch="main", deleted=True)
 
     result = do(event("push", body, sha="0" * 40))
     assert (result.kind, result.commit) == ("gate", None)
 
 
-def test_a_push_whose_payload_names_no_default_branch_is_gated() -> None:
+def test_activity__a_push_whose_payload_names_no_default_branch_is_gated() -> None:
     assert do(event("push", {})).kind == "gate"
 
 
@@ -200,7 +202,7 @@ def test_a_push_whose_payload_names_no_default_branch_is_gated() -> None:
         ("schedule", None, "gate"),
     ],
 )
-def test_runs_on_a_branch(name: str, ref: str | None, kind: Kind) -> None:
+def test_activity__runs_on_a_branch(name: str, ref: str | None, kind: Kind) -> None:
     body = {} if name == "schedule" else {"repository": {"default_branch": "main"}}
 
     assert do(event(name, body, ref=ref)).kind == kind
@@ -221,7 +223,7 @@ def finished(event_before: str | None) -> dict[str, Any]:
         ("gate", "pull_request", "gate"),
     ],
 )
-def test_a_run_after_a_run(mode: Mode, before: str | None, kind: Kind) -> None:
+def test_activity__a_run_after_a_run(mode: Mode, before: str | None, kind: Kind) -> None:
     result = do(event("workflow_run", finished(before)), mode)
 
     assert result.kind == kind
@@ -231,7 +233,7 @@ def test_a_run_after_a_run(mode: Mode, before: str | None, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", ["pull_request", "push", "schedule", "", "workflow_dispatch", "merge_group"])
-def test_publishing_needs_a_finished_run(name: str) -> None:
+def test_activity__publishing_needs_a_finished_run(name: str) -> None:
     result = do(event(name, OWN if name == "pull_request" else None), "publish")
 
     assert result.kind == "refuse"
@@ -239,27 +241,27 @@ def test_publishing_needs_a_finished_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pull_request", "push", "schedule", "", "workflow_dispatch", "merge_group"])
-def test_mode_gate_gates(name: str) -> None:
+def test_activity__mode_gate_gates(name: str) -> None:
     assert do(event(name, FORK if name == "pull_request" else None), "gate").kind == "gate"
 
 
-def test_mode_gate_knows_that_secrets_are_withheld() -> None:
+def test_activity__mode_gate_knows_that_secrets_are_withheld() -> None:
     assert do(event("pull_request", FORK), "gate").secrets_withheld
 
 
 @pytest.mark.parametrize("name", ["issue_comment", "release", "something_new"])
-def test_unknown_events_are_gated_and_explained(name: str) -> None:
+def test_activity__unknown_events_are_gated_and_explained(name: str) -> None:
     result = do(event(name))
 
     assert result.kind == "gate"
     assert name in result.explanation
 
 
-def test_outside_of_github_actions_it_is_gated() -> None:
+def test_activity__outside_of_github_actions_it_is_gated() -> None:
     assert do(Event()).kind == "gate"
 
 
-def test_no_payload_breaks_it() -> None:
+def test_activity__no_payload_breaks_it() -> None:
     """Whatever stands in the place of whatever: an answer, never an exception."""
     strange: list[Any] = [None, 7, "x", [], {}, {"repository": 7}, {"pull_request": {"head": [], "number": 1}}]
     names = ["pull_request", "pull_request_target", "push", "merge_group", "workflow_run", "workflow_dispatch"]

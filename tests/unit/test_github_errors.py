@@ -45,11 +45,11 @@ def named(seconds: float) -> Wait:
         ),
     ],
 )
-def test_waits(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
+def test_errors__waits(status: int, headers: dict[str, str], message: str, wait: Wait | None) -> None:
     assert rate_limit_wait(status, headers, message, now=NOW) == wait
 
 
-def test_the_servers_clock_counts() -> None:
+def test_errors__the_servers_clock_counts() -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000010", "date": DATE}
 
     assert rate_limit_wait(403, headers, PRIMARY, now=NOW - 5000) == named(11)
@@ -77,7 +77,7 @@ def error(status: int, message: object = "No", **more: object) -> GitHubError:
         (504, "unavailable", True),
     ],
 )
-def test_kinds(status: int, kind: str, waits: bool) -> None:
+def test_errors__kinds(status: int, kind: str, waits: bool) -> None:
     result = error(status)
 
     assert (result.kind, result.wait is not None, result.status) == (kind, waits, status)
@@ -85,7 +85,7 @@ def test_kinds(status: int, kind: str, waits: bool) -> None:
     assert result.message == f"POST /x: GitHub answered {status} (No)."
 
 
-def test_a_message_is_one_line_and_not_endless() -> None:
+def test_errors__a_message_is_one_line_and_not_endless() -> None:
     result = str(error(422, "a\n::error::b" + "x" * 10_000))
 
     assert "\n" not in result
@@ -93,7 +93,7 @@ def test_a_message_is_one_line_and_not_endless() -> None:
 
 
 @pytest.mark.parametrize("message", [None, 7, [], {}])
-def test_a_message_that_is_none_is_left_out(message: object) -> None:
+def test_errors__a_message_that_is_none_is_left_out(message: object) -> None:
     assert str(error(409, message)) == "POST /x: GitHub answered 409."
 
 
@@ -106,5 +106,5 @@ def test_a_message_that_is_none_is_left_out(message: object) -> None:
         ("?", "(No)."),
     ],
 )
-def test_details_of_a_refusal(errors: object, words: str) -> None:
+def test_errors__details_of_a_refusal(errors: object, words: str) -> None:
     assert str(error(422, "No", errors=errors)).endswith(words)

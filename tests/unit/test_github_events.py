@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_everything_is_read(file: Path) -> None:
+def test_events__everything_is_read(file: Path) -> None:
     event = read_event(environ(file))
 
     assert event.name == "pull_request"
@@ -53,18 +53,18 @@ def test_everything_is_read(file: Path) -> None:
     assert (result.number, result.author, result.open, result.is_fork) == (2, "Codertocat", True, False)
 
 
-def test_outside_of_github_there_is_none() -> None:
+def test_events__outside_of_github_there_is_none() -> None:
     assert read_event({"GITHUB_SHA": "a" * 40}) == Event()
     assert Event().run_url is None
     assert Event().workflow_path is None
 
 
-def test_an_event_may_come_without_a_payload(file: Path) -> None:
+def test_events__an_event_may_come_without_a_payload(file: Path) -> None:
     assert read_event({"GITHUB_EVENT_NAME": "push"}).payload == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":' * 100_000])
-def test_a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_events__a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "event.json"
     path.write_bytes(content)
 
@@ -72,12 +72,12 @@ def test_a_payload_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
         read_event(environ(path))
 
 
-def test_a_payload_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_events__a_payload_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(EventError, match="No such file"):
         read_event(environ(tmp_path / "missing.json"))
 
 
-def test_a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> None:
+def test_events__a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "event.json"
     with path.open("wb") as file:
         file.truncate(25_000_001)
@@ -95,16 +95,16 @@ def test_a_payload_above_githubs_limit_is_not_read(tmp_path: Path) -> None:
         ("GITHUB_RUN_ATTEMPT", "-1"),
     ],
 )
-def test_a_variable_with_a_strange_value_is_told(file: Path, name: str, value: str) -> None:
+def test_events__a_variable_with_a_strange_value_is_told(file: Path, name: str, value: str) -> None:
     with pytest.raises(EventError, match=name):
         read_event(environ(file, **{name: value}))
 
 
 @pytest.mark.parametrize("value", ["0" * 40, "abc", "", None, 7, "g" * 40, "a" * 40 + "\n"])
-def test_what_is_no_commit(value: object) -> None:
+def test_events__what_is_no_commit(value: object) -> None:
     assert sha_at({"after": value}, "after") is None
 
 
-def test_what_is_a_commit() -> None:
+def test_events__what_is_a_commit() -> None:
     assert sha_at({"after": "a" * 40}, "after") == "a" * 40
     assert sha_at({"after": "b" * 64}, "after") == "b" * 64

@@ -15,7 +15,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"
 
 
 @given(key=KEYS, text=TEXTS, run_id=st.integers(0, 10**17), attempt=st.integers(1, 999))
-def test_what_is_written_is_read(key: str, text: str, run_id: int, attempt: int) -> None:
+def test_marker__what_is_written_is_read(key: str, text: str, run_id: int, attempt: int) -> None:
     run = RunStamp(run_id=run_id, attempt=attempt, sha="0f" * 32)
 
     assert read_marker(marked(key, run, text)) == Marked(key=key, run=run, text=text)
@@ -24,7 +24,7 @@ def test_what_is_written_is_read(key: str, text: str, run_id: int, attempt: int)
 @given(KEYS)
 @example("-->")
 @example("a--b")
-def test_no_key_ends_the_comment_of_html(key: str) -> None:
+def test_marker__no_key_ends_the_comment_of_html(key: str) -> None:
     first, _, rest = marked(key, RUN, "text").partition("\n")
 
     assert rest == "text"
@@ -33,11 +33,11 @@ def test_no_key_ends_the_comment_of_html(key: str) -> None:
 
 
 @given(st.text())
-def test_any_text_can_be_looked_at(body: str) -> None:
+def test_marker__any_text_can_be_looked_at(body: str) -> None:
     assert read_marker(body) is None
 
 
-def test_line_ends_of_browsers_do_not_matter() -> None:
+def test_marker__line_ends_of_browsers_do_not_matter() -> None:
     body = marked("k", RUN, "one\ntwo").replace("\n", "\r\n")
 
     assert read_marker(body) == Marked(key="k", run=RUN, text="one\ntwo")
@@ -55,22 +55,22 @@ def test_line_ends_of_browsers_do_not_matter() -> None:
         marked("k", RUN, "text").replace(" -->", ""),
     ],
 )
-def test_what_is_no_marker(body: str) -> None:
+def test_marker__what_is_no_marker(body: str) -> None:
     assert read_marker(body) is None
 
 
 @pytest.mark.parametrize(("key", "sha"), [("", "ab" * 20), ("k", ""), ("k", "ab"), ("k", "--> <script>" * 4)])
-def test_a_marker_that_would_not_be_found_is_not_written(key: str, sha: str) -> None:
+def test_marker__a_marker_that_would_not_be_found_is_not_written(key: str, sha: str) -> None:
     with pytest.raises(ValueError, match="full hash"):
         marked(key, RunStamp(run_id=1, attempt=1, sha=sha), "text")
 
 
-def test_texts_are_the_same_but_for_blanks_around_them() -> None:
+def test_marker__texts_are_the_same_but_for_blanks_around_them() -> None:
     assert same_text("a\r\nb\n\n", "a\nb")
     assert not same_text("a\nb", "a b")
 
 
-def test_newer_is_greater() -> None:
+def test_marker__newer_is_greater() -> None:
     older = [(1, 1), (1, 2), (2, 1), (10, 1)]
     stamps = [RunStamp(run_id=run_id, attempt=attempt, sha="") for run_id, attempt in older]
 
@@ -79,7 +79,7 @@ def test_newer_is_greater() -> None:
 
 @pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
-def test_never_and_always(failed: bool, changed: bool) -> None:
+def test_marker__never_and_always(failed: bool, changed: bool) -> None:
     def creates(mode: CommentMode) -> bool:
         run = RunStamp(run_id=1, attempt=1, sha="a" * 40)
         return Comment(number=7, key="k", body="", run=run, mode=mode, failed=failed, changed=changed).creates

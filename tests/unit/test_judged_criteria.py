@@ -72,7 +72,7 @@ DETAILS = AppDetails.model_validate(
 )
 
 
-def test_every_judged_metric_can_be_built() -> None:
+def test_judged_criteria__every_judged_metric_can_be_built() -> None:
     names = {name for name, spec in METRICS.items() if spec.family is Family.JUDGE}
 
     assert {name for name in METRICS if supported(name, judged=True) and not supported(name)} == names
@@ -499,7 +499,7 @@ def test_simulator__violations_are_templates() -> None:
     assert result.code == "persona-template-failed"
 
 
-def test_the_personas_are_adks() -> None:
+def test_judged_criteria__the_personas_are_adks() -> None:
     assert tuple(PERSONAS) == PERSONA_IDS
 
 
@@ -562,7 +562,7 @@ def test_an_answer_without_text__is_still_judged() -> None:
     assert "(no text)" in model.requests[0].prompt
 
 
-def test_a_judged_criterion_from_a_number() -> None:
+def test_judged_criteria__a_judged_criterion_from_a_number() -> None:
     config = criterion(MATCH, CRITERION_MODELS[MATCH].model_validate({"threshold": 0.7}))
     with pytest.raises(ValueError, match="needs a judge"):
         build(config)

@@ -185,7 +185,7 @@ def test_failure_of_every_sample__ends_the_criterion(kind: FailureKind) -> None:
     assert len(model.requests) <= 10, "no second wave"
 
 
-def test_every_failure_has_a_code() -> None:
+def test_judged_panel__every_failure_has_a_code() -> None:
     assert set(CODES) == set(get_args(FailureKind))
 
 
@@ -274,7 +274,7 @@ def test_contradicting_verdicts_on_one_rubric__are_dropped() -> None:
     assert len(model.requests) == 2
 
 
-def test_the_report_gets_every_vote_cut_to_size() -> None:
+def test_judged_panel__the_report_gets_every_vote_cut_to_size() -> None:
     model = by_sample(verdict("valid", "a " * 900), verdict("invalid", "two\nlines"), verdict("valid", "c"))
 
     result = scored(judged(MATCH, model, samples=3), conversation([turn()]))

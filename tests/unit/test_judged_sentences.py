@@ -25,7 +25,7 @@ from agent_eval.criteria.judged.sentences import covering, read_sentences
         ("", ["x"], []),
     ],
 )
-def test_covering(text: str, sentences: list[str], expected: list[str]) -> None:
+def test_judged_sentences__covering(text: str, sentences: list[str], expected: list[str]) -> None:
     assert covering(text, sentences) == expected
 
 

@@ -81,7 +81,7 @@ def test_a_conversation__is_judged_once_with_its_rubrics() -> None:
     assert [line.split(":")[0] for line in finding.why] == ["0.5", "pays"], finding.why
 
 
-def test_conversation_instance() -> None:
+def test_judged_vertex__conversation_instance() -> None:
     model = ScriptedModel(script=lambda _: verdict(1.0))
     details = AppDetails(agent_details={"guide": AgentDetails(name="guide", instructions="Be kind.")})
     call = Content.model_validate({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": None}}}]})

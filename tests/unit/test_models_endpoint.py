@@ -117,7 +117,7 @@ def test_resolve__rejects_an_invalid_url(url: str) -> None:
     assert failure.value.kind == "invalid-request"
 
 
-def test_key_owner() -> None:
+def test_endpoint__key_owner() -> None:
     assert key_owner(PLAIN, ["openai/a", "gemini-2.5-flash"], {}) is None
     assert key_owner(EXPLICIT, ["openai/a", "gpt-5"], {}) == "openai"
     assert key_owner(EXPLICIT, ["gemini-2.5-flash"], {"GOOGLE_GENAI_USE_VERTEXAI": "true"}) == "vertex_ai"

@@ -27,7 +27,7 @@ from agent_eval.models.names import parse_model
         ("openrouter/meta/llama", "openrouter", "meta/llama", "openrouter/meta/llama"),
     ],
 )
-def test_parse_model(name: str, provider: str | None, model: str, price: str) -> None:
+def test_names__parse_model(name: str, provider: str | None, model: str, price: str) -> None:
     parsed = parse_model(name)
     assert (parsed.provider.name if parsed.provider else None, parsed.model, parsed.price_key) == (
         provider,

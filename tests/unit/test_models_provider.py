@@ -26,7 +26,7 @@ NOON = 1_790_000_000.0  # Mon, 21 Sep 2026 14:13:20 GMT
         ({"retry-after": "inf"}, None),
     ],
 )
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+def test_provider__retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, now=NOON) == seconds
 
 
@@ -47,7 +47,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
         (501, "", "fail"),
     ],
 )
-def test_status_error(status: int, message: str, then: str) -> None:
+def test_provider__status_error(status: int, message: str, then: str) -> None:
     error = status_error(status, message, {})
     assert error.then == then
     assert error.kind == ("unavailable" if then in {"retry", "slow-down"} else "invalid-request")

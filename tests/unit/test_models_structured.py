@@ -74,7 +74,7 @@ def test_parse_reply__any_text_fits_or_raises_value_error(text: str) -> None:
     assert value["verdict"] in {"yes", "no"}
 
 
-def test_is_strict() -> None:
+def test_structured__is_strict() -> None:
     assert is_strict(SCHEMA)
     assert is_strict({"type": "array", "items": SCHEMA})
     assert not is_strict({**SCHEMA, "required": ["verdict"]})

@@ -20,7 +20,7 @@ from agent_eval.settings.settings import Settings
         ("poetry run python", "poetry run python"),
     ],
 )
-def test_an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
+def test_base_checkout__an_interpreter_in_the_checkout_is_found_from_the_worktree_of_the_base(
     tmp_path: Path, given: str | None, expected: str | None
 ) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)

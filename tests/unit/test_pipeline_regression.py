@@ -122,7 +122,9 @@ async def test_a_suspicious_case_alone_is_run_again__and_the_base_only_where_its
 
 
 @pytest.mark.parametrize(("setting", "asks_base"), [("always", True), ("never", False)])
-async def test_confirm_on_base_says_whether_the_base_is_run(tmp_path: Path, setting: str, asks_base: bool) -> None:
+async def test_regression__confirm_on_base_says_whether_the_base_is_run(
+    tmp_path: Path, setting: str, asks_base: bool
+) -> None:
     stored = 10 if asks_base else 1
     async with sides(tmp_path, stored=stored, confirm_on_base=setting) as made:
         assert (await made.decide()).outcome == "failed"
@@ -130,7 +132,9 @@ async def test_confirm_on_base_says_whether_the_base_is_run(tmp_path: Path, sett
 
 
 @pytest.mark.parametrize(("same_day", "runs"), [(True, 4), (False, CHECK_RUNS)])
-async def test_where_the_base_was_run_today_it_confirms_too(tmp_path: Path, same_day: bool, runs: int) -> None:
+async def test_regression__where_the_base_was_run_today_it_confirms_too(
+    tmp_path: Path, same_day: bool, runs: int
+) -> None:
     async with sides(tmp_path, stored=6) as made:
         made.confirmation.same_day = same_day
         assert (await made.decide()).outcome == "failed"
@@ -138,7 +142,7 @@ async def test_where_the_base_was_run_today_it_confirms_too(tmp_path: Path, same
 
 
 @pytest.mark.parametrize("most", [0, 4, 9])
-async def test_max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: int) -> None:
+async def test_regression__max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: int) -> None:
     async with sides(tmp_path, stored=1, max_extra_runs=most) as made:
         decision = await made.decide()
     assert len(made.extra[0]) + len(made.extra[1]) == decision.extra_runs == (6 if most > 4 else 0)
@@ -156,7 +160,7 @@ async def test_max_extra_runs_is_for_both_sides_together(tmp_path: Path, most: i
         ("never", False, True, 3 * 100),
     ],
 )
-async def test_the_limit_of_extra_runs_follows_settings_and_metrics(
+async def test_regression__the_limit_of_extra_runs_follows_settings_and_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, same_day: bool, has_base: bool, runs: int
 ) -> None:
     """100 cases; with a compared metric beside pass or fail half as many again."""
@@ -179,7 +183,7 @@ async def test_the_limit_of_extra_runs_follows_settings_and_metrics(
     assert asked == [runs, runs * 3 // 2]
 
 
-async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
+async def test_regression__recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
     async with sides(tmp_path, stored=10) as made:
         made.confirmation.no_more = "recorded"
         decision = await made.decide()
@@ -190,7 +194,7 @@ async def test_recorded_answers_are_not_asked_for_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("why", ["time", "stop"])
-async def test_the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str) -> None:
+async def test_regression__the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str) -> None:
     async with sides(tmp_path, stored=10) as made:
         if why == "time":
             made.head_checkout.until = time.monotonic() - 1
@@ -200,7 +204,7 @@ async def test_the_end_of_the_time_ends_the_extra_runs(tmp_path: Path, why: str)
     assert made.extra == ([], [])
 
 
-async def test_a_base_that_can_not_be_checked_out_leaves_it_to_the_threshold(tmp_path: Path) -> None:
+async def test_regression__a_base_that_can_not_be_checked_out_leaves_it_to_the_threshold(tmp_path: Path) -> None:
     async with sides(tmp_path, stored=1) as made:
         made.base_checkout._checkout = None
         decision = await made.decide()

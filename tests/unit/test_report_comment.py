@@ -54,7 +54,7 @@ def comment(name: str, limit: int = LIMIT) -> str:
 
 
 @pytest.mark.parametrize(("name", "text"), CHOSEN)
-def test_golden(name: str, text: str) -> None:
+def test_comment__golden(name: str, text: str) -> None:
     file = GOLDEN / f"{name}.{text}"
     actual = TEXTS[text](situation(name))
     if os.environ.get("UPDATE_GOLDEN"):

@@ -263,7 +263,7 @@ def test_fence__refuses_a_language_that_is_not_a_word() -> None:
         ("日本語 中文 한국어 ไทย हिन्दी", "日本語 中文 한국어 ไทย हिन्दी"),
     ],
 )
-def test_visible(value: str, shown: str) -> None:
+def test_escape__visible(value: str, shown: str) -> None:
     assert visible(value) == shown
 
 

@@ -33,7 +33,7 @@ CHOSEN = [(name, text) for name in SAMPLES for text in TEXTS if (name, text) != 
 
 
 @pytest.mark.parametrize(("name", "text"), CHOSEN)
-def test_golden(name: str, text: str) -> None:
+def test_golden__golden(name: str, text: str) -> None:
     file = GOLDEN / f"{name}.{text}"
     actual = TEXTS[text](SAMPLES[name]())
     if os.environ.get("UPDATE_GOLDEN"):

@@ -38,7 +38,7 @@ def groups_of(report: RunReport) -> dict[str, list[str]]:
     return {name: [item.eval_id for item in group] for name, group in vars(actual).items() if group}
 
 
-def test_by_the_comparison_alone() -> None:
+def test_grouping__by_the_comparison_alone() -> None:
     head = [failing("broke"), failing("still"), passing("repaired"), passing("fine"), failing("new")]
     report = pull_request("failed", head, [passing("broke"), failing("still"), failing("repaired"), passing("fine")])
 
@@ -74,7 +74,7 @@ def test_what_blocks_is_told_as_worse__whatever_its_runs_look_like(word: Word | 
         ("flaky as before", "Blocks the merge: 1 of 2 cases fails no more often than on main"),
     ],
 )
-def test_a_case_that_blocks_by_its_threshold_alone_is_no_regression(
+def test_grouping__a_case_that_blocks_by_its_threshold_alone_is_no_regression(
     gate: Literal["thresholds", "both"], word: Word | None, sentence: str
 ) -> None:
     words: dict[str, Word] = {} if word is None else {"a": word}
@@ -86,7 +86,7 @@ def test_a_case_that_blocks_by_its_threshold_alone_is_no_regression(
 
 
 @pytest.mark.parametrize("status", ["errored", "quarantined", "not_run"])
-def test_what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
+def test_grouping__what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
     sample_case = failing("a").model_copy(update={"status": status})
     report = decided([sample_case], [passing("a")], a="worse")
     report.blocking = [sample_case.case_id]
@@ -94,7 +94,7 @@ def test_what_was_not_judged_is_in_no_group_of_what_was(status: str) -> None:
     assert groups_of(report) == ({} if status == "not_run" else {status: ["a"]})
 
 
-def test_the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
+def test_grouping__the_smallest_p_value_of_the_screening_is_told_as_it_is() -> None:
     """Of 9,999 deals it is 1 in 10,000."""
     report = decided([failing("a"), failing("b")], [passing("a"), passing("b")], a="worse", b="worse")
     assert report.decision is not None

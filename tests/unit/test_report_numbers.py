@@ -40,7 +40,7 @@ unit = st.floats(0, 1, allow_nan=False)
         (3.9999, 4.0, "3.9999"),
     ],
 )
-def test_score_text(value: float | None, threshold: float | None, shown: str) -> None:
+def test_numbers__score_text(value: float | None, threshold: float | None, shown: str) -> None:
     assert score_text(value, threshold) == shown
 
 
@@ -64,7 +64,7 @@ def test_threshold_text__is_exact(value: float) -> None:
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0.8, "0.80"), (1, "1.00"), (0.875, "0.875"), (None, "–")])
-def test_threshold_text(value: float | None, shown: str) -> None:
+def test_numbers__threshold_text(value: float | None, shown: str) -> None:
     assert threshold_text(value) == shown
 
 
@@ -82,7 +82,7 @@ def test_threshold_text(value: float | None, shown: str) -> None:
         (1 - 1e-12, "<100%"),
     ],
 )
-def test_percent_text(value: float | None, shown: str) -> None:
+def test_numbers__percent_text(value: float | None, shown: str) -> None:
     assert percent_text(value) == shown
 
 
@@ -101,14 +101,14 @@ def test_percent_text(value: float | None, shown: str) -> None:
         (3720, "1 h 2 min"),
     ],
 )
-def test_duration_text(seconds: float, shown: str) -> None:
+def test_numbers__duration_text(seconds: float, shown: str) -> None:
     assert duration_text(seconds) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, "–"), (3.0, "3"), (2.5, "2.5"), (12345.0, "12,345"), (1 / 3, "0.33"), (0.001, "0.001")]
 )
-def test_count_text(value: float | None, shown: str) -> None:
+def test_numbers__count_text(value: float | None, shown: str) -> None:
     assert count_text(value) == shown
 
 

@@ -107,7 +107,7 @@ def with_counts(passed: int, failed: int) -> RunReport:
 @pytest.mark.parametrize(
     ("passed", "failed", "rate"), [(0, 0, ""), (4, 0, "1"), (0, 4, "0"), (2, 1, "0.666667"), (1, 3, "0.25")]
 )
-def test_pass_rate(passed: int, failed: int, rate: str) -> None:
+def test_outputs__pass_rate(passed: int, failed: int, rate: str) -> None:
     assert output_values(with_counts(passed, failed), {})["pass-rate"] == rate
 
 

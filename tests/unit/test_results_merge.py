@@ -74,7 +74,7 @@ outcomes = st.one_of(
 
 
 @given(st.lists(outcomes, min_size=1, max_size=7), st.floats(0, 1), st.data())
-def test_any_partition_in_any_order_merges_to_the_same(
+def test_merge__any_partition_in_any_order_merges_to_the_same(
     runs: list[Scores | RunError], rate: float, data: st.DataObject
 ) -> None:
     parts = [part(run, outcome) for run, outcome in enumerate(runs)]
@@ -88,7 +88,9 @@ def test_any_partition_in_any_order_merges_to_the_same(
 
 
 @given(st.lists(outcomes, min_size=1, max_size=5), st.floats(0, 1))
-def test_nothing_passes_without_a_passing_score_of_every_metric(runs: list[Scores | RunError], rate: float) -> None:
+def test_merge__nothing_passes_without_a_passing_score_of_every_metric(
+    runs: list[Scores | RunError], rate: float
+) -> None:
     case = judged(*runs, rate=rate)
     if case.status == "passed":
         gating = [metric for metric in case.metrics if metric.threshold is not None]
@@ -135,19 +137,19 @@ def test_nothing_passes_without_a_passing_score_of_every_metric(runs: list[Score
         ([both(1.0, None), GOOD], 0.5, "errored", "not-evaluated"),
     ],
 )
-def test_statuses(runs: list[Scores | RunError], rate: float, status: str, code: str | None) -> None:
+def test_merge__statuses(runs: list[Scores | RunError], rate: float, status: str, code: str | None) -> None:
     case = judged(*runs, rate=rate)
     assert (case.status, case.reason.code if case.reason else None) == (status, code)
 
 
-def test_a_metric_missing_in_a_failed_run_is_never_masked_by_the_pass_rate() -> None:
+def test_merge__a_metric_missing_in_a_failed_run_is_never_masked_by_the_pass_rate() -> None:
     case = judged({"lenient": 0.5, "response": None}, {"lenient": 1.0, "response": 1.0}, rate=0.5)
     assert [metric.status for metric in case.metrics] == ["passed", "not_evaluated"]
     assert case.status == "errored"
     assert case.reason == Reason(code="not-evaluated", message="response could not be evaluated: 2 turns instead of 1")
 
 
-def test_the_mean_is_a_running_sum() -> None:
+def test_merge__the_mean_is_a_running_sum() -> None:
     scores = [0.1] * 10
     runs: list[Scores | RunError] = [{"response": score} for score in scores]
     case = judged(*runs)
@@ -158,14 +160,14 @@ def test_the_mean_is_a_running_sum() -> None:
     assert total != 1.0, "the difference that a compensated sum would hide"
 
 
-def test_informational_metrics_gate_nothing() -> None:
+def test_merge__informational_metrics_gate_nothing() -> None:
     case = judged({**GOOD, "tokens": 900.0}, {**GOOD, "tokens": 100.0})
     assert case.metrics[2].status == "informational"
     assert case.metrics[2].score == 500.0
     assert case.status == "passed"
 
 
-def test_per_run_scores_are_kept_in_order() -> None:
+def test_merge__per_run_scores_are_kept_in_order() -> None:
     (case,) = merge([part(2, BAD), part(0, GOOD), part(1, CRASH)], min_pass_rate=1.0)
     assert [run.run for run in case.runs] == [0, 1, 2]
     assert [(score.run, score.score) for score in case.metrics[0].runs] == [(0, 1.0), (2, 0.0)]
@@ -173,13 +175,13 @@ def test_per_run_scores_are_kept_in_order() -> None:
     assert case.reason.message == "1 of 3 runs passed; min-pass-rate is 1"
 
 
-def test_a_run_that_is_there_twice_counts_once_and_the_later_one() -> None:
+def test_merge__a_run_that_is_there_twice_counts_once_and_the_later_one() -> None:
     (case,) = merge([part(0, BAD), part(1, GOOD), part(0, GOOD)], min_pass_rate=1.0)
     assert case.status == "passed"
     assert [len(metric.runs) for metric in case.metrics] == [2, 2]
 
 
-def test_cases_keep_the_order_of_their_first_parts() -> None:
+def test_merge__cases_keep_the_order_of_their_first_parts() -> None:
     parts = [part(0, GOOD, case=name) for name in ("b:2", "a:1")] + [part(1, BAD, case="b:2")]
     assert [(case.case_id, case.status) for case in merge(parts, min_pass_rate=1.0)] == [
         ("b:2", "failed"),
@@ -191,11 +193,11 @@ def test_cases_keep_the_order_of_their_first_parts() -> None:
     ("outcome", "status"),
     [(GOOD, "passed"), (BAD, "failed"), (both(0.0, None), "failed"), (CRASH, "failed"), (OUTAGE, "errored")],
 )
-def test_status_of_one_run(outcome: Scores | RunError, status: str) -> None:
+def test_merge__status_of_one_run(outcome: Scores | RunError, status: str) -> None:
     assert part(0, outcome).runs[0].status == status
 
 
-def test_merge_does_not_change_what_it_is_given() -> None:
+def test_merge__does_not_change_what_it_is_given() -> None:
     parts: Sequence[CaseReport] = [part(0, GOOD), part(1, BAD)]
     before = [report.model_dump() for report in parts]
     merge(parts, min_pass_rate=1.0)

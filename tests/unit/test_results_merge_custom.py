@@ -51,7 +51,7 @@ def case(
         ([(5.0, "failed"), (5.0, "failed")], 0.0, "failed", "higher", "failed"),
     ],
 )
-def test_fewer_may_be_better(
+def test_merge_custom__fewer_may_be_better(
     runs: list[tuple[float, Status]], rate: float, metric: str, direction: str, outcome: str
 ) -> None:
     [merged] = merge(case(runs), min_pass_rate=rate)
@@ -59,7 +59,7 @@ def test_fewer_may_be_better(
     assert (merged.metrics[0].status, merged.metrics[0].direction, merged.status) == (metric, direction, outcome)
 
 
-def test_a_metric_that_the_pull_request_broke_fails_the_case_and_says_so() -> None:
+def test_merge_custom__a_metric_that_the_pull_request_broke_fails_the_case_and_says_so() -> None:
     error = RunError(kind="custom-metric-exception", owner="agent", message="it raised")
     [merged] = merge(case([(None, "not_evaluated")], error=error), min_pass_rate=1.0)
 
@@ -67,7 +67,7 @@ def test_a_metric_that_the_pull_request_broke_fails_the_case_and_says_so() -> No
     assert merged.reason == Reason(code="custom-metric-exception", message="it raised")
 
 
-def test_it_never_passes_however_few_runs_have_to() -> None:
+def test_merge_custom__it_never_passes_however_few_runs_have_to() -> None:
     error = RunError(kind="custom-metric-exception", owner="agent", message="it raised")
     [merged] = merge(case([(None, "not_evaluated"), (7.0, "passed")], error=error), min_pass_rate=0.0)
 

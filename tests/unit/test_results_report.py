@@ -14,39 +14,39 @@ from agent_eval.results.report import RunReport
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_was_written_is_read_again(name: str) -> None:
+def test_report__what_was_written_is_read_again(name: str) -> None:
     written = results_json(SAMPLES[name]())
     read = RunReport.model_validate_json(written)
     assert results_json(read) == written
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"hostile"}))  # whose lone surrogates pydantic can't write
-def test_it_is_written_as_pydantic_would_write_it(name: str) -> None:
+def test_report__it_is_written_as_pydantic_would_write_it(name: str) -> None:
     assert results_json(SAMPLES[name]()) == SAMPLES[name]().model_dump_json(indent=1) + "\n"
 
 
-def test_counts_are_always_counted_anew() -> None:
+def test_report__counts_are_always_counted_anew() -> None:
     facts = json.loads(results_json(SAMPLES["failed"]()))
     facts["totals"]["passed"] = 1_000
     read = RunReport.model_validate(facts)
     assert read.totals == SAMPLES["failed"]().totals
 
 
-def test_other_unknown_keys_are_still_errors() -> None:
+def test_report__other_unknown_keys_are_still_errors() -> None:
     facts = json.loads(results_json(SAMPLES["passed"]()))
     facts["verdikt"] = "passed"
     with pytest.raises(ValidationError, match="verdikt"):
         RunReport.model_validate(facts)
 
 
-def test_reading_does_not_change_what_it_is_given() -> None:
+def test_report__reading_does_not_change_what_it_is_given() -> None:
     facts = json.loads(results_json(SAMPLES["failed"]()))
     before = json.dumps(facts)
     RunReport.model_validate(facts)
     assert json.dumps(facts) == before
 
 
-def test_shards_add_up_to_the_whole() -> None:
+def test_report__shards_add_up_to_the_whole() -> None:
     whole = SAMPLES["failed"]()
     whole.cases = merge(whole.cases, min_pass_rate=whole.min_pass_rate)
     shards = [whole.model_copy(update={"cases": whole.cases[start::3]}) for start in range(3)]

@@ -55,14 +55,14 @@ def span(least: int, most: int | None) -> Range:
     return Range(least=least, most=most)
 
 
-def test_ranges_add_up() -> None:
+def test_estimate__ranges_add_up() -> None:
     assert span(1, 2) + span(3, 4) == span(4, 6)
     assert span(1, 2) + span(3, None) == span(4, None)
     assert span(1, 2).times(3) == span(3, 6)
     assert span(1, None).times(3) == span(3, None)
 
 
-def test_fixed_turns_are_counted_for_every_run() -> None:
+def test_estimate__fixed_turns_are_counted_for_every_run() -> None:
     file_estimate = only(file([case(), case(turn(), eval_id="d")], metric("final_response_match_v2")), runs=4)
 
     assert (file_estimate.cases, file_estimate.runs, file_estimate.turns) == (2, 4, span(12, 12))
@@ -71,13 +71,13 @@ def test_fixed_turns_are_counted_for_every_run() -> None:
     assert row.calls == span(12 * 3, 12 * 5), "three votes of five settle a turn"
 
 
-def test_what_is_computed_asks_nobody() -> None:
+def test_estimate__what_is_computed_asks_nobody() -> None:
     [row] = only(file([case()], metric("response_match_score")), prices=PRICES).criteria
 
     assert row == CriterionEstimate(metric="response_match_score", cases=1)
 
 
-def test_who_judges() -> None:
+def test_estimate__who_judges() -> None:
     own = metric("safety_v1", judge_model_options={"judge_model": "gemini-2.5-pro"})
     whole = estimate([file([case()], own, metric("final_response_match_v2"))], num_runs=1, default_model="openai/judge")
 
@@ -86,13 +86,13 @@ def test_who_judges() -> None:
     assert [row.tokens for row in whole.with_model()] == [None, None], "nothing was weighed without prices"
 
 
-def test_sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
+def test_estimate__sentences_are_asked_about_once_however_many_votes_are_configured() -> None:
     [row] = only(file([case()], metric("hallucinations_v1", samples=9))).criteria
 
     assert (row.samples, row.calls) == (1, span(4, 6))
 
 
-def test_how_much_is_said_on_the_way_nobody_knows() -> None:
+def test_estimate__how_much_is_said_on_the_way_nobody_knows() -> None:
     [row] = only(file([case()], metric("hallucinations_v1", evaluate_intermediate_nl_responses=True))).criteria
 
     assert row.calls == span(4, None)
@@ -101,7 +101,7 @@ def test_how_much_is_said_on_the_way_nobody_knows() -> None:
 @pytest.mark.parametrize(
     ("limit", "turns", "user"), [(5, (1, 5), (1, 4)), (1, (1, 1), (0, 0)), (-1, (1, None), (1, None))]
 )
-def test_a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple[int, int | None]) -> None:
+def test_estimate__a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple[int, int | None]) -> None:
     led = file([scenario(), case(turn())], metric("safety_v1"), user={"max_allowed_invocations": limit})
     file_estimate = only(led, runs=2)
 
@@ -111,7 +111,7 @@ def test_a_simulated_user(limit: int, turns: tuple[int, int | None], user: tuple
     assert row.calls == span(*user).times(2)
 
 
-def test_a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
+def test_estimate__a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
     unbounded = {"max_allowed_invocations": -1}
     whole, each = only(
         file([scenario()], metric("multi_turn_task_success_v1"), metric("safety_v1"), user=unbounded)
@@ -122,7 +122,7 @@ def test_a_whole_conversation_is_judged_once_however_long_it_gets() -> None:
     assert each.calls == span(3, None)
 
 
-def test_tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
+def test_estimate__tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
     def tokens(text: str) -> Range:
         eval_case = case(turn(answer=text))
         [row] = only(file([eval_case], metric("final_response_match_v2", samples=1)), prices=PRICES).criteria
@@ -137,7 +137,7 @@ def test_tokens_are_weighed_by_the_prompts_that_would_be_sent() -> None:
     assert short.least > ANSWER_TOKENS
 
 
-def test_many_cases_are_sampled_and_counted_in_full() -> None:
+def test_estimate__many_cases_are_sampled_and_counted_in_full() -> None:
     cases = [case(turn(answer="x" * 400), eval_id=str(number)) for number in range(200)]
     config = metric("final_response_match_v2", samples=1)
     [few] = only(file(cases[:1], config), prices=PRICES).criteria
@@ -147,7 +147,7 @@ def test_many_cases_are_sampled_and_counted_in_full() -> None:
     assert many.tokens == few.tokens.times(200)
 
 
-def test_rubrics_are_weighed_too() -> None:
+def test_estimate__rubrics_are_weighed_too() -> None:
     name = "rubric_based_final_response_quality_v1"
     rubrics = [rubric("a").model_dump()]
     more = [*rubrics, rubric("b" * 400).model_dump()]
@@ -161,7 +161,7 @@ def test_rubrics_are_weighed_too() -> None:
     assert many.tokens.least > few.tokens.least + 6 * 90
 
 
-def test_the_second_question_about_sentences_is_weighed() -> None:
+def test_estimate__the_second_question_about_sentences_is_weighed() -> None:
     """It holds all that the agent knew; the first one only what it said."""
     [row] = only(file([case(turn(user="y" * 8000, answer="x"))], metric("hallucinations_v1")), prices=PRICES).criteria
 
@@ -169,7 +169,7 @@ def test_the_second_question_about_sentences_is_weighed() -> None:
     assert row.tokens.least > 2 * ANSWER_TOKENS + 8000 / 4
 
 
-def test_cost_is_what_the_tokens_cost() -> None:
+def test_estimate__cost_is_what_the_tokens_cost() -> None:
     config = metric("final_response_match_v2", judge_model_options={"judge_model": "openai/judge"})
     [row] = only(file([case()], config), prices=PRICES).criteria
 
@@ -182,7 +182,7 @@ def test_cost_is_what_the_tokens_cost() -> None:
 
 
 @pytest.mark.parametrize("model", ["openai/unknown", "no such model"])
-def test_no_price_is_invented(model: str) -> None:
+def test_estimate__no_price_is_invented(model: str) -> None:
     config = metric("safety_v1", judge_model_options={"judge_model": model})
     [row] = only(file([case()], config), prices=PRICES).criteria
 
@@ -190,7 +190,7 @@ def test_no_price_is_invented(model: str) -> None:
     assert row.cost is None
 
 
-def test_a_cost_without_bound() -> None:
+def test_estimate__a_cost_without_bound() -> None:
     config = metric("hallucinations_v1", evaluate_intermediate_nl_responses=True)
     [row] = only(file([case()], config), prices=PRICES).criteria
 
@@ -199,7 +199,7 @@ def test_a_cost_without_bound() -> None:
     assert row.cost[1] is None
 
 
-def test_of_scenarios_nobody_knows_the_tokens() -> None:
+def test_estimate__of_scenarios_nobody_knows_the_tokens() -> None:
     played = file([scenario(), case()], metric("safety_v1", samples=1))
     [row, _] = only(played, prices=PRICES).criteria
 
@@ -213,7 +213,7 @@ def test_of_scenarios_nobody_knows_the_tokens() -> None:
     assert (both.tokens.most, both.cost[1]) == (None, None), "what has no estimate is no reason to name a most"
 
 
-def test_the_whole_run_is_the_sum_of_its_files() -> None:
+def test_estimate__the_whole_run_is_the_sum_of_its_files() -> None:
     judged = file([case()], metric("safety_v1", samples=1), metric("response_match_score"))
     whole = estimate([judged, judged], num_runs=1, default_model="openai/judge", prices=PRICES)
 

@@ -14,7 +14,7 @@ from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
 from agent_eval.runner.execution import Progress
 
 
-async def test_every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: Path) -> None:
+async def test_execution__every_case_runs_as_often_as_asked_and_reports_in_order(tmp_path: Path) -> None:
     agent = EchoAgent()
     cases = [planned("slow", "sleep:0.1"), planned("quick"), planned("two turns", "one", "two")]
     reports = await run(tmp_path, cases, num_runs=3, agents={"agent": agent})
@@ -41,7 +41,7 @@ async def test_execution__begins_with_the_heaviest_case_except_with_fail_fast(
     assert list(statuses(reports)) == ["one", "three", "two"]
 
 
-async def test_nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
+async def test_execution__nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     await run(tmp_path, [planned("one", "hang"), planned("two")], turn_timeout=0.05)
     stopped = execution(tmp_path, [planned("one", "hang")])
@@ -52,7 +52,7 @@ async def test_nothing_is_left_over_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
-async def test_never_more_at_once_than_allowed(tmp_path: Path, concurrency: int) -> None:
+async def test_execution__never_more_at_once_than_allowed(tmp_path: Path, concurrency: int) -> None:
     agent = EchoAgent()
     cases = [planned(str(number), f"sleep:{0.001 * (number % 4)}") for number in range(24)]
     await run(tmp_path, cases, agents={"agent": agent}, concurrency=concurrency)
@@ -60,7 +60,7 @@ async def test_never_more_at_once_than_allowed(tmp_path: Path, concurrency: int)
     assert agent.in_flight == 0
 
 
-async def test_a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
+async def test_execution__a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
     agent = EchoAgent()
     session = session_input(state={"room": "kitchen"}, session_id="mine")
     await run(tmp_path, [planned("given", session_input=session), planned("plain")], agents={"agent": agent})
@@ -70,7 +70,7 @@ async def test_a_case_finds_the_session_it_asks_for(tmp_path: Path) -> None:
     assert (asked["plain"].app_name, asked["plain"].user_id) == ("EvaluationGenerator", "test_user_id")
 
 
-async def test_a_turn_that_takes_too_long(tmp_path: Path) -> None:
+async def test_execution__a_turn_that_takes_too_long(tmp_path: Path) -> None:
     reports = await run(tmp_path, [planned("hangs", "fine", "hang"), planned("good")], turn_timeout=0.4)
     assert statuses(reports) == {"hangs": "failed", "good": "passed"}
     error = reports[0].runs[0].error
@@ -79,7 +79,7 @@ async def test_a_turn_that_takes_too_long(tmp_path: Path) -> None:
     assert reports[0].metrics == [], "an error is no score"
 
 
-async def test_a_case_that_takes_too_long(tmp_path: Path) -> None:
+async def test_execution__a_case_that_takes_too_long(tmp_path: Path) -> None:
     agent = EchoAgent()
     case = planned("long", *["sleep:0.06"] * 10)
     reports = await run(tmp_path, [case], agents={"agent": agent}, case_timeout=0.2)
@@ -121,14 +121,14 @@ async def test_case_timeout__in_the_middle_of_a_turn_says_what_that_turn_waited_
     )
 
 
-async def test_a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
+async def test_execution__a_turn_gets_what_is_left_of_the_case(tmp_path: Path) -> None:
     begun = time.monotonic()
     reports = await run(tmp_path, [planned("hangs", "hang")], turn_timeout=60, case_timeout=0.1)
     assert time.monotonic() - begun < 10
     assert statuses(reports) == {"hangs": "failed"}
 
 
-async def test_the_run_takes_too_long(tmp_path: Path) -> None:
+async def test_execution__the_run_takes_too_long(tmp_path: Path) -> None:
     begun = time.monotonic()
     cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
     reports = await run(tmp_path, cases, run_timeout=0.6, concurrency=1)
@@ -139,14 +139,14 @@ async def test_the_run_takes_too_long(tmp_path: Path) -> None:
     assert (reason.code, reason.message) == ("run-timeout", "The run took longer than run-timeout (0.6 s)")
 
 
-async def test_a_long_message_is_cut(tmp_path: Path) -> None:
+async def test_execution__a_long_message_is_cut(tmp_path: Path) -> None:
     (report,) = await run(tmp_path, [planned("long", "raise:" + "x" * 100_000)])
     error = report.runs[0].error
     assert error is not None
     assert len(error.message) == 2_000
 
 
-async def test_errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
+async def test_execution__errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: Path) -> None:
     cases = [planned("agent", "raise"), planned("world", "outage"), planned("closed-door"), planned("good")]
     reports = await run(tmp_path, cases)
     assert statuses(reports) == {"agent": "failed", "world": "errored", "closed-door": "failed", "good": "passed"}
@@ -157,7 +157,7 @@ async def test_errors_of_the_agent_fail_and_those_of_the_world_do_not(tmp_path: 
 
 
 @pytest.mark.parametrize(("owner", "status"), [(Owner.AGENT, "failed"), (Owner.PROVIDER, "errored")])
-async def test_an_agent_that_cannot_start_fails_all_its_cases_and_no_others(
+async def test_execution__an_agent_that_cannot_start_fails_all_its_cases_and_no_others(
     tmp_path: Path, owner: Owner, status: str
 ) -> None:
     refuses = AgentFailure("ImportError: no", kind=FailureKind.IMPORT, owner=owner, log_tail="the log")
@@ -171,7 +171,7 @@ async def test_an_agent_that_cannot_start_fails_all_its_cases_and_no_others(
     assert agents["broken"].opened == []
 
 
-async def test_only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
+async def test_execution__only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> None:
     agent = EchoAgent()
     cases = [planned("innocent", "bystander"), planned("guilty", "crash"), planned("bystander", "first", "bystander")]
     reports = await run(tmp_path, cases, agents={"agent": agent})
@@ -184,7 +184,7 @@ async def test_only_the_guilty_one_fails_when_a_process_dies(tmp_path: Path) -> 
     assert agent.closed == 6
 
 
-async def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
+async def test_execution__fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     agent = EchoAgent()
     cases = [planned("bad", wrong=True), planned("in flight", "hang"), *(planned(f"late {n}") for n in range(20))]
     begun = time.monotonic()
@@ -199,7 +199,7 @@ async def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     assert (reason.code, reason.message) == ("fail-fast", "a.test.json:bad failed, and fail-fast is on")
 
 
-async def test_fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) -> None:
+async def test_execution__fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) -> None:
     agent = EchoAgent(first_runs_fail=1)
     reports = await run(
         tmp_path,
@@ -213,7 +213,7 @@ async def test_fail_fast_waits_until_a_case_has_failed_for_sure(tmp_path: Path) 
     assert statuses(reports) == {"flaky": "passed", "good": "passed"}
 
 
-async def test_fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path: Path) -> None:
+async def test_execution__fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path: Path) -> None:
     # The last run passes, half of the runs would be enough, but the mean is 0.5 of 0.9.
     agent = EchoAgent(first_runs_fail=1)
     cases = [planned("learning", "learning"), planned("later")]
@@ -230,7 +230,7 @@ async def test_fail_fast_sees_a_mean_that_fails_with_a_run_that_passes(tmp_path:
     assert len(agent.opened) == 2
 
 
-async def test_stopping_keeps_what_is_done(tmp_path: Path) -> None:
+async def test_execution__stopping_keeps_what_is_done(tmp_path: Path) -> None:
     cases = [planned("quick"), planned("hangs", "hang"), planned("never")]
     run = execution(tmp_path, cases, concurrency=1)
     asyncio.get_running_loop().call_later(0.1, run.stop.set)
@@ -244,7 +244,7 @@ async def test_stopping_keeps_what_is_done(tmp_path: Path) -> None:
     run.journal.close()
 
 
-async def test_stopped_before_it_began(tmp_path: Path) -> None:
+async def test_execution__stopped_before_it_began(tmp_path: Path) -> None:
     agent = EchoAgent(start_seconds=30)
     run = execution(tmp_path, [planned("one")], agents={"agent": agent})
     run.stop.set()
@@ -253,12 +253,12 @@ async def test_stopped_before_it_began(tmp_path: Path) -> None:
     run.journal.close()
 
 
-async def test_a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
+async def test_execution__a_bug_of_ours_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a bug of the driver"):
         await run(tmp_path, [planned("hangs", "hang"), planned("bug", "bug")])
 
 
-async def test_progress_counts_every_run(tmp_path: Path) -> None:
+async def test_execution__progress_counts_every_run(tmp_path: Path) -> None:
     reports_of_progress: list[Progress] = []
     run = execution(tmp_path, [planned("good"), planned("bad", "raise")], num_runs=2)
     run.on_progress = reports_of_progress.append
@@ -269,7 +269,7 @@ async def test_progress_counts_every_run(tmp_path: Path) -> None:
     assert reports_of_progress[-1].counts == {"passed": 2, "failed": 2}
 
 
-async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
+async def test_execution__resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
     cases = [planned("good"), planned("bad", "raise"), planned("world", "outage"), planned("hangs", "hang")]
     first = execution(tmp_path, cases)
     asyncio.get_running_loop().call_later(0.5, first.stop.set)
@@ -285,7 +285,7 @@ async def test_resuming_runs_only_what_is_missing(tmp_path: Path) -> None:
     assert statuses(later) == {"good": "passed", "bad": "failed", "world": "errored", "hangs": "failed"}
 
 
-async def test_resuming_runs_again_what_depends_on_other_things(tmp_path: Path) -> None:
+async def test_execution__resuming_runs_again_what_depends_on_other_things(tmp_path: Path) -> None:
     await run(tmp_path, [planned("one"), planned("two")])
     agent = EchoAgent()
     cases = [planned("one", fingerprint="other"), planned("two")]
@@ -293,14 +293,14 @@ async def test_resuming_runs_again_what_depends_on_other_things(tmp_path: Path) 
     assert [request.eval_id for request in agent.opened] == ["one"]
 
 
-async def test_resuming_what_is_complete_starts_no_agent(tmp_path: Path) -> None:
+async def test_execution__resuming_what_is_complete_starts_no_agent(tmp_path: Path) -> None:
     await run(tmp_path, [planned("one")])
     refuses = EchoAgent(refuses=AgentFailure("It must not start", kind=FailureKind.IMPORT))
     reports = await run(tmp_path, [planned("one")], agents={"agent": refuses}, resume=True)
     assert statuses(reports) == {"one": "passed"}
 
 
-async def test_resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:
+async def test_execution__resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Path) -> None:
     cases = [planned("bad", "raise"), planned("rest")]
     await run(tmp_path, cases, fail_fast=True, concurrency=1)
     agent = EchoAgent()
@@ -309,7 +309,7 @@ async def test_resuming_after_a_failure_with_fail_fast_runs_nothing(tmp_path: Pa
     assert agent.opened == []
 
 
-async def test_ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
+async def test_execution__ten_thousand_runs_need_few_tasks(tmp_path: Path) -> None:
     most = 0
     run = execution(tmp_path, [planned(str(number)) for number in range(300)], num_runs=5, concurrency=4)
 

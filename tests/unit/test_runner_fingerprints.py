@@ -28,7 +28,7 @@ def identity(metric: str, default_model: str = "some-judge", **options: Any) -> 
     return metric_identity(criterion(metric, CRITERION_MODELS[metric].model_validate(form)), default_model)
 
 
-def test_a_case_is_known_by_what_it_asks_and_expects() -> None:
+def test_fingerprints__a_case_is_known_by_what_it_asks_and_expects() -> None:
     same = case_fingerprint(case(), None)
 
     assert case_fingerprint(case(eval_id="b", creation_timestamp=7.0), None) == same
@@ -56,7 +56,7 @@ def test_case_fingerprint__measurements_do_not_count_but_arguments_of_the_same_n
     assert case_fingerprint(calling({"duration": 6}), None) != same
 
 
-def test_how_the_user_is_simulated_counts_for_scenarios_only() -> None:
+def test_fingerprints__how_the_user_is_simulated_counts_for_scenarios_only() -> None:
     options = {"model": "gemini-2.5-pro"}
     scenario = EvalCase(eval_id="s", conversation_scenario=SCENARIO)
 
@@ -64,7 +64,7 @@ def test_how_the_user_is_simulated_counts_for_scenarios_only() -> None:
     assert case_fingerprint(case(), options) == case_fingerprint(case(), None)
 
 
-def test_a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
+def test_fingerprints__a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
     trajectory = "tool_trajectory_avg_score"
 
     assert identity(trajectory) == identity(trajectory, threshold=0.9)
@@ -73,7 +73,7 @@ def test_a_metric_is_known_by_its_options_not_by_its_threshold() -> None:
     assert identity(trajectory).fingerprint != identity("response_match_score").fingerprint
 
 
-def test_another_judge_makes_other_scores() -> None:
+def test_fingerprints__another_judge_makes_other_scores() -> None:
     default = identity(MATCH)
 
     assert default.judge == "some-judge"
@@ -88,7 +88,7 @@ def test_another_judge_makes_other_scores() -> None:
     assert named.fingerprint == default.fingerprint
 
 
-def test_no_option_of_any_metric_lacks_a_fingerprint() -> None:
+def test_fingerprints__no_option_of_any_metric_lacks_a_fingerprint() -> None:
     for metric in CRITERION_MODELS:
         options: dict[str, Any] = {"tool_name": "f"} if metric == "trajectory_single_tool_use" else {}
         if metric.startswith("rubric"):
@@ -104,7 +104,7 @@ ASKED = {
 """Hash of the first question of every judged metric, by QUESTIONS_VERSION."""
 
 
-def test_the_version_of_the_questions_rises_with_every_change_of_them() -> None:
+def test_fingerprints__the_version_of_the_questions_rises_with_every_change_of_them() -> None:
     asked = hashlib.sha256()
     for metric in sorted(JUDGED_METRICS):
         model = ScriptedModel(script=lambda _: failure("malformed"))

@@ -46,21 +46,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "out" / "journal.jsonl"
 
 
-def test_what_is_added_is_on_disk_at_once(path: Path) -> None:
+def test_journal__what_is_added_is_on_disk_at_once(path: Path) -> None:
     journal = Journal(path, resume=False)
     journal.add(recording("one"))
     assert Recording.model_validate_json(path.read_bytes()) == recording("one")
     journal.close()
 
 
-def test_it_gives_back_what_it_was_given(path: Path) -> None:
+def test_journal__it_gives_back_what_it_was_given(path: Path) -> None:
     added = [recording("one"), recording("two", answer="关灯 💡"), recording("three", error=CRASH)]
     journal = Journal(written(path, *added), resume=True)
     assert [journal.reuse(each.run_id, "f") for each in added] == added
     journal.close()
 
 
-def test_a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:
+def test_journal__a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> None:
     written(path, recording("one"), recording("two"))
     path.write_bytes(path.read_bytes()[:-10])
     journal = Journal(path, resume=True)
@@ -88,7 +88,7 @@ def test_a_line_that_was_cut_off_is_run_again_and_overwritten(path: Path) -> Non
     ],
     ids=["no JSON", "a list", "no fingerprint", "no error", "no UTF-8", "deep", "digits"],
 )
-def test_nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
+def test_journal__nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> None:
     written(path, recording("one"), recording("two"), recording("three"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + broken + lines[2])
@@ -100,7 +100,7 @@ def test_nothing_behind_a_broken_line_is_trusted(path: Path, broken: bytes) -> N
     assert path.read_bytes() == lines[0]
 
 
-def test_a_line_of_another_version_is_run_again(path: Path) -> None:
+def test_journal__a_line_of_another_version_is_run_again(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"run_id": "one#1", "fingerprint": "f", "schema_version": "9"}\n', encoding="utf-8")
     journal = Journal(path, resume=True)
@@ -109,20 +109,20 @@ def test_a_line_of_another_version_is_run_again(path: Path) -> None:
     journal.close()
 
 
-def test_what_the_world_broke_is_tried_again(path: Path) -> None:
+def test_journal__what_the_world_broke_is_tried_again(path: Path) -> None:
     journal = Journal(written(path, recording("one", error=OUTAGE), recording("two", error=CRASH)), resume=True)
     assert journal.reuse("one#1", "f") is None
     assert journal.reuse("two#1", "f") is not None
     journal.close()
 
 
-def test_an_outage_that_came_later_counts(path: Path) -> None:
+def test_journal__an_outage_that_came_later_counts(path: Path) -> None:
     journal = Journal(written(path, recording("one"), recording("one", error=OUTAGE)), resume=True)
     assert journal.reuse("one#1", "f") is None
     journal.close()
 
 
-def test_what_depends_on_other_things_is_neither_reused_nor_told(path: Path) -> None:
+def test_journal__what_depends_on_other_things_is_neither_reused_nor_told(path: Path) -> None:
     journal = Journal(written(path, recording("one"), recording("two")), resume=True)
     assert journal.reuse("one#1", "changed") is None
     assert journal.reuse("two#1", "f") is not None
@@ -130,21 +130,21 @@ def test_what_depends_on_other_things_is_neither_reused_nor_told(path: Path) -> 
     journal.close()
 
 
-def test_without_resume_it_begins_anew(path: Path) -> None:
+def test_journal__without_resume_it_begins_anew(path: Path) -> None:
     journal = Journal(written(path, recording("one")), resume=False)
     assert journal.reuse("one#1", "f") is None
     assert path.read_bytes() == b""
     journal.close()
 
 
-def test_resuming_where_nothing_is(path: Path) -> None:
+def test_journal__resuming_where_nothing_is(path: Path) -> None:
     journal = Journal(path, resume=True)
     journal.add(recording("one"))
     journal.close(remove=True)
     assert not path.exists()
 
 
-def test_lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
+def test_journal__lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
     journal = Journal(path, resume=False)
     for name in ("three", "one", "two"):
         journal.add(recording(name))
@@ -153,7 +153,7 @@ def test_lines_come_in_the_order_that_is_asked_for(path: Path) -> None:
     journal.close()
 
 
-def test_recordings_have_no_time_stamp(tmp_path: Path) -> None:
+def test_journal__recordings_have_no_time_stamp(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_lines(tmp_path / name, [b'{"one": 1}\n', b'{"two": 2}\n'])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -39,7 +39,7 @@ def plan(*files: LoadedFile, source: str = "s", num_runs: int = 1) -> Plan:
     return make_plan(files, {file.path: "agent" for file in files}, {"agent": source}, num_runs)
 
 
-def test_every_selected_case_in_order() -> None:
+def test_plan__every_selected_case_in_order() -> None:
     result = plan(loaded("b.test.json", case("x"), case("y")), loaded("a.test.json", case("x")), num_runs=2)
     assert [planned.case_id for planned in result.cases] == ["b.test.json:x", "b.test.json:y", "a.test.json:x"]
     assert [planned.run_id(run) for planned, run in result.runs()][:3] == [
@@ -72,7 +72,7 @@ def test_make_plan__a_rubric_metric_judges_only_the_cases_that_have_rubrics() ->
     assert all("response_match_score" in each for each in names)
 
 
-def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:
+def test_plan__what_cannot_be_run_is_refused_and_not_left_out() -> None:
     scenario = EvalCase(
         eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan="buy")
     )
@@ -94,7 +94,7 @@ def test_what_cannot_be_run_is_refused_and_not_left_out() -> None:
     assert all(problem.hint for problem in result.problems)
 
 
-def test_a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
+def test_plan__a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse() -> None:
     def scenario(wish: str) -> EvalCase:
         return EvalCase(
             eval_id="sim", conversation_scenario=ConversationScenario(starting_prompt="hi", conversation_plan=wish)
@@ -108,7 +108,7 @@ def test_a_scenario_is_planned_and_its_plan_decides_what_a_resumed_run_may_reuse
     assert other.user_config == {"model": "another"}
 
 
-def test_a_file_without_an_agent_is_not_planned() -> None:
+def test_plan__a_file_without_an_agent_is_not_planned() -> None:
     assert make_plan([loaded("a.test.json", case())], {}, {}, 1).cases == ()
 
 
@@ -125,12 +125,12 @@ def fingerprint(of: EvalCase, source: str = "s") -> str:
         EvalCase(eval_id="one", conversation=[turn("hello"), turn("hello")]),
     ],
 )
-def test_a_fingerprint_changes_with_what_the_agent_gets(other: EvalCase) -> None:
+def test_plan__a_fingerprint_changes_with_what_the_agent_gets(other: EvalCase) -> None:
     assert fingerprint(other) != fingerprint(case())
     assert fingerprint(case()) != fingerprint(case(), source="changed")
 
 
-def test_a_fingerprint_does_not_change_with_what_is_only_expected() -> None:
+def test_plan__a_fingerprint_does_not_change_with_what_is_only_expected() -> None:
     other = EvalCase(eval_id="one", conversation=[turn("hello", "another answer")])
     assert fingerprint(other) == fingerprint(case())
 
@@ -145,7 +145,7 @@ def agent(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", ["agent.py", "tools/lamp.py", ".env", "prompt.md", "root_agent.yaml", "uv.lock"])
-def test_a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
+def test_plan__a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> None:
     before = source_fingerprint(agent, agent)
     (agent / path).write_text("something else", encoding="utf-8")
     assert source_fingerprint(agent, agent) != before
@@ -164,14 +164,14 @@ def test_a_changed_source_changes_the_fingerprint(agent: Path, path: str) -> Non
         "out/results.json",
     ],
 )
-def test_what_is_no_source_does_not(agent: Path, path: str) -> None:
+def test_plan__what_is_no_source_does_not(agent: Path, path: str) -> None:
     before = source_fingerprint(agent, agent, skip=[agent / "out"])
     (agent / path).parent.mkdir(parents=True, exist_ok=True)
     (agent / path).write_text("{}", encoding="utf-8")
     assert source_fingerprint(agent, agent, skip=[agent / "out"]) == before
 
 
-def test_a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
+def test_plan__a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
     before = source_fingerprint(agent, agent)
     (agent / "env" / "lib").mkdir(parents=True)
     (agent / "env" / "pyvenv.cfg").touch()
@@ -179,7 +179,7 @@ def test_a_virtual_environment_of_any_name_is_no_source(agent: Path) -> None:
     assert source_fingerprint(agent, agent) == before
 
 
-def test_what_cannot_be_read_is_passed_over(agent: Path) -> None:
+def test_plan__what_cannot_be_read_is_passed_over(agent: Path) -> None:
     os.symlink(agent / "gone.py", agent / "dangling.py")
     os.mkfifo(agent / "pipe.py")
     assert source_fingerprint(agent, agent) == source_fingerprint(agent, agent)

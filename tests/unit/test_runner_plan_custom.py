@@ -23,7 +23,7 @@ def planned(
     return make_plan([file], {"a.test.json": "agent"}, {}, 1, without_code=without_code, sources=lambda *_: source)
 
 
-def test_a_custom_metric_is_scored_by_its_function() -> None:
+def test_plan_custom__a_custom_metric_is_scored_by_its_function() -> None:
     [case] = planned().cases
 
     assert case.criteria[0] == CustomMetric(
@@ -31,7 +31,7 @@ def test_a_custom_metric_is_scored_by_its_function() -> None:
     )
 
 
-def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
+def test_plan_custom__a_recording_has_no_environment_for_a_custom_metric() -> None:
     plan = planned(without_code={"agent"})
 
     assert plan.cases == ()
@@ -40,7 +40,7 @@ def test_a_recording_has_no_environment_for_a_custom_metric() -> None:
     ]
 
 
-def test_a_metric_that_nobody_brings_is_refused() -> None:
+def test_plan_custom__a_metric_that_nobody_brings_is_refused() -> None:
     plan = planned(code=None)
 
     assert [(problem.code, problem.message) for problem in plan.problems] == [
@@ -48,7 +48,7 @@ def test_a_metric_that_nobody_brings_is_refused() -> None:
     ]
 
 
-def test_scores_of_another_function_or_another_source_are_not_compared() -> None:
+def test_plan_custom__scores_of_another_function_or_another_source_are_not_compared() -> None:
     prints = {
         planned(source=source, code=code).cases[0].identities["polite"].fingerprint
         for source, code in (("s", "agent.metrics.polite"), ("t", "agent.metrics.polite"), ("s", "agent.metrics.rude"))
@@ -57,7 +57,7 @@ def test_scores_of_another_function_or_another_source_are_not_compared() -> None
     assert len(prints) == 3
 
 
-def test_the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
+def test_plan_custom__the_source_of_a_function_is_found_without_importing_it(tmp_path: Path) -> None:
     package = tmp_path / "agents" / "home"
     (package / "metrics").mkdir(parents=True)
     (tmp_path / "shared.py").write_text("raise SystemExit")

@@ -83,14 +83,14 @@ async def scored(*criteria: Criterion, turns: int = 1) -> CaseReport:
         (NotEvaluated(code="no-turns", message="m"), None, "informational", None),
     ],
 )
-async def test_statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
+async def test_scoring__statuses(result: Result, threshold: float | None, status: str, score: float | None) -> None:
     report = await scored(Fixed(result=result, threshold=threshold))
     run_score = report.metrics[0].runs[0]
     assert (run_score.status, run_score.score) == (status, score)
     assert (run_score.reason is not None) == (isinstance(result, NotEvaluated) or status == "not_evaluated")
 
 
-async def test_evidence_is_small_whatever_was_said() -> None:
+async def test_scoring__evidence_is_small_whatever_was_said() -> None:
     findings = tuple(
         TurnFinding(turn=n, score=n / 100, expected="e" * 100_000, actual="a" * 100_000, why=("because",))
         for n in reversed(range(50))
@@ -104,7 +104,7 @@ async def test_evidence_is_small_whatever_was_said() -> None:
     assert len(report.model_dump_json()) < 40_000
 
 
-async def test_many_long_reasons_are_cut() -> None:
+async def test_scoring__many_long_reasons_are_cut() -> None:
     why = tuple("w" * 10_000 for _ in range(1_000))
     finding = TurnFinding(turn=0, score=0.0, expected="e", actual="a", why=why)
     report = await scored(Fixed(result=Scored(score=0.0, findings=(finding,))))
@@ -113,13 +113,13 @@ async def test_many_long_reasons_are_cut() -> None:
     assert len(report.model_dump_json()) < 20_000
 
 
-async def test_a_turn_without_a_score_weighs_most() -> None:
+async def test_scoring__a_turn_without_a_score_weighs_most() -> None:
     findings = tuple(TurnFinding(turn=n, score=None if n == 20 else 0.0, expected="", actual="") for n in range(21))
     report = await scored(Fixed(result=Scored(score=0.0, findings=findings)), turns=21)
     assert [turn_evidence.turn for turn_evidence in report.metrics[0].runs[0].evidence][-1] == 20
 
 
-async def test_no_evidence_of_what_passed() -> None:
+async def test_scoring__no_evidence_of_what_passed() -> None:
     finding = TurnFinding(turn=0, score=0.9, expected="e", actual="a")
     report = await scored(Fixed(result=Scored(score=0.9, findings=(finding,))))
     assert report.metrics[0].runs[0].evidence == []
@@ -148,7 +148,7 @@ async def test_report_run__tool_calls_that_are_not_visible_are_not_missing() -> 
     assert {metric.name: metric.status for metric in hidden.metrics}["response_match_score"] != "not_evaluated"
 
 
-async def test_an_error_has_no_scores() -> None:
+async def test_scoring__an_error_has_no_scores() -> None:
     of = case(Fixed(result=Scored(score=1.0)), *INFORMATIONAL)
     error = RunError(kind="agent-crash", owner="agent", message="It left")
     report = await report_run(of, recorded(of, "half an answer", error=error))
@@ -156,13 +156,13 @@ async def test_an_error_has_no_scores() -> None:
     assert report.runs[0].turns == 1
 
 
-def test_what_was_not_run_says_why() -> None:
+def test_scoring__what_was_not_run_says_why() -> None:
     error = RunError(kind="stopped", owner="gate", message="Stopped")
     report = report_not_run(case(), 2, error)
     assert (report.status, report.runs[0].run, report.runs[0].error) == ("not_run", 2, error)
 
 
-async def test_final_session_state_is_not_compared() -> None:
+async def test_scoring__final_session_state_is_not_compared() -> None:
     of = planned("one", "hello")
     other = replace(of, case=of.case.model_copy(update={"final_session_state": {"room": "kitchen"}}))
     assert (await report_run(of, recorded(of, "hello"))) == (await report_run(other, recorded(other, "hello")))

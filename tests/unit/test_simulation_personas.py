@@ -88,7 +88,7 @@ def test_texts_of_behaviors_are_templates__and_nothing_else_is() -> None:
     assert behavior.get_violation_rubrics_str() == "- No </finished>"
 
 
-def test_the_judges_stop_signal() -> None:
+def test_personas__the_judges_stop_signal() -> None:
     persona = known(scenario(inline(violation_rubrics=["{{ stop_signal }}"])), stop_signal="<end>")
     assert persona.behaviors[0].violation_rubrics == ("<end>",)
 
@@ -119,7 +119,7 @@ def test_persona_of__no_persona() -> None:
         "{% set _ = things.append(1) %}",
     ],
 )
-def test_a_template_reaches_nothing_but_its_variables(attack: str, tmp_path: Path) -> None:
+def test_personas__a_template_reaches_nothing_but_its_variables(attack: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text('{"id": "TOKEN"}', encoding="utf-8")
     things: list[int] = []

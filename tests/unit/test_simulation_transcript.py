@@ -73,7 +73,7 @@ def test_lines__final_response_without_events_is_last() -> None:
         assert [line.text for line in transcript][-2:] == ["Done.", "Bye."]
 
 
-def test_the_older_form_of_intermediate_data() -> None:
+def test_transcript__the_older_form_of_intermediate_data() -> None:
     data = {
         "tool_uses": [CALL["function_call"]],
         "tool_responses": [RESPONSE["function_response"]],

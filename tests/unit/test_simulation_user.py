@@ -84,7 +84,7 @@ async def test_static__replays_every_part() -> None:
     assert (await talk(StaticUser(conversation=[])))[0] == []
 
 
-async def test_the_starting_prompt_costs_no_call() -> None:
+async def test_user__the_starting_prompt_costs_no_call() -> None:
     model = Scripted(script=lambda _: "next")
     message = await simulated(model).next_message([])
     assert message == user_message("Hi")
@@ -95,39 +95,39 @@ async def test_the_starting_prompt_costs_no_call() -> None:
 
 
 @pytest.mark.parametrize(("limit", "turns", "calls"), [(0, 0, 0), (1, 1, 0), (3, 3, 2)])
-async def test_the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
+async def test_user__the_limit_counts_the_starting_prompt(limit: int, turns: int, calls: int) -> None:
     model = Scripted(script=lambda _: "more")
     texts, stop = await talk(simulated(model, max_turns=limit))
     assert (len(texts), len(model.requests), stop.reason) == (turns, calls, "turn-limit")
     assert f"limit of {limit} turns" in stop.message
 
 
-async def test_without_a_limit_only_the_signal_ends_it() -> None:
+async def test_user__without_a_limit_only_the_signal_ends_it() -> None:
     model = Scripted(script=lambda request: "more" if request.sample < 30 else "Bye. </FINISHED> really")
     texts, stop = await talk(simulated(model, max_turns=None))
     assert (len(texts), texts[-1], stop.reason) == (30, "more", "stop-signal")
 
 
-async def test_the_limit_is_asked_before_the_model() -> None:
+async def test_user__the_limit_is_asked_before_the_model() -> None:
     """At the limit the model is not asked for another message."""
     model = Scripted(script=lambda _: "</finished>")
     assert isinstance(await simulated(model, max_turns=1).next_message(ONE), Stop)
     assert model.requests == []
 
 
-async def test_a_signal_in_the_starting_prompt_leaves_no_turn() -> None:
+async def test_user__a_signal_in_the_starting_prompt_leaves_no_turn() -> None:
     texts, stop = await talk(simulated(Scripted(script=lambda _: "x"), scenario("Bye </Finished>")))
     assert (texts, stop.reason) == ([], "stop-signal")
 
 
-async def test_the_agent_can_not_end_the_conversation() -> None:
+async def test_user__the_agent_can_not_end_the_conversation() -> None:
     model = Scripted(script=lambda _: "more")
     texts, stop = await talk(simulated(model, max_turns=4), answer="</finished>")
     assert (len(texts), stop.reason) == (4, "turn-limit")
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-async def test_empty_message_is_a_failure(text: str) -> None:
+async def test_user__empty_message_is_a_failure(text: str) -> None:
     model = Scripted(script=lambda _: text)
     for user, turns in ((simulated(model), ONE), (simulated(model, scenario(text)), [])):
         with pytest.raises(SimulatorFailure) as caught:
@@ -137,20 +137,20 @@ async def test_empty_message_is_a_failure(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", get_args(FailureKind))
-async def test_a_models_failure_is_the_simulators(kind: FailureKind) -> None:
+async def test_user__a_models_failure_is_the_simulators(kind: FailureKind) -> None:
     model = Scripted(script=lambda _: ModelFailure(kind, "it said no", "ask again"))
     with pytest.raises(SimulatorFailure, match="The simulated user: it said no") as caught:
         await simulated(model).next_message(ONE)
     assert (caught.value.code, caught.value.hint) == (CODES[kind], "ask again")
 
 
-async def test_one_user_serves_a_repeated_run() -> None:
+async def test_user__one_user_serves_a_repeated_run() -> None:
     """A repeated run must start with the starting prompt."""
     user = simulated(Scripted(script=lambda request: f"message {request.sample}"), max_turns=3)
     assert await talk(user) == await talk(user) == (["Hi", "message 1", "message 2"], await user.next_message(ONE * 3))
 
 
-async def test_each_turn_and_run_is_a_question_of_its_own() -> None:
+async def test_user__each_turn_and_run_is_a_question_of_its_own() -> None:
     model = Scripted(script=lambda _: "more")
     same = "{{ stop_signal }}{{ conversation_plan }}{% if no %}{{ conversation_history }}{% endif %}"
     user = simulated(model, max_turns=4, instructions=same)

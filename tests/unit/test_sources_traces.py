@@ -69,7 +69,7 @@ def test_otlp__spans_whose_parents_are_missing_belong_to_the_only_turn(tmp_path:
     assert texts(case) == [TURN], "nor is the root needed"
 
 
-def test_adk_older_schema(tmp_path: Path) -> None:
+def test_traces__adk_older_schema(tmp_path: Path) -> None:
     contents = [{"role": "user", "parts": [{"text": ASKED}]}]
     response = {"content": {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": ANSWERED}]}}
     spans = [
