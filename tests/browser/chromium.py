@@ -1,0 +1,102 @@
+"""The browser, and the rule for every page: no console error, no dialog, no request, no other page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from report_pages_of_data import Visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def executable() -> str:
+    """The system's Chromium. Playwright would download one of its own."""
+    path = next((path for name in EXECUTABLES if (path := shutil.which(name))), None)
+    if path is not None:
+        return path
+    message = f"there is no browser: none of {', '.join(EXECUTABLES)} is installed"
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, started once."""
+    path = executable()
+    from playwright.sync_api import sync_playwright
+
+    # As root, Chromium's own sandbox can't start.
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=path, args=options)
+        yield instance
+        instance.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visit]:
+    """Opens pages; at the end of the test, nothing may have happened that a report must not do."""
+    contexts = []
+    incidents: list[str] = []
+
+    def opened(target: Path | str, fragment: str = "", *, ready: str = "main:not(:empty)", **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        address = target.as_uri() if isinstance(target, Path) else target
+        watch(page, address, incidents)
+        page.goto(address + fragment)
+        page.locator(ready).first.wait_for(state="attached")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not incidents, "\n".join(incidents)
+
+
+@pytest.fixture
+def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Makes a blank page with the functions of some of the report's files, e.g. `functions("diff.js")`."""
+    context = browser.new_context()
+
+    def loaded(*names: str) -> Page:
+        page = context.new_page()
+        for name in names:
+            page.add_script_tag(content=resources.files("agent_eval.report.html").joinpath(name).read_text("utf-8"))
+        return page
+
+    yield loaded
+    context.close()
+
+
+def watch(page: Page, address: str, incidents: list[str]) -> None:
+    """Notes everything that a report must not do."""
+
+    def dialog(dialog: Any) -> None:
+        incidents.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def note(kind: str) -> Callable[[Any], None]:
+        return lambda event: incidents.append(f"{kind}: {event}")
+
+    def request(request: Any) -> None:
+        if request.url.split("#")[0] != address and not request.url.startswith("data:"):
+            incidents.append(f"request: {request.method} {request.url}")
+
+    page.on("console", lambda message: incidents.append(f"console: {message.text}") if message.type != "log" else None)
+    page.on("pageerror", note("error"))
+    page.on("dialog", dialog)
+    page.on("popup", note("popup"))
+    page.on("request", request)
