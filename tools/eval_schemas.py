@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from agent_eval.agents.tapes import Tape
 from agent_eval.core.invocation import Invocation, InvocationEvent
 from agent_eval.evalset.models import CRITERION_MODELS, ConfigFile, EvalCase, EvalSet
 
@@ -155,9 +156,14 @@ def _test_config() -> dict[str, Any]:
     return schema
 
 
+def _tape() -> dict[str, Any]:
+    return _published(Tape, "tape.schema.json", "Recorded tool calls of a case (agent-eval)")
+
+
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "eval-set.schema.json": _eval_set,
     "test-config.schema.json": _test_config,
+    "tape.schema.json": _tape,
 }
 """The function that generates each schema, by file name."""
 

@@ -183,6 +183,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_settings(run, [setting for setting in SETTINGS if setting.input != "paths"])
+    run.add_argument("--yes", action="store_true", help="record tools (`--tools record`) also in CI")
     run.set_defaults(module="run", from_inputs=False)
 
     validate = commands.add_parser(
@@ -197,6 +198,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     _add_settings(agents, [BY_INPUT[name] for name in _AGENTS])
     agents.set_defaults(module="agents")
+
+    tapes = commands.add_parser(
+        "tapes", allow_abbrev=False, help="list the recorded tool calls of the eval files (`run --tools record`)"
+    )
+    _add_settings(tapes, [BY_INPUT[name] for name in _FILES])
+    tapes.add_argument("--prune", action="store_true", help="remove tapes that belong to no case")
+    tapes.set_defaults(module="tapes")
 
     plan = commands.add_parser(
         "plan", allow_abbrev=False, help="show planned calls and estimated cost; needs no key and calls nothing"
@@ -289,7 +297,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
     action = commands.add_parser("action", help="run with the settings of the GitHub action, from INPUT_* variables")
     action.set_defaults(module="run", from_inputs=True)
-    for name in ("run", "plan", "validate", "agents"):
+    for name in ("run", "plan", "validate", "agents", "tapes"):
         commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
     return parser, commands.choices
 

@@ -42,6 +42,7 @@ def test_settings__every_row_has_a_field() -> None:
         "root",
         "agents",
         "servers",
+        "tool_rules",
         "prices",
         "policy",
         "sources",
@@ -169,7 +170,7 @@ def test_read_settings__all_mistakes_at_once(tmp_path: Path) -> None:
 
 
 def test_read_settings__unknown_key_lists_the_settings(tmp_path: Path) -> None:
-    _, (problem,) = read(tmp_path, toml="\n[tool.agent]\nx = 1\n")
+    _, (problem,) = read(tmp_path, toml="\n[unheard_of]\nx = 1\n")
     assert problem.code == "setting-unknown"
     assert "num-runs" in (problem.hint or "")
 

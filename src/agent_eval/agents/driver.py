@@ -100,6 +100,8 @@ class DriverContext:
     """Is notified of the answers of the agents' models."""
     turn_timeout: float
     """Seconds."""
+    asks_for_tools: bool = False
+    """Whether tools may be answered from a recording (`tools` is not `live`)."""
     remote: RemoteOptions = field(default_factory=RemoteOptions)
 
 
@@ -135,6 +137,8 @@ class Driver:
     """The answers come from a file or directory of this machine, which the source names."""
     repeatable: bool
     """Asking again can give another answer, so more runs are evidence."""
+    replays_tools: bool = False
+    """Its sessions ask `SessionRequest.tools` before a tool runs."""
     takes_state: bool = True
     """A session can begin with the state of its case."""
     create: Callable[[AgentSpec], Agent]

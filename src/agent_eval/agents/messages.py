@@ -135,6 +135,47 @@ class Started(_Message):
     turn: int
 
 
+class ToolAsked(_Message):
+    """Params of `tool`: ADK is about to run the body of a tool."""
+
+    turn: int
+    call: int
+    """Names the call within its host."""
+    call_id: str = ""
+    """The id of the function call in ADK's events."""
+    agent: str = ""
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    declaration: str = ""
+    """Hash of the tool's declaration."""
+    source: str = ""
+    """Hash of the agent's own files that define the tool; empty if there are none."""
+
+
+class ToolError(_Message):
+    """The exception that the body of a tool raised."""
+
+    type: str
+    """Full name of the class; builtins without their module."""
+    message: str = ""
+
+
+class ToolRan(_Message):
+    """Params of `tool_ran`: the body of a tool has run."""
+
+    turn: int
+    call: int
+    response: Any = None
+    state: dict[str, Any] = Field(default_factory=dict)
+    """The keys of the session's state that it set."""
+    actions: dict[str, Any] = Field(default_factory=dict)
+    """`escalate`, `skip_summarization` and `transfer_to_agent`, if it set them."""
+    error: ToolError | None = None
+    seconds: NonNegativeFloat = 0.0
+    reason: str | None = None
+    """Why the call can't be replayed, e.g. `it saves artifacts`; None if it can."""
+
+
 class AgentRequest(_Message):
     """The first model request of an agent in a turn."""
 

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from agent_eval.agents.messages import Evaluated
-from agent_eval.core.content import Content
+from agent_eval.agents.messages import Evaluated, ToolAsked, ToolRan
+from agent_eval.core.content import Content, FunctionCall
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Place
 from agent_eval.core.problem import Problem
 from agent_eval.evalset.models import ConversationScenario
+
+
+class ToolDecider(Protocol):
+    """Decides about the tool calls of one session."""
+
+    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+        """Decides about a call whose body is about to run.
+
+        Args:
+            call: The call.
+            so_far: Returns all calls of the turn that the agent's events show, this one included.
+
+        Returns:
+            The result of `tool` (docs/host-protocol.md).
+
+        Raises:
+            AgentFailure: The call has no answer and must not run. The turn ends.
+        """
+        ...
+
+    def ran(self, result: ToolRan) -> None:
+        """Receives the outcome of a body that has run."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +56,8 @@ class SessionRequest:
     """The run's concurrency slot. A driver may release it while the agent only waits to retry a model call."""
     turn_limit: float | None = None
     """Seconds that a whole turn may take. A turn that begins late in its case has less time."""
+    tools: ToolDecider | None = None
+    """Decides whether tools run; None: all tools run. For drivers with `Driver.replays_tools`."""
     isolated: bool = False
     """Run this session in its own process: it was in flight when another process died."""
 
@@ -108,6 +133,8 @@ class Owner(enum.StrEnum):
     """The pull request: the run failed."""
     PROVIDER = "provider"
     """An external service: the run says nothing about the pull request."""
+    GATE = "gate"
+    """The evaluation itself: it must be set up again before the run says anything."""
 
 
 class FailureKind(enum.StrEnum):
@@ -131,6 +158,14 @@ class FailureKind(enum.StrEnum):
     """Its model provider refused or was unreachable, after retries."""
     SERVER = "server-unavailable"
     """The server of a remote agent refused or broke off, and we did not start it."""
+    NOT_RECORDED = "tool-not-recorded"
+    """A tool call is not on the case's tape."""
+    TAPE_MISSING = "tool-tape-missing"
+    """The case has no tape."""
+    TAPE_STALE = "tool-tape-stale"
+    """A tool has changed since its answers were recorded."""
+    NOT_REPLAYABLE = "tool-not-replayable"
+    """A recorded tool call can't be replayed."""
 
 
 class MetricFailureKind(enum.StrEnum):

@@ -29,6 +29,7 @@ from agent_eval.pipeline import (
     for_artifact,
     gating_files_changed,
     pipeline,
+    recording_refused,
     rules,
 )
 from agent_eval.report.renderers import (
@@ -67,10 +68,10 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     if not arguments.from_inputs:
         log_start_directory(io)
     inputs = io.environ if arguments.from_inputs else None
-    return _gate(functools.partial(settings_of, arguments, io, inputs=inputs), io)
+    return _gate(functools.partial(settings_of, arguments, io, inputs=inputs), io, yes=getattr(arguments, "yes", False))
 
 
-def _gate(read: _ReadSettings, io: CliIO) -> int:
+def _gate(read: _ReadSettings, io: CliIO, *, yes: bool) -> int:
     settings, problems = read()
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
@@ -80,6 +81,7 @@ def _gate(read: _ReadSettings, io: CliIO) -> int:
     if ci.activity.kind == "publish" and not has_error(problems):
         return _publish(settings, ci, io)
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
+    problems += [] if yes else recording_refused(settings, ci, io.environ)
     ci = for_artifact(ci, settings.artifact_name)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings))
     with _exclusive_output(settings) as (settings, output_problems):

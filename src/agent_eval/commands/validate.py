@@ -10,7 +10,7 @@ from agent_eval.commands._problems_text import print_problems, summary_line
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import has_error
 from agent_eval.gate.policy import Policy
-from agent_eval.pipeline import load, misnamed_models, policy_problems
+from agent_eval.pipeline import load, misnamed_models, policy_problems, tape_problems
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -24,6 +24,7 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     problems = misnamed_models(suite.files, settings, io.environ)
     if settings.policy != Policy():
         problems += policy_problems(settings, suite)
+    problems += tape_problems(settings, suite)
     suite = dataclasses.replace(suite, problems=(*suite.problems, *problems))
     print_problems(suite.problems, arguments.format)
     if arguments.format == "text":

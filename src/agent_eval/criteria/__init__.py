@@ -1,7 +1,9 @@
 """Criteria, which score recorded conversations."""
 
 from agent_eval.criteria._alignment import Alignment, align
+from agent_eval.criteria._differences import describe_differences
 from agent_eval.criteria._literal import literal, name_of, render_call, visible
+from agent_eval.criteria._tool_trajectory import ToolTrajectory
 from agent_eval.criteria.base import Conversation, Criterion, Judgement, NotEvaluated, Result, Scored, TurnFinding
 from agent_eval.criteria.calls import match_calls
 from agent_eval.criteria.custom import CustomMetric, error_of
@@ -26,11 +28,13 @@ __all__ = [
     "Relabelled",
     "Result",
     "Scored",
+    "ToolTrajectory",
     "TurnFinding",
     "Withheld",
     "align",
     "build",
     "calls_not_visible",
+    "describe_differences",
     "error_of",
     "inference_call_count",
     "judge_of",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_eval.core.content import FunctionCall
 from agent_eval.core.invocation import Invocation, tool_calls
 from agent_eval.criteria._explain import explain_trajectory, list_calls
 from agent_eval.criteria._turns import TurnResult, score_turns
@@ -23,6 +25,22 @@ class ToolTrajectory:
     match_type: MatchType = MatchType.EXACT
     args: ArgsMatch = ArgsMatch.EXACT
     name: str = "tool_trajectory_avg_score"
+
+    def is_contradicted(self, expected: Sequence[Invocation], turn: int, calls: Sequence[FunctionCall]) -> bool:
+        """Whether a turn that has not ended already keeps the score below the threshold.
+
+        Only `EXACT` can say so: with the other match types, later calls may still be the expected ones.
+
+        Args:
+            expected: The expected turns of the case.
+            turn: 0-based.
+            calls: The calls of the turn so far.
+        """
+        if self.match_type is not MatchType.EXACT or turn >= len(expected):
+            return False
+        expected_calls = tool_calls(expected[turn].intermediate_data)
+        still_matches = match_calls(expected_calls[: len(calls)], calls, args=self.args)
+        return not still_matches and (len(expected) - 1) / len(expected) < self.threshold
 
     async def score(self, conversation: Conversation) -> Result:
         """Scores one run; NotEvaluated without references or turns."""

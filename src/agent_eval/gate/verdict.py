@@ -69,7 +69,8 @@ def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *
     Args:
         verdict: The decision.
         on_inconclusive: `pass` makes it 0 when outages kept cases from being scored.
-        not_run: Number of cases that did not run. A run that was stopped early never exits with 0.
+        not_run: Number of cases that did not run, or whose recorded tools can't be used. A run that was stopped early
+            never exits with 0.
     """
     if verdict == "inconclusive" and on_inconclusive == "pass" and not not_run:
         return 0

@@ -1,5 +1,6 @@
 """A run from the settings to the report: discover, validate, run, score, compare, decide, write."""
 
+from agent_eval.pipeline._tapes import StoredTape, recording_refused, stored_tapes, tape_problems
 from agent_eval.pipeline.ci_context import (
     CIContext,
     change_warnings,
@@ -19,6 +20,7 @@ __all__ = [
     "CIContext",
     "Outcome",
     "RunContext",
+    "StoredTape",
     "change_warnings",
     "default_model",
     "detect_ci_context",
@@ -33,5 +35,8 @@ __all__ = [
     "model_uses",
     "open_live_agent",
     "policy_problems",
+    "recording_refused",
     "rules",
+    "stored_tapes",
+    "tape_problems",
 ]

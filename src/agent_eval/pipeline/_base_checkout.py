@@ -152,7 +152,8 @@ class BaseCheckout:
         isolation = self._isolated(settings, context, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
         self.stack.callback(journal.close, remove=True)
-        resources = Resources(journal=journal, limiter=head.limiter, models=head.models, until=head.until)
+        tapes = None if head.tapes is None else head.tapes.for_base()
+        resources = Resources(journal=journal, limiter=head.limiter, models=head.models, until=head.until, tapes=tapes)
         self._checkout = await self.stack.enter_async_context(
             open_checkout(settings, context, choices, isolation, resources)
         )

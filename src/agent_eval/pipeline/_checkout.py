@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_eval.core.limiter import Limiter
     from agent_eval.models import ModelPool
     from agent_eval.results import CaseReport
-    from agent_eval.runner import Journal, Plan
+    from agent_eval.runner import Journal, Plan, Tapes
     from agent_eval.settings import Settings
 
 
@@ -45,6 +45,8 @@ class Checkout:
     models: ModelPool | None
     until: float
     """`time.monotonic()` at which the whole run must have ended."""
+    tapes: Tapes | None = None
+    """Answers tool calls; None: all tools run."""
     reused: int = 0
     """Runs taken from the journal."""
     run_ids: list[str] = field(default_factory=list)
@@ -77,6 +79,7 @@ class Checkout:
                 min_pass_rate=settings.min_pass_rate,
             ),
             limiter=self.limiter,
+            tools=self.tapes,
             model=self.models,
             on_progress=self.context.progress,
             stop=self.context.stop,
@@ -149,6 +152,7 @@ class Resources:
     models: ModelPool | None
     until: float
     """`time.monotonic()` at which the whole run must have ended."""
+    tapes: Tapes | None = None
 
 
 @contextlib.asynccontextmanager
@@ -171,4 +175,5 @@ async def open_checkout(
             limiter=resources.limiter,
             models=resources.models,
             until=resources.until,
+            tapes=resources.tapes,
         )

@@ -280,10 +280,11 @@ def is_gating_file(path: str) -> bool:
 
 
 def _is_of_evals(path: str) -> bool:
-    """Whether a file has eval cases or criteria, by its name."""
+    """Whether a file has eval cases, criteria or recorded tool calls, by its name."""
+    from agent_eval.agents.tapes import SUFFIX
     from agent_eval.evalset.discovery import SUFFIXES
 
-    return path.endswith(SUFFIXES) or PurePosixPath(path).name in _CRITERIA
+    return path.endswith((*SUFFIXES, SUFFIX)) or PurePosixPath(path).name in _CRITERIA
 
 
 def change_warnings(changed: Sequence[str] | None) -> list[str]:

@@ -117,6 +117,7 @@ async def open_agents(
         log=context.log,
         limiter=limiter,
         turn_timeout=settings.turn_timeout,
+        asks_for_tools=settings.tools != "live",
         remote=RemoteOptions(
             headers=headers,
             secrets_withheld=withheld,

@@ -57,7 +57,9 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         errors = sum(problem.severity == "error" for problem in report.problems)
         message = f"{plural(errors, 'error')} in the eval files or the configuration"
         report.reasons = [Reason(code="invalid", message=message)]
-    report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=report.totals.not_run)
+    report.exit_code = exit_code(
+        report.verdict, settings.on_inconclusive, not_run=report.totals.not_run + _unusable(report)
+    )
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}
@@ -76,6 +78,14 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
     if settings.judge_cache != "off":
         give_to_owner(settings.root / settings.judge_cache, settings.root)
     return Outcome(report=report, files=files)
+
+
+def _unusable(report: RunReport) -> int:
+    """Cases that say nothing because of the evaluation itself, e.g. a tape that is missing: no outage excuses them."""
+    return sum(
+        case.status == "errored" and any(run.error is not None and run.error.owner == "gate" for run in case.runs)
+        for case in report.cases
+    )
 
 
 def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links:

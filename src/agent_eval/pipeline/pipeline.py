@@ -20,6 +20,7 @@ from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
+from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import model_uses, open_models, prepare
 from agent_eval.pipeline.output import Outcome as Outcome
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from agent_eval.pipeline._checkout import Checkout
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import Reason, RunReport
-    from agent_eval.runner import MissingModels, Plan
+    from agent_eval.runner import MissingModels, Plan, Tapes
     from agent_eval.settings import Settings
 
 
@@ -50,6 +51,7 @@ class _Planned:
     plan: Plan
     choices: AgentChoices
     models: ModelPool | None
+    tapes: Tapes | None
     rules: HeldRules
     plan_of: Callable[[Settings], tuple[Plan, AgentChoices]]
     """Plans the eval files of another checkout, e.g. the base branch's own."""
@@ -76,7 +78,10 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         uses = model_uses(ruled.files, settings)
         models, unusable, without = await open_models(settings, context, uses, stack)
         plan = _plan(settings, ruled, choices, models, without)
+        tapes = open_tapes(settings)
+        plan = plan_tapes(plan, tapes)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
+        problems += tapes_unsupported(settings, choices)
         report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
         if has_error(problems):
             return write(settings, context, report)
@@ -86,12 +91,15 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
 
         def plan_of(base: Settings) -> tuple[Plan, AgentChoices]:
             base_suite, base_choices = find(base)
-            return _plan(base, base_suite, base_choices, models, without), base_choices
+            base_plan = _plan(base, base_suite, base_choices, models, without)
+            return plan_tapes(base_plan, None if tapes is None else tapes.for_base()), base_choices
 
         from agent_eval.agents.protocol import AgentRefused
         from agent_eval.agents.sandbox import AgentNotEnded
 
-        planned = _Planned(plan=plan, choices=choices, models=models, rules=rules, plan_of=plan_of, begun=begun)
+        planned = _Planned(
+            plan=plan, choices=choices, models=models, tapes=tapes, rules=rules, plan_of=plan_of, begun=begun
+        )
         try:
             return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
@@ -255,7 +263,9 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         remove_results(settings, choices)
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
-        resources = Resources(journal=journal, limiter=Limiter(settings.concurrency), models=models, until=until)
+        resources = Resources(
+            journal=journal, limiter=Limiter(settings.concurrency), models=models, until=until, tapes=planned.tapes
+        )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
@@ -274,6 +284,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
                 if note.code != QUARANTINED_BROKEN and not _is_reason(note, verdict.reasons)
             ),
         ]
+        if planned.tapes is not None:
+            report.notices += [*planned.tapes.notices(), *planned.tapes.write(checkout.provenance.get("adk", ""))]
         if checkout.reused:
             report.notices.append(f"{plural(checkout.reused, 'run')} taken from the journal of an earlier run")
         if journal.damaged_line is not None:

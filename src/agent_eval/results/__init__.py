@@ -62,7 +62,7 @@ from agent_eval.results.history import (
     HistoryRule,
     TrendRow,
 )
-from agent_eval.results.recording import Recording, RunError, Usage
+from agent_eval.results.recording import Recording, RunError, ToolUse, Usage
 from agent_eval.results.report import (
     SCHEMA_VERSION,
     SCORING_VERSION,
@@ -157,6 +157,7 @@ __all__ = [
     "StepReport",
     "SuiteTestReport",
     "TargetReport",
+    "ToolUse",
     "TrendRow",
     "TurnEvidence",
     "TurnReport",

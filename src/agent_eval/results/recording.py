@@ -20,6 +20,20 @@ class Usage(WireModel):
     thought_tokens: int | None = None
 
 
+class ToolUse(WireModel):
+    """How the tool calls of a run were answered, if `tools` is not `live` (docs/tools.md)."""
+
+    mode: Literal["record", "record-missing", "replay"]
+    replayed: int = 0
+    """Calls answered from the tape."""
+    live: int = 0
+    """Calls that ran because of `replay = false` or `miss = "live"`."""
+    recorded: int = 0
+    """Calls that ran and were recorded."""
+    missed: int = 0
+    """Calls that are not on the tape."""
+
+
 class RunError(WireModel):
     """Why a run has no turns, or not all."""
 
@@ -61,5 +75,7 @@ class Recording(WireModel):
     """2 if the run was repeated in its own process after its shared process died."""
     calls_visible: bool = True
     """False if the agent's interface does not show its tool calls, so their absence means nothing."""
+    tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
+    """None: all tools ran (`tools: live`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""

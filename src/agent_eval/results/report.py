@@ -15,7 +15,7 @@ from agent_eval.results.comparison import BaselineReport, ComparisonReport
 from agent_eval.results.conversation import ConversationReport
 from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
-from agent_eval.results.recording import RunError, Usage
+from agent_eval.results.recording import RunError, ToolUse, Usage
 from agent_eval.results.rule_changes import RuleChangesReport
 from agent_eval.results.status import CaseStatus as CaseStatus
 from agent_eval.results.status import GateMode
@@ -117,6 +117,8 @@ class RunResult(_Report):
     usage: Usage = Field(default_factory=Usage)
     turns: int = 0
     attempts: int = 1
+    tools: ToolUse | None = Field(default=None, exclude_if=lambda value: value is None)
+    """How its tool calls were answered; None: all tools ran (`tools: live`)."""
     stop_reason: str | None = None
     """Why a simulated conversation ended: `stop-signal` or `turn-limit`; None for fixed turns."""
 

@@ -15,6 +15,7 @@ from agent_eval.runner.partition import (
     weigh,
 )
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, MissingModels, Plan, make_plan, source_fingerprint
+from agent_eval.runner.replay import Tapes
 from agent_eval.runner.stored_cases import StoredCase, case_lines
 from agent_eval.runner.stored_lines import StoredLines
 
@@ -34,6 +35,7 @@ __all__ = [
     "RecordedSeconds",
     "StoredCase",
     "StoredLines",
+    "Tapes",
     "attach_conversations",
     "case_fingerprint",
     "case_lines",

@@ -90,6 +90,7 @@ async def report_run(planned: PlannedCase, recording: Recording, metrics: Metric
         usage=recording.usage,
         turns=len(recording.invocations),
         attempts=recording.attempts,
+        tools=recording.tools,
         stop_reason=recording.stop_reason,
     )
     result.status = status_of_run(result, (score for _, score in scores))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, Owner, SessionRequest
+from agent_eval.agents.protocol import Agent, AgentFailure, FailureKind, MetricFailure, SessionRequest
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.limiter import Limiter, Place
 from agent_eval.core.text import plural, short_name, shorten
@@ -18,6 +18,7 @@ from agent_eval.results import CaseReport, CaseStatus, Recording, RunError, Usag
 from agent_eval.runner._scoring import report_not_run, report_run
 from agent_eval.runner.journal import Journal
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, Plan, PlannedCase
+from agent_eval.runner.replay import CaseTools, Tapes
 from agent_eval.simulation import CODES as SIMULATOR_CODES
 from agent_eval.simulation import SimulatorFailure, Stop, user_of
 
@@ -66,6 +67,8 @@ class Execution:
     journal: Journal
     limits: Limits
     limiter: Limiter
+    tools: Tapes | None = None
+    """Answers tool calls from recordings; None: all tools run."""
     model: Model | None = None
     """Simulates the users of scenarios; None if no case has one."""
     on_progress: Callable[[Progress], None] = lambda _: None
@@ -241,6 +244,8 @@ class Execution:
                 failure, error = caught, run_error(caught, len(transcript.turns))
             if attempts == 2:
                 break
+        if transcript.tools is not None:
+            transcript.tools.ended(error)
         return Recording(
             schema_version="1",
             run_id=planned.run_id(run),
@@ -256,6 +261,7 @@ class Execution:
             duration=round(time.perf_counter() - begun, 6),
             usage=usage_of(transcript.turns),
             attempts=max(attempts, 1),
+            tools=transcript.tools.use if transcript.tools is not None else None,
             calls_visible=transcript.calls_visible,
             stop_reason=stop.reason if stop is not None and planned.case.conversation_scenario is not None else None,
         )
@@ -267,6 +273,8 @@ class Execution:
         now = asyncio.get_running_loop().time
         case_end = now() + self.limits.case_timeout
         session_input = planned.case.session_input
+        if self.tools is not None:
+            transcript.tools = self.tools.session(planned, run, turns)
         user = user_of(planned.case, planned.user_config, self.model, case_id=planned.case_id, run=run)
         session = await self.agents[planned.agent].open(
             SessionRequest(
@@ -281,6 +289,7 @@ class Execution:
                 place=place,
                 turn_limit=min(self.limits.turn_timeout, self.limits.case_timeout),
                 isolated=isolated,
+                tools=transcript.tools,
             )
         )
         waited = 0.0  # seconds for the simulated user
@@ -377,13 +386,14 @@ class _Transcript:
 
     turns: list[Invocation] = field(default_factory=list)
     calls_visible: bool = True
+    tools: CaseTools | None = None
 
 
 def run_error(failure: AgentFailure, turn: int | None) -> RunError:
     """A failure in the form of recordings and reports."""
     return RunError(
         kind=str(failure.kind),
-        owner="agent" if failure.owner is Owner.AGENT else "provider",
+        owner=failure.owner.value,
         message=shorten(failure.message, _MESSAGE),
         hint=failure.hint,
         traceback=shorten(failure.traceback, _LOG) if failure.traceback else None,

@@ -306,7 +306,7 @@ def _fingerprint(selected: SelectedCase, config: EvalConfig, agent: str, source:
 
 
 _SOURCES = {".py", ".yaml", ".yml", ".json", ".toml", ".txt", ".md", ".jinja", ".j2", ".lock", ".env"}
-_NOT_SOURCES = (".test.json", ".evalset.json", "test_config.json", "eval_config.json")
+_NOT_SOURCES = (".test.json", ".tape.json", ".evalset.json", "test_config.json", "eval_config.json")
 _NOT_SEARCHED = {"__pycache__", "node_modules"}
 
 

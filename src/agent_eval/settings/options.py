@@ -377,6 +377,31 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="BOOL",
     ),
     Setting(
+        input="tools",
+        group=RUNS,
+        help="How tool calls are answered: live (tools run), replay (from the tapes beside the eval files; no tool "
+        "runs), record (tools run, and each case's tape is written again), or record-missing (replay, and record what "
+        "is missing).",
+        default="live",
+        parse=_choice("live", "record", "record-missing", "replay"),
+    ),
+    Setting(
+        input="tools-miss",
+        group=RUNS,
+        help="With `tools: replay`, a call that is not on the tape: error (the run says nothing), or live (the tool "
+        "runs).",
+        default="error",
+        parse=_choice("error", "live"),
+    ),
+    Setting(
+        input="tools-stale",
+        group=RUNS,
+        help="With `tools: replay`, a tool that was changed after its answers were recorded: error (the run says "
+        "nothing), or warn.",
+        default="error",
+        parse=_choice("error", "warn"),
+    ),
+    Setting(
         input="judge-model",
         group=JUDGES,
         help="The judge model for criteria that don't name one: a Gemini model, a full Vertex AI name, or "

@@ -12,6 +12,7 @@ from types import EllipsisType
 from typing import Any, Literal
 
 from agent_eval.agents.driver import ServerSpec
+from agent_eval.agents.tape_rules import Miss, Mode, ToolRule
 from agent_eval.core.files import MAX_SETTINGS, read_regular
 from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
@@ -56,6 +57,11 @@ class Settings:
     case_timeout: float = _option("case-timeout")
     run_timeout: float = _option("run-timeout")
     fail_fast: bool = _option("fail-fast")
+    tools: Mode = _option("tools")
+    tools_miss: Miss = _option("tools-miss")
+    tools_stale: Literal["error", "warn"] = _option("tools-stale")
+    tool_rules: tuple[ToolRule, ...] = ()
+    """`[[tool]]` of agent-eval.toml, in order."""
     on_inconclusive: Literal["fail", "pass"] = _option("on-inconclusive")
     judge_model: str | None = _option("judge-model")
     judge_api_key: str | None = _option("judge-api-key")
@@ -187,6 +193,7 @@ def read_settings(
         servers=in_file.servers,
         prices=in_file.prices,
         policy=in_file.policy,
+        tool_rules=in_file.tool_rules,
         sources=sources,
         **values,
     )

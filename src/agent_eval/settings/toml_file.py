@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.agents.driver import ServerSpec
+from agent_eval.agents.tape_rules import ToolRule
 from agent_eval.core.problem import MAX_PROBLEMS, Problem, Severity, capped
 from agent_eval.core.toml_lines import Path as KeyPath
 from agent_eval.core.toml_lines import TomlError, lines_of, read_toml
 from agent_eval.gate.policy import Policy
 from agent_eval.settings._policy_file import POLICY_KEYS, read_policy
 from agent_eval.settings._servers_file import read_servers
+from agent_eval.settings._tools_file import read_tool_rules
 from agent_eval.settings.options import BY_INPUT, words
 
 CONFIG_FILE = "agent-eval.toml"
@@ -28,6 +30,8 @@ class FileSettings:
     agents: Mapping[str, str] = field(default_factory=dict)
     servers: Mapping[str, ServerSpec] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
+    tool_rules: tuple[ToolRule, ...] = ()
+    """`[[tool]]`, in order."""
     policy: Policy = field(default_factory=Policy)
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
     """The lines of keys and tables, from 1."""
@@ -53,6 +57,8 @@ def read_settings_file(text: str) -> FileSettings:
     agents = _agents(table.pop("agents", {}), lines, problems)
     servers, server_problems = read_servers(table.pop("servers", {}), lines, CONFIG_FILE)
     problems += server_problems
+    tool_rules, tool_problems = read_tool_rules(table.pop("tool", []), lines, CONFIG_FILE)
+    problems += tool_problems
     prices = table.pop("prices", {})
     try:
         _check_prices(prices)
@@ -84,6 +90,7 @@ def read_settings_file(text: str) -> FileSettings:
         agents=agents,
         servers=servers,
         prices=prices,
+        tool_rules=tool_rules,
         policy=policy,
         lines=lines,
         problems=tuple(capped(problems)),
@@ -105,13 +112,13 @@ def unreadable(why: str, line: int | None = None, column: int | None = None) -> 
 
 def nearest(name: str) -> str | None:
     """The most similar name of a setting or table, or None."""
-    names = [*BY_INPUT, "agents", "servers", "prices", *POLICY_KEYS]
+    names = [*BY_INPUT, "agents", "servers", "tool", "prices", *POLICY_KEYS]
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.7)), None)
 
 
 def unknown(what: str, near: str | None, file: str | None, line: int | None) -> Problem:
     """The problem of a setting that doesn't exist."""
-    tables = "[agents], [servers.NAME], [prices], [[policy]] and [[quarantine]]"
+    tables = "[agents], [servers.NAME], [[tool]], [prices], [[policy]] and [[quarantine]]"
     names = f"Known settings: {', '.join(BY_INPUT)}, and the tables {tables}."
     return Problem(
         severity=Severity.ERROR,

@@ -10,5 +10,5 @@ def _create(spec: AgentSpec) -> Agent:
     return ManagedAdkAgent(spec)
 
 
-DRIVER = Driver(prefix="", runs_here=True, in_python=True, repeatable=True, create=_create)
+DRIVER = Driver(prefix="", runs_here=True, in_python=True, repeatable=True, replays_tools=True, create=_create)
 __all__ = ["DRIVER"]

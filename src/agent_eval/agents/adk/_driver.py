@@ -6,12 +6,12 @@ import asyncio
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.agents.adk.events import MalformedEvent, to_invocation
+from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
 from agent_eval.agents.host import (
     ConnectionLost,
     HostProcess,
@@ -22,8 +22,8 @@ from agent_eval.agents.host import (
     Turn,
     blame,
 )
-from agent_eval.agents.messages import Stack, TurnFacts
-from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest
+from agent_eval.agents.messages import Stack, ToolAsked, ToolRan, TurnFacts
+from agent_eval.agents.protocol import AgentFailure, FailureKind, SessionRequest, ToolDecider
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.text import shorten
@@ -161,6 +161,19 @@ class AdkAgent:
         await asyncio.gather(*(host.close() for host in hosts), return_exceptions=True)
 
 
+@dataclasses.dataclass(frozen=True)
+class _TurnTools:
+    """Passes the tool calls of a turn to the decider of its session."""
+
+    decider: ToolDecider
+
+    def ask(self, call: ToolAsked, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        return self.decider.ask(call, lambda: calls_of(events))
+
+    def ran(self, result: ToolRan) -> None:
+        self.decider.ran(result)
+
+
 class _Slot:
     """One of the agent's host processes, which is started again after it died."""
 
@@ -209,6 +222,7 @@ class AdkSession:
                 "timeout": timeout,
             },
             place=self._request.place,
+            tools=None if self._request.tools is None else _TurnTools(self._request.tools),
         )
         try:
             await asyncio.wait({turn.answer, turn.outage}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

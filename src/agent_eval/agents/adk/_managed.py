@@ -86,6 +86,7 @@ class ManagedAdkAgent:
             sandbox=interpreter.activate(self._context.sandbox),
             masker=self._context.masker,
             log_dir=log_dir,
+            asks_for_tools=self._context.asks_for_tools,
         )
 
     async def _get_interpreter(self) -> AgentInterpreter:

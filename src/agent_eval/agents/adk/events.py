@@ -13,7 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.agents.messages import AgentRequest, TurnFacts
 from agent_eval.core.content import Blob, Content, FileData, FunctionCall, FunctionResponse
-from agent_eval.core.invocation import AgentDetails, AppDetails, Invocation, InvocationEvent, InvocationEvents
+from agent_eval.core.invocation import (
+    AgentDetails,
+    AppDetails,
+    Invocation,
+    InvocationEvent,
+    InvocationEvents,
+    tool_calls,
+)
 
 Json = Mapping[str, Any]
 
@@ -66,6 +73,14 @@ def to_invocation(events: Sequence[Json], user_content: Content, facts: TurnFact
         app_details=_app_details({event.author for event in read}, facts.requests),
         spans=facts.spans,
     )
+
+
+def calls_of(events: Sequence[Json]) -> list[FunctionCall]:
+    """The tool calls of a turn that has not ended, as `tool_calls` gives them for its invocation."""
+    try:
+        return tool_calls(to_invocation(events, Content(), TurnFacts()).intermediate_data)
+    except (MalformedEvent, ValidationError):
+        return []  # The end of the turn reports it.
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -6,7 +6,7 @@ from agent_eval.agents.host.blame import KEY_HINT
 from agent_eval.agents.host.connection import ConnectionLost, ProtocolError, RemoteError
 from agent_eval.agents.host.metric_hosts import MetricHosts
 from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.host.process import ADAPTERS, HostProcess, HostSpec, Turn
+from agent_eval.agents.host.process import ADAPTERS, HostProcess, HostSpec, Turn, TurnTools
 
 __all__ = [
     "ADAPTERS",
@@ -20,5 +20,6 @@ __all__ = [
     "ProtocolError",
     "RemoteError",
     "Turn",
+    "TurnTools",
     "exit_description",
 ]

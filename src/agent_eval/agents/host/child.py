@@ -9,11 +9,15 @@ version of ADK is scored alike. In the role `metrics` it runs the functions of `
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
+import copy
 import errno
 import fcntl
+import functools
 import gc
+import hashlib
 import html
 import importlib
 import importlib.abc
@@ -144,7 +148,8 @@ class Channel:
                 os.close(descriptor)
                 break
         self._lock = threading.Lock()
-        self._ids = 0
+        self._ids = itertools.count(1)
+        self.pending: dict[int, concurrent.futures.Future[Any]] = {}
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -168,10 +173,12 @@ class Channel:
                 except OSError:  # the gate is gone
                     os._exit(0)
 
-    def request(self, method: str, params: dict[str, Any]) -> int:
-        self._ids += 1
-        self._send({"id": self._ids, "type": "request", "method": method, "params": params})
-        return self._ids
+    def request(self, method: str, params: dict[str, Any]) -> concurrent.futures.Future[Any]:
+        """Sends a request, also from other threads; the future gets its result."""
+        number, answer = next(self._ids), concurrent.futures.Future[Any]()
+        self.pending[number] = answer
+        self._send({"id": number, "type": "request", "method": method, "params": params})
+        return answer
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         self._send({"type": "notify", "method": method, "params": params})
@@ -1159,6 +1166,240 @@ def _check_body(response: Any, stream: bool) -> None:
         raise UnreadableAnswer(f"the answer was {what}") from error
 
 
+# --- Asking the gate before a tool runs -------------------------------------------------------------------------
+
+_CONTROL_TOOLS = {
+    *("transfer_to_agent", "exit_loop", "set_model_response", "get_user_choice", "finish_task"),
+    *("load_memory", "preload_memory", "load_artifacts"),
+    *("list_skills", "search_skills", "load_skill", "load_skill_resource", "unload_skill"),
+}
+"""ADK's own tools that only act on the session. They always run."""
+_AGENT_TOOLS = ("AgentTool", "NodeTool")
+"""Classes of ADK whose tools run agents. They always run; the gate decides about the tools of those agents."""
+_in_tool: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_eval_in_tool", default=False)
+"""Whether the body of a tool is running: what it calls is a part of it."""
+
+
+class ToolWatch:
+    """Asks the gate before ADK runs the body of a tool: the gate answers instead, or lets the body run.
+
+    It wraps `run_async` of every class of tools, so ADK's callbacks, guards and confirmations take place as usual.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._calls = itertools.count(1)
+        self._asking: dict[int, tuple[Turn, concurrent.futures.Future[Any]]] = {}
+        self._sources: dict[str, bytes] = {}
+        self._hashes: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Wraps the classes of tools that exist, and those that are defined later."""
+        base = importlib.import_module("google.adk.tools.base_tool").BaseTool
+
+        def defined(cls: Any, **options: Any) -> None:
+            super(base, cls).__init_subclass__(**options)
+            self._wrap(cls)
+
+        base.__init_subclass__ = classmethod(defined)  # type: ignore[arg-type]
+        classes = [base]
+        for cls in classes:
+            self._wrap(cls)
+            classes += [below for below in cls.__subclasses__() if below not in classes]
+
+    def _wrap(self, cls: Any) -> None:
+        body = vars(cls).get("run_async")
+        if body is None:
+            return
+
+        @functools.wraps(body)
+        async def run_async(tool: Any, args: Any, tool_context: Any, **more: Any) -> Any:
+            turn = _turn.get()
+            run = functools.partial(body, tool, args=args, tool_context=tool_context, **more)
+            if turn is None or _in_tool.get() or _is_control(tool):
+                return await run()
+            return await self._decided(turn, tool, run, args, tool_context)
+
+        cls.run_async = run_async
+
+    async def _decided(self, turn: Turn, tool: Any, run: Callable[[], Any], args: Any, context: Any) -> Any:
+        number = next(self._calls)
+        params = {
+            "turn": turn.number,
+            "call": number,
+            "call_id": context.function_call_id or "",
+            "agent": _shown(getattr(context, "agent_name", "")),
+            "name": tool.name,
+            "args": args,
+            **self._identity(tool),
+        }
+        answer = self._channel.request("tool", params)
+        self._asking[number] = (turn, answer)
+        try:
+            decision = await asyncio.wrap_future(answer)  # also works in the loop of another thread
+        finally:
+            self._asking.pop(number, None)
+        if decision.get("do") == "answer":
+            return _apply(decision, context)
+        before, began = _effects(context), time.monotonic()
+        outcome: dict[str, Any] = {}
+        inside = _in_tool.set(True)
+        try:
+            response = await run()
+            outcome = {"response": response}
+            return response
+        except Exception as error:
+            cls = type(error)
+            name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+            outcome = {"error": {"type": name, "message": _cut(_shown(error), _LONGEST_MESSAGE)}}
+            raise
+        finally:
+            _in_tool.reset(inside)
+            if outcome:
+                outcome = _recorded(tool, outcome, before, _effects(context))
+                outcome["seconds"] = round(time.monotonic() - began, 6)
+                self._channel.notify("tool_ran", {"turn": turn.number, "call": number, **outcome})
+
+    def cancel(self, turn: Turn) -> None:
+        """Ends the calls of a turn that wait for the gate, also those in other threads."""
+        for asking, answer in list(self._asking.values()):
+            if asking is turn:
+                answer.cancel()
+
+    def _identity(self, tool: Any) -> dict[str, str]:
+        """Hashes of a tool's declaration and of the agent's own files that define it; empty if there are none."""
+        key = getattr(tool, "func", None) or tool
+        with contextlib.suppress(TypeError):  # it can't be referenced weakly
+            if key in self._hashes:
+                return self._hashes[key]
+        try:
+            declaration = tool._get_declaration()
+            shown = json.dumps(None if declaration is None else _dump(declaration), sort_keys=True)
+        except Exception as error:  # the agent's own code
+            shown = f"{type(error).__name__}: {_shown(error)}"
+        files = [self._content(file) for file in sorted(set(_defining_files(tool)))]
+        hashes = {"declaration": _hash([shown.encode()]), "source": _hash(files) if files else ""}
+        with contextlib.suppress(TypeError):
+            self._hashes[key] = hashes
+        return hashes
+
+    def _content(self, file: str) -> bytes:
+        if file not in self._sources:
+            try:
+                self._sources[file] = Path(file).read_bytes().replace(b"\r\n", b"\n")
+            except OSError:
+                self._sources[file] = b""
+        return self._sources[file]
+
+
+def _hash(contents: list[bytes]) -> str:
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+
+
+def _is_control(tool: Any) -> bool:
+    if getattr(tool, "_defers_response", False):
+        return True
+    if any(cls.__name__ in _AGENT_TOOLS and cls.__module__.startswith("google.adk.") for cls in type(tool).__mro__):
+        return True
+    definition = getattr(tool, "func", None) or type(tool)
+    named = tool.name in _CONTROL_TOOLS or tool.name.startswith("adk_request_")
+    return named and str(getattr(definition, "__module__", "")).startswith("google.adk.")
+
+
+def _defining_files(tool: Any) -> Iterable[str]:
+    """The agent's own files with the code of a tool: of its function, also below decorators, and of its classes."""
+    function, definitions = getattr(tool, "func", None), list(type(tool).__mro__)
+    while function is not None:
+        owner = getattr(function, "__self__", None)
+        definitions += [function, *type(function).__mro__, *(type(owner).__mro__ if owner is not None else ())]
+        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+    for definition in definitions:
+        code = getattr(definition, "__code__", None)
+        module = sys.modules.get(getattr(definition, "__module__", None) or "")
+        for file in (getattr(code, "co_filename", None), getattr(module, "__file__", None)):
+            if file and _is_own(file):
+                yield file
+
+
+def _effects(context: Any) -> dict[str, Any]:
+    """What tools change beside their response."""
+    actions = context.actions
+    return {
+        "state": copy.copy(actions.state_delta or {}),
+        "shown": _plain(actions.state_delta or {}),
+        "artifacts": dict(getattr(actions, "artifact_delta", None) or {}),
+        "credentials": len(getattr(actions, "requested_auth_configs", None) or {}),
+        "confirmations": len(getattr(actions, "requested_tool_confirmations", None) or {}),
+        "actions": {
+            name: value
+            for name in ("escalate", "skip_summarization", "transfer_to_agent")
+            if (value := getattr(actions, name, None)) is not None
+        },
+    }
+
+
+def _recorded(tool: Any, outcome: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a body as JSON, or why it can't be replayed."""
+    obstacles = {
+        "it runs long": getattr(tool, "is_long_running", False),
+        "it streams its response": inspect.isasyncgenfunction(getattr(tool, "func", None)),
+        "it saves artifacts": before["artifacts"] != after["artifacts"],
+        "it asks for credentials": before["credentials"] != after["credentials"],
+        "it asks for a confirmation": before["confirmations"] != after["confirmations"],
+    }
+    reason = next((reason for reason, applies in obstacles.items() if applies), None)
+    try:
+        state = {
+            str(key): _carried(value, f"the state `{key}`")
+            for key, value in after["state"].items()
+            if key not in before["shown"] or before["shown"][key] != after["shown"][key]
+        }
+        actions = {name: value for name, value in after["actions"].items() if before["actions"].get(name) != value}
+        if "response" in outcome:
+            response = outcome["response"]
+            carried = _carried(response, "its response")
+            # ADK wraps what is no dict, and a model would come back as a dict.
+            outcome = {"response": {"result": carried} if hasattr(response, "model_dump") else carried}
+        outcome |= {"state": state, "actions": actions}
+    except (TypeError, RecursionError) as error:
+        reason = reason or str(error)
+    return outcome if reason is None else {"reason": reason}
+
+
+def _carried(value: Any, what: str) -> Any:
+    """A value as JSON. Raises TypeError if JSON can't carry it."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and value - value == 0):
+        return value
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {str.__str__(key): _carried(item, what) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_carried(item, what) for item in value]
+    if hasattr(value, "model_dump") and not type(value).__module__.startswith("google.genai."):
+        return _carried(_dump(value), what)
+    raise TypeError(f"{what} contains a value of type {type(value).__name__}, which JSON can't carry")
+
+
+def _apply(decision: dict[str, Any], context: Any) -> Any:
+    """Returns or raises the recorded outcome, with its changes of state and actions."""
+    for key, value in (decision.get("state") or {}).items():
+        context.state[key] = value
+    for name, value in (decision.get("actions") or {}).items():
+        setattr(context.actions, name, value)
+    error = decision.get("error")
+    if error is None:
+        return decision.get("response")
+    module, _, name = str(error.get("type")).rpartition(".")
+    cls: Any = getattr(sys.modules.get(module or "builtins"), name, None)
+    if not (isinstance(cls, type) and issubclass(cls, Exception)):
+        cls = type(name or "ToolError", (Exception,), {"__module__": module or "builtins"})
+    # Without __init__, whose arguments are unknown.
+    raised = cls.__new__(cls, error.get("message"))
+    raised.args = (error.get("message"),)
+    raise raised
+
+
 # --- Custom metrics ----------------------------------------------------------------------------------------------
 
 _METRIC_MODULES = {
@@ -1319,6 +1560,7 @@ class Host:
         self._app: Any = None
         self._metrics: CustomMetrics | None = None
         self._models = ModelWatch(channel)
+        self._tools = ToolWatch(channel)
         self._latest: Any = None
         self._runners: dict[str, tuple[Any, str, str]] = {}
         self._turns: dict[int, tuple[asyncio.Task[None], Turn]] = {}
@@ -1328,17 +1570,18 @@ class Host:
 
     def run(self) -> None:
         threading.Thread(target=self._read, daemon=True, name="agent-eval").start()
-        self._channel.request(
+        hello = self._channel.request(
             "hello",
             {
                 "role": "agent",
                 "roles": ["agent", "metrics"],
                 "versions": [VERSION],
-                "capabilities": ["state", "app_details", "stack"],
+                "capabilities": ["state", "app_details", "stack", "tools"],
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "pid": os.getpid(),
             },
         )
+        hello.add_done_callback(lambda answer: setattr(self, "_role", answer.result().get("role", "agent")))
         while not self._loaded:  # the loop does not run while the agent is imported, as in `adk eval`
             self._serve(self._inbox.get())
         self._loop.call_soon(self._drain)
@@ -1385,10 +1628,12 @@ class Host:
     def _serve(self, message: dict[str, Any]) -> None:
         if message.get("type") == "response":
             error = message.get("error")
-            if error:  # no common protocol version
+            if error:  # no common protocol version, or a request that the gate refuses
                 sys.stderr.write(f"agent-eval: {error.get('message')}\n")
                 os._exit(70)
-            self._role = (message.get("result") or {}).get("role", "agent")
+            answer = self._channel.pending.pop(message.get("id", 0), None)
+            if answer is not None and answer.set_running_or_notify_cancel():
+                answer.set_result(message.get("result") or {})
             return
         number, method, params = message.get("id", 0), message.get("method"), message.get("params") or {}
         handler = {
@@ -1420,6 +1665,8 @@ class Host:
             if self._role == "metrics":
                 self._metrics = CustomMetrics(params["agent"], params["root"], params.get("modules") or {})
             else:
+                if params.get("tools"):
+                    self._tools.install()
                 app = load_agent(params["agent"], params["root"], self._loop)
                 if params.get("sub_agent"):
                     app = _with_root(app, params["sub_agent"])
@@ -1574,6 +1821,7 @@ class Host:
         )
         task.add_done_callback(lambda _: self._channel.answer(number, {}))
         task.cancel()
+        self._tools.cancel(turn)
 
     def _close_session(self, number: int, params: dict[str, Any]) -> None:
         # The runner itself stays open: closing it would close the tools that all sessions share.

@@ -24,6 +24,10 @@ _NAME = re.compile("[a-z_]{1,32}")
 """Keys of the protocol and of ADK are not masked, even if a secret is spelled the same."""
 
 
+NO_ANSWER = object()
+"""Returned by the handler of a request that gets no response: what it belongs to is about to be cancelled."""
+
+
 class ProtocolError(Exception):
     """The other side sent something that is not our protocol."""
 
@@ -104,7 +108,7 @@ class Connection:
         Args:
             masker: Applied to every incoming text.
             on_notify: Called with method and params of each notification, in order.
-            on_request: Handles a request; if it raises a RemoteError, that is the response.
+            on_request: Handles a request; if it raises a RemoteError, that is the response. NO_ANSWER: none.
             max_line: Maximum bytes of a message.
         """
         self._masker = masker
@@ -185,7 +189,10 @@ class Connection:
     async def _reply(self, number: Any, method: str, params: dict[str, Any]) -> None:
         reply: dict[str, Any] = {"id": number, "type": "response"}
         try:
-            reply["result"] = await self._on_request(method, params)
+            result = await self._on_request(method, params)
+            if result is NO_ANSWER:
+                return
+            reply["result"] = result
         except RemoteError as error:
             reply["error"] = {"code": error.code, "message": error.message, "data": dict(error.data)}
         self._write(reply)

@@ -10,16 +10,23 @@ import socket
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import ValidationError
 
 from agent_eval.agents.host import blame
 from agent_eval.agents.host._exit import HostExit, how_it_ended
 from agent_eval.agents.host._log import HostLog
-from agent_eval.agents.host.connection import VERSION, Connection, ConnectionLost, ProtocolError, RemoteError
+from agent_eval.agents.host.connection import (
+    NO_ANSWER,
+    VERSION,
+    Connection,
+    ConnectionLost,
+    ProtocolError,
+    RemoteError,
+)
 from agent_eval.agents.host.outage import ModelOutages
-from agent_eval.agents.messages import Hello, Loaded, ModelNews, Pause, Stack, Started, Waiting
+from agent_eval.agents.messages import Hello, Loaded, ModelNews, Pause, Stack, Started, ToolAsked, ToolRan, Waiting
 from agent_eval.agents.protocol import AgentFailure, FailureKind
 from agent_eval.agents.sandbox import Sandbox, kill_group
 from agent_eval.core.limiter import Place
@@ -60,6 +67,28 @@ class HostSpec:
     """Tracks the models that the hosts call; None if no one needs it."""
     role: Literal["agent", "metrics"] = "agent"
     """What the hosts run: the agent, or its custom metrics."""
+    asks_for_tools: bool = False
+    """Whether the hosts ask before ADK runs the body of a tool."""
+
+
+class TurnTools(Protocol):
+    """Decides about the tool calls of a turn."""
+
+    def ask(self, call: ToolAsked, events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The result of `tool` (docs/host-protocol.md).
+
+        Args:
+            call: The call.
+            events: The events of the turn so far.
+
+        Raises:
+            AgentFailure: The turn ends here.
+        """
+        ...
+
+    def ran(self, result: ToolRan) -> None:
+        """The body has run."""
+        ...
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,7 +101,10 @@ class Turn:
     waiting: Waiting | None = None
     """What the turn was waiting for when it was cancelled."""
     outage: asyncio.Future[AgentFailure]
-    """Gets the turn's failure as soon as the model that it calls is considered down."""
+    """Gets the turn's failure as soon as the model that it calls is considered down, or a tool call can't be
+    answered."""
+    tools: TurnTools | None = None
+    """Decides about the turn's tool calls; None: every tool runs."""
     place: Place | None = None
     """The run's concurrency slot. It is released while the turn only waits to retry a model call."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -191,6 +223,8 @@ class HostProcess:
         params: dict[str, Any] = {"agent": spec.agent_path, "root": str(spec.root), "retry": dict(spec.retry)}
         if spec.sub_agent:
             params["sub_agent"] = spec.sub_agent
+        if spec.asks_for_tools:
+            params["tools"] = True
         if spec.role == "metrics":
             params["modules"] = {path.stem: path.read_text("utf-8") for path in ADAPTERS}
         _, answer = self._connection.ask("load", params)
@@ -213,6 +247,8 @@ class HostProcess:
     # -- messages of the host
 
     async def _on_request(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "tool":
+            return self._decide(ToolAsked.model_validate(params))
         if method != "hello":
             raise RemoteError("unknown-method", f"the gate has no method {method!r}", {})
         hello = Hello.model_validate(params)
@@ -222,6 +258,19 @@ class HostProcess:
         if not self._hello.done():
             self._hello.set_result(hello)
         return {"version": VERSION, "role": role}
+
+    def _decide(self, call: ToolAsked) -> Any:
+        """Whether the body of a tool runs, or what it would have returned."""
+        turn = self._turns.get(call.turn)
+        if turn is None or turn.outage.done():
+            return NO_ANSWER  # The turn is being cancelled.
+        if turn.tools is None:
+            return {"do": "run"}
+        try:
+            return turn.tools.ask(call, turn.events)
+        except AgentFailure as failure:
+            turn.outage.set_result(failure)
+            return NO_ANSWER
 
     def _on_notify(self, method: str, params: dict[str, Any]) -> None:
         match method:
@@ -239,6 +288,11 @@ class HostProcess:
                 turn = self._turns.get(Started.model_validate(params).turn)
                 if turn is not None:
                     turn.started.set()
+            case "tool_ran":
+                result = ToolRan.model_validate(params)
+                turn = self._turns.get(result.turn)
+                if turn is not None and turn.tools is not None:
+                    turn.tools.ran(result)
             case "model":
                 news = ModelNews.model_validate(params)
                 turn = self._turns.get(news.turn)
@@ -254,10 +308,18 @@ class HostProcess:
 
     # -- turns
 
-    def begin(self, params: Mapping[str, Any], method: str = "send", *, place: Place | None = None) -> Turn:
+    def begin(
+        self,
+        params: Mapping[str, Any],
+        method: str = "send",
+        *,
+        place: Place | None = None,
+        tools: TurnTools | None = None,
+    ) -> Turn:
         """Sends a turn, or a call of a custom metric (`evaluate`)."""
         number, answer = self._connection.ask(method, params)
-        turn = Turn(number=number, answer=answer, outage=asyncio.get_running_loop().create_future(), place=place)
+        outage = asyncio.get_running_loop().create_future()
+        turn = Turn(number=number, answer=answer, outage=outage, place=place, tools=tools)
         self._turns[number] = turn
         answer.add_done_callback(lambda _: self._turns.pop(number, None))
         return turn

@@ -48,6 +48,10 @@ _REMEDIES: Mapping[str, str] = {
     "simulator-invalid-request": "fix the model of the simulated user or its key",
     "judge-replay-miss": "record the judge's replies again",
     "simulator-replay-miss": "record the simulated user's replies again",
+    "tool-not-recorded": "record its tools again",
+    "tool-tape-missing": "record its tools (`--tools record`)",
+    "tool-tape-stale": "record its tools again",
+    "tool-not-replayable": "set `replay = false` for the tool",
     "fail-fast": "",
 }
 """What to do about cases without a result, by the cause. For every other cause: start the job again."""

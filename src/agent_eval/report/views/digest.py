@@ -58,9 +58,11 @@ def with_status(report: RunReport, status: str) -> list[CaseReport]:
 
 
 def has_crashed(case: CaseReport) -> bool:
-    """Whether the agent, or a custom metric, raised an error in a run of the case."""
+    """Whether the agent, or a custom metric, raised an error in a run of the case. A tool call that is not recorded is
+    no error: it only ended the run early.
+    """
     errors = [run.error for run in case.runs] + [run.error for metric in case.metrics for run in metric.runs]
-    return any(error is not None and error.owner == "agent" for error in errors)
+    return any(error is not None and error.owner == "agent" and error.kind != "tool-not-recorded" for error in errors)
 
 
 def is_unanswered(case: CaseReport) -> bool:

@@ -1,0 +1,76 @@
+"""What `[[tool]]` of agent-eval.toml says about tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+Mode = Literal["live", "record", "record-missing", "replay"]
+"""The setting `tools`."""
+Miss = Literal["error", "live"]
+"""What happens to a call that is not on the tape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRule:
+    """One `[[tool]]`. What is None says nothing."""
+
+    name: str
+    """A glob of tool names."""
+    match: tuple[str, ...] | None = None
+    """Dotted paths of the arguments that decide which recorded call answers."""
+    ignore: tuple[str, ...] | None = None
+    """Dotted paths of arguments that don't."""
+    mask: tuple[str, ...] | None = None
+    """Dotted paths in arguments and responses that are replaced by `***`."""
+    replay: bool | None = None
+    """False: the tool always runs."""
+    miss: Miss | None = None
+    """Instead of the setting `tools-miss`."""
+    depends: tuple[str, ...] | None = None
+    """Patterns of further files whose change makes the tool's recorded answers stale."""
+    line: int | None = None
+    """Its line in agent-eval.toml, 1-based."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolPolicy:
+    """What holds for one tool."""
+
+    match: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    replay: bool = True
+    miss: Miss = "error"
+    depends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRules:
+    """All entries. Of several that match a tool and have a key, the last one counts."""
+
+    rules: tuple[ToolRule, ...] = ()
+    miss: Miss = "error"
+    """The setting `tools-miss`."""
+    _policies: dict[str, ToolPolicy] = field(default_factory=dict, compare=False, repr=False)
+
+    def of(self, tool: str) -> ToolPolicy:
+        """What holds for a tool."""
+        policy = self._policies.get(tool)
+        if policy is None:
+            policy = self._policies[tool] = ToolPolicy(**self._values(tool))
+        return policy
+
+    def _values(self, tool: str) -> dict[str, Any]:
+        values: dict[str, Any] = {"miss": self.miss}
+        for rule in self.rules:
+            if fnmatchcase(tool, rule.name):
+                keys = ("match", "ignore", "mask", "replay", "miss", "depends")
+                values |= {key: value for key in keys if (value := getattr(rule, key)) is not None}
+        return values
+
+    def as_json(self) -> object:
+        """For a fingerprint: everything that decides which answer a call gets."""
+        keys = ("name", "match", "ignore", "mask", "replay", "miss")
+        return [self.miss, [[getattr(rule, key) for key in keys] for rule in self.rules]]

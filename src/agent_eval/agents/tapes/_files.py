@@ -1,0 +1,136 @@
+"""Tapes on disk: names, reading, checking, writing."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from agent_eval.agents.tapes._tape import Tape
+from agent_eval.core.files import read_regular
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.evalset.json import parse_document, write_text
+from agent_eval.evalset.paths import name_of
+
+FOLDER = ".tools"
+"""Ends the name of a directory of tapes: `home.evalset.json` has `home.evalset.tools/`."""
+SUFFIX = ".tape.json"
+MAX_TAPE = 5_000_000
+"""Bytes of a tape."""
+MAX_RESPONSE = 1_000_000
+"""Bytes of the answer of one call."""
+_LONGEST_NAME = 100
+_CODE = "tape-invalid"
+_HINT = "Record the case again (`agent-eval run CASE --tools record`), or restore the file from git."
+
+
+class InvalidTape(Exception):
+    """A tape that can't be used."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problem.message for problem in self.problems))
+
+
+def folder_of(eval_file: str) -> str:
+    """The directory of an eval file's tapes, relative to the root."""
+    return eval_file.removesuffix(".json") + FOLDER
+
+
+def tape_name(eval_id: str) -> str:
+    """The file name of a case's tape: safe for every file system, unique for every id."""
+    name = quote(eval_id.encode("utf-8", "surrogatepass"), safe="")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    if len(name) > _LONGEST_NAME:
+        digest = hashlib.sha256(eval_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        name = f"{name[:60]}-{digest}"
+    return f"{name}{SUFFIX}"
+
+
+def tape_path(root: Path, eval_file: str, eval_id: str) -> Path:
+    """The file of a case's tape; it need not exist."""
+    return root / folder_of(eval_file) / tape_name(eval_id)
+
+
+def read_tape(path: Path, root: Path) -> Tape | None:
+    """Reads a tape; None if there is none.
+
+    Raises:
+        InvalidTape: It is no tape, too big, or reached through a symbolic link.
+    """
+    name = name_of(path, root)
+    try:
+        link = next((part for part in (path, path.parent) if part.is_symlink()), None)
+        if link is not None:
+            raise OSError(errno.ELOOP, "It is a symbolic link, or in a directory that is one", str(link))
+        data = read_regular(path, MAX_TAPE)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        why = (error.strerror or str(error)).rstrip(".")
+        raise InvalidTape([_problem(name, f"The tape can't be read: {why}.")]) from error
+    try:
+        tape = Tape.model_validate_json(data)
+    except ValidationError as error:
+        raise InvalidTape(_located(data, name, error)) from error
+    except RecursionError as error:
+        raise InvalidTape([_problem(name, "The tape is nested too deeply.")]) from error
+    if lacking := sorted({call.tool for call in tape.calls} - {key.rpartition("/")[2] for key in tape.tools}):
+        raise InvalidTape([_problem(name, f"The tape has calls of `{lacking[0]}`, which `tools` does not list.")])
+    return tape
+
+
+def _located(data: bytes, name: str, error: ValidationError) -> list[Problem]:
+    """The problems of a file that is no tape, with their lines."""
+    from agent_eval.evalset.parse.shape import shape_problems
+
+    document, problems = parse_document(data, name)
+    if document is None:
+        return [*problems]
+    shape = shape_problems(document, error, Tape, ()) or [_problem(name, "It is not a tape.")]
+    return [*shape]
+
+
+def _problem(name: str, message: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code=_CODE, message=message, hint=_HINT, file=name)
+
+
+def tape_text(tape: Tape) -> str:
+    """The file's content: indented by one, keys sorted."""
+    value = tape.model_dump(mode="json", exclude_defaults=True)
+    value = {"schema_version": tape.schema_version, **value}
+    for call, recorded in zip(value.get("calls", ()), tape.calls, strict=True):
+        # Written even if empty: what a reader of the file looks for.
+        call |= {"args": recorded.args, "occurrence": recorded.occurrence}
+        if recorded.error is None and recorded.replayable:
+            call["response"] = recorded.response
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_tape(path: Path, tape: Tape) -> None:
+    """Replaces a tape.
+
+    Raises:
+        OSError: It can't be written, or would be larger than MAX_TAPE.
+    """
+    text = tape_text(tape)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TAPE:
+        raise OSError(errno.EFBIG, f"The tape would be larger than {MAX_TAPE // 1_000_000} MB", str(path))
+    if path.parent.is_symlink() or path.is_symlink():
+        raise OSError(errno.ELOOP, "It is a symbolic link, or in a directory that is one", str(path))
+    write_text(path, text)
+
+
+def tapes_below(root: Path, eval_files: Iterable[str]) -> list[Path]:
+    """The tapes beside these eval files, in order."""
+    tapes: list[Path] = []
+    for eval_file in dict.fromkeys(eval_files):
+        folder = root / folder_of(eval_file)
+        if folder.is_dir():
+            tapes += sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
+    return tapes

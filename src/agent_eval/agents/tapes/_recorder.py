@@ -1,0 +1,94 @@
+"""Makes a tape from the sessions of a case. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_eval.agents.tape_rules import ToolRules
+from agent_eval.agents.tapes._keys import canonical, equal
+from agent_eval.agents.tapes._session import TapeSession
+from agent_eval.agents.tapes._tape import RecordedCall, Tape, ToolHashes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taped:
+    """A new tape, and what its author should know."""
+
+    calls: tuple[RecordedCall, ...]
+    tools: Mapping[str, ToolHashes]
+    conflicts: tuple[RecordedCall, ...]
+    """Calls to which two runs got different answers; the first answer was kept."""
+
+
+def tape_of(sessions: Sequence[TapeSession], rules: ToolRules, before: Tape | None = None) -> Taped:
+    """Merges the calls of several sessions of a case.
+
+    Args:
+        sessions: In the order of their runs.
+        rules: Say which calls are the same.
+        before: The tape to complete (`record-missing`); None to make it anew.
+    """
+    changed = {tool for session in sessions for tool in session.changed}
+    tools = {key: value for key, value in (before.tools if before else {}).items() if _tool(key) not in changed}
+    calls: dict[tuple[str, str, int], RecordedCall] = {}
+    for call in before.calls if before else ():
+        if call.tool not in changed and call.replayable:
+            calls[_key(call, rules)] = call
+    conflicts: list[RecordedCall] = []
+    for session in sessions:
+        for (agent, name), hashes in session.hashes.items():
+            if tools.setdefault(name, hashes) != hashes:
+                tools[f"{agent}/{name}"] = hashes
+        for call in session.recorded:
+            key = _key(call, rules)
+            first = calls.setdefault(key, call)
+            if first is call:
+                continue
+            calls[key] = first.model_copy(update={"seen": first.seen + 1})
+            if not first.answers_like(call):
+                conflicts.append(call)
+    used = {call.tool for call in calls.values()}
+    return Taped(
+        calls=tuple(calls.values()),
+        tools={key: value for key, value in tools.items() if _tool(key) in used},
+        conflicts=tuple(conflicts),
+    )
+
+
+def changing_arguments(sessions: Sequence[TapeSession]) -> set[str]:
+    """Arguments that differ in every run while the others are the same, e.g. `search(request_id)`: times, ids."""
+    if len(sessions) < 2:
+        return set()
+    names: set[str] = set()
+    by_tool: list[dict[str, list[RecordedCall]]] = []
+    for session in sessions:
+        grouped: dict[str, list[RecordedCall]] = {}
+        for call in session.recorded:
+            grouped.setdefault(call.tool, []).append(call)
+        by_tool.append(grouped)
+    for tool in set.intersection(*(set(grouped) for grouped in by_tool)):
+        for calls in zip(*(grouped[tool] for grouped in by_tool), strict=False):
+            names |= {f"{tool}({name})" for name in _changing([call.args for call in calls])}
+    return names
+
+
+def _changing(args: Sequence[Mapping[str, object]]) -> list[str]:
+    first = args[0]
+    if any(each.keys() != first.keys() for each in args):
+        return []
+    different = [
+        name
+        for name in first
+        if not any(equal(each[name], other[name]) for at, each in enumerate(args) for other in args[at + 1 :])
+    ]
+    same = [name for name in first if all(equal(each[name], first[name]) for each in args)]
+    return different if len(different) + len(same) == len(first) else []
+
+
+def _tool(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _key(call: RecordedCall, rules: ToolRules) -> tuple[str, str, int]:
+    return call.tool, canonical(call.args, rules.of(call.tool)), call.occurrence

@@ -1,0 +1,216 @@
+"""Decides about the tool calls of one session: answers them from the tape, or lets them run and records them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.tape_rules import Mode, ToolRules
+from agent_eval.agents.tapes._files import MAX_RESPONSE
+from agent_eval.agents.tapes._keys import TooDeep, canonical, masked, masked_names
+from agent_eval.agents.tapes._tape import CallActions, CallError, RecordedCall, Tape, ToolHashes
+from agent_eval.results import ToolUse
+
+Stale = Literal["error", "warn", "ignore"]
+"""What happens if a tool has changed since its answers were recorded; `ignore` on the base branch's side."""
+RUN: Mapping[str, Any] = {"do": "run"}
+
+
+class Obstacle(StrEnum):
+    """Why a call can't be answered (docs/verdict.md)."""
+
+    NOT_RECORDED = "tool-not-recorded"
+    MISSING = "tool-tape-missing"
+    STALE = "tool-tape-stale"
+    NOT_REPLAYABLE = "tool-not-replayable"
+
+
+class Unanswerable(Exception):
+    """A call that the tape does not answer, and that must not run."""
+
+    def __init__(
+        self, obstacle: Obstacle, call: ToolAsked, *, nearest: RecordedCall | None = None, why: str = ""
+    ) -> None:
+        """Describes the call.
+
+        Args:
+            obstacle: What is wrong.
+            call: The call, with its arguments masked.
+            nearest: The most similar call of the same tool on the tape.
+            why: Details: what changed, or why the recorded call can't be replayed.
+        """
+        super().__init__(f"{obstacle}: {call.name}")
+        self.obstacle = obstacle
+        self.call = call
+        self.nearest = nearest
+        self.why = why
+
+
+class TapeIndex:
+    """A tape as it is looked up."""
+
+    def __init__(self, tape: Tape, rules: ToolRules) -> None:
+        self.tape = tape
+        self._calls: dict[tuple[str, str], list[RecordedCall]] = {}
+        for call in tape.calls:
+            key = (call.tool, canonical(call.args, rules.of(call.tool)))
+            self._calls.setdefault(key, []).append(call)
+
+    def find(self, tool: str, key: str, occurrence: int) -> RecordedCall | None:
+        """The recorded call that answers; None if there is none.
+
+        More calls than recorded get the last answer, if all recorded answers are the same.
+        """
+        calls = self._calls.get((tool, key), [])
+        for call in calls:
+            if call.occurrence == occurrence:
+                return call
+        repeatable = all(call.replayable and call.answers_like(calls[0]) for call in calls)
+        return calls[-1] if calls and repeatable else None
+
+    def nearest(self, tool: str, args: Mapping[str, Any]) -> RecordedCall | None:
+        """The recorded call of a tool with the most equal arguments; the first of several."""
+        calls = [call for call in self.tape.calls if call.tool == tool]
+        return max(calls, key=lambda call: _equal_args(call.args, args), default=None)
+
+
+def _equal_args(recorded: Mapping[str, Any], args: Mapping[str, Any]) -> int:
+    same: int = sum(key in args and args[key] == value for key, value in recorded.items())
+    return 2 * same - len(recorded.keys() ^ args.keys())
+
+
+@dataclass(kw_only=True)
+class TapeSession:
+    """One session of one case."""
+
+    mode: Mode
+    rules: ToolRules
+    index: TapeIndex | None
+    """The case's tape; None if it has none."""
+    stale: Stale = "error"
+    depends: Callable[[Sequence[str]], str] = lambda patterns: ""
+    """Hash of the files that match patterns."""
+    use: ToolUse = field(init=False)
+    hashes: dict[tuple[str, str], ToolHashes] = field(default_factory=dict)
+    """Of the tools of these calls, by agent and name."""
+    changed: dict[str, str] = field(default_factory=dict)
+    """Tools that changed since the recording, with what changed."""
+    masked: set[str] = field(default_factory=set)
+    """What was masked because of its name, e.g. `login(password)`."""
+    _recorded: dict[int, RecordedCall] = field(default_factory=dict)
+    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _running: dict[int, tuple[ToolAsked, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.use = ToolUse(mode=self.mode)
+
+    @property
+    def recorded(self) -> list[RecordedCall]:
+        """The calls whose bodies ran, in the order of their beginnings."""
+        return [self._recorded[number] for number in sorted(self._recorded)]
+
+    def ask(self, call: ToolAsked) -> Mapping[str, Any]:
+        """The result of `tool` (docs/host-protocol.md).
+
+        Raises:
+            Unanswerable: The tape has no answer, and the tool must not run.
+        """
+        policy = self.rules.of(call.name)
+        if not policy.replay:
+            self.use.live += 1
+            return RUN
+        try:
+            key = canonical(call.args, policy)
+        except TooDeep as error:
+            raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=str(error)) from error
+        occurrence = self._counts[call.name, key]
+        self._counts[call.name, key] += 1
+        call = call.model_copy(update={"args": masked(call.args, policy)})
+        if self.mode == "record":
+            return self._run(call, occurrence)
+        changed = self._changed(call)
+        answer = self.index.find(call.name, key, occurrence) if self.index is not None else None
+        if self.mode == "record-missing":
+            if answer is None or changed or not answer.replayable:
+                return self._run(call, occurrence)
+        elif changed and self.stale == "error":
+            raise Unanswerable(Obstacle.STALE, call, why=changed)
+        elif answer is None:
+            return self._missed(call)
+        elif not answer.replayable:
+            raise Unanswerable(Obstacle.NOT_REPLAYABLE, call, why=answer.reason or "")
+        self.use.replayed += 1
+        return {"do": "answer", **answer.answer()}
+
+    def _run(self, call: ToolAsked, occurrence: int) -> Mapping[str, Any]:
+        self._running[call.call] = (call, occurrence)
+        return RUN
+
+    def _missed(self, call: ToolAsked) -> Mapping[str, Any]:
+        self.use.missed += 1
+        if self.rules.of(call.name).miss == "live":
+            self.use.live += 1
+            return RUN
+        if self.index is None:
+            raise Unanswerable(Obstacle.MISSING, call)
+        raise Unanswerable(Obstacle.NOT_RECORDED, call, nearest=self.index.nearest(call.name, call.args))
+
+    def _changed(self, call: ToolAsked) -> str:
+        """What changed in a tool since its answers were recorded; "" if nothing did."""
+        before = self.index.tape.hashes_of(call.name, call.agent) if self.index is not None else None
+        if before is None or self.stale == "ignore":
+            return ""
+        now = self._hashes(call)
+        parts = {
+            "its declaration": before.declaration != now.declaration,
+            "the file that defines it": before.source != now.source,
+            "a file that it depends on": before.depends != now.depends,
+        }
+        changed = " and ".join(part for part, differs in parts.items() if differs)
+        if changed:
+            self.changed[call.name] = changed
+        return changed
+
+    def _hashes(self, call: ToolAsked) -> ToolHashes:
+        depends = self.rules.of(call.name).depends
+        return ToolHashes(
+            declaration=call.declaration, source=call.source, depends=self.depends(depends) if depends else ""
+        )
+
+    def ran(self, result: ToolRan) -> None:
+        """Records a call whose body has run."""
+        call, occurrence = self._running.pop(result.call, (None, 0))
+        if call is None:
+            return
+        self.use.recorded += 1
+        self.hashes[call.agent, call.name] = self._hashes(call)
+        self._recorded[result.call] = self._record(call, occurrence, result)
+        self.masked |= {f"{call.name}({path})" for path in masked_names(result.response)}
+        self.masked |= {f"{call.name}({path})" for path in masked_names(result.state)}
+
+    def _record(self, call: ToolAsked, occurrence: int, result: ToolRan) -> RecordedCall:
+        policy = self.rules.of(call.name)
+        recorded = RecordedCall(
+            tool=call.name, agent=call.agent, args=call.args, occurrence=occurrence, seconds=result.seconds
+        )
+        reason = result.reason
+        try:
+            recorded.response = masked(result.response, policy)
+            recorded.state = masked(result.state, policy)
+            size = len(recorded.model_dump_json())
+        except (TooDeep, ValueError) as error:
+            reason, size = reason or f"its response can't be stored: {error}", 0
+        if size > MAX_RESPONSE:
+            reason = reason or f"its answer has more than {MAX_RESPONSE // 1_000_000} MB"
+        if reason is not None:
+            return recorded.model_copy(update={"response": None, "state": {}, "replayable": False, "reason": reason})
+        recorded.actions = CallActions(
+            **{name: value for name, value in result.actions.items() if name in CallActions.model_fields}
+        )
+        if result.error is not None:
+            recorded.error = CallError(type=result.error.type, message=result.error.message)
+        return recorded

@@ -1,0 +1,112 @@
+"""A tape: the tool calls of one case with their answers, as in CASE.tape.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field, FiniteFloat, NonNegativeFloat, NonNegativeInt
+
+from agent_eval.agents.tapes._keys import equal
+from agent_eval.core.wire import WireModel
+
+SCHEMA_VERSION: Literal["1"] = "1"
+
+
+class ToolHashes(WireModel):
+    """What a tool was when its answers were recorded."""
+
+    declaration: str = ""
+    """Hash of the declaration that the model sees."""
+    source: str = ""
+    """Hash of the files of the repository that define the tool; empty if there are none."""
+    depends: str = ""
+    """Hash of the files that `depends` of `[[tool]]` names; empty without it."""
+
+
+class CallError(WireModel):
+    """The exception that the tool raised."""
+
+    type: str
+    """Full name of the class; builtins without their module."""
+    message: str = ""
+
+
+class CallActions(WireModel):
+    """What the tool asked of ADK."""
+
+    escalate: bool | None = None
+    skip_summarization: bool | None = None
+    transfer_to_agent: str | None = None
+
+
+class RecordedCall(WireModel):
+    """A call and its answer."""
+
+    tool: str
+    agent: str = ""
+    """The agent that called it. For information: a call of another agent gets the same answer."""
+    args: dict[str, Any] = Field(default_factory=dict)
+    occurrence: NonNegativeInt = 0
+    """The number of calls of this tool with the same arguments before it in the session."""
+    response: Any = None
+    """As the tool returned it."""
+    state: dict[str, Any] = Field(default_factory=dict)
+    """The keys of the session's state that the tool set."""
+    actions: CallActions = Field(default_factory=CallActions)
+    error: CallError | None = None
+    seconds: NonNegativeFloat = 0.0
+    """Duration when it was recorded."""
+    seen: NonNegativeInt = 1
+    """Number of recorded runs with this call."""
+    replayable: bool = True
+    reason: str | None = None
+    """Why it can't be replayed, e.g. `it saves artifacts`."""
+
+    def answers_like(self, other: RecordedCall) -> bool:
+        """Whether both calls have the same answer."""
+        return equal(self.answer(), other.answer())
+
+    def answer(self) -> dict[str, Any]:
+        """What the agent sees of it."""
+        return {
+            "response": self.response,
+            "state": self.state,
+            "actions": self.actions.model_dump(exclude_none=True),
+            "error": None if self.error is None else self.error.model_dump(),
+        }
+
+
+class Tape(WireModel):
+    """The recorded tool calls of one case."""
+
+    schema_version: Literal["1"] = SCHEMA_VERSION
+    eval_set_id: str
+    eval_id: str
+    recorded_at: FiniteFloat
+    """Unix time in seconds."""
+    runs: NonNegativeInt = 1
+    """Number of recorded runs."""
+    adk: str = ""
+    """The version of google-adk."""
+    tools: dict[str, ToolHashes] = Field(default_factory=dict)
+    """By name; a tool of the same name that another agent has is `AGENT/NAME`."""
+    calls: list[RecordedCall] = Field(default_factory=list)
+    """In the order of their first appearance."""
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of what replayed agents see. Recording the same answers again does not change it."""
+        calls = [
+            [call.tool, call.args, call.occurrence, call.replayable, call.answer()]
+            for call in sorted(
+                self.calls, key=lambda call: (call.tool, call.occurrence, json.dumps(call.args, sort_keys=True))
+            )
+        ]
+        text = json.dumps(calls, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def hashes_of(self, tool: str, agent: str) -> ToolHashes | None:
+        """What a tool of an agent was when its answers were recorded; None if it wasn't recorded."""
+        return self.tools.get(f"{agent}/{tool}") or self.tools.get(tool)

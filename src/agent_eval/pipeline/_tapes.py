@@ -1,0 +1,138 @@
+"""The recorded tool calls of a run: whether they can be used, and what they mean for its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.core.problem import Problem, Severity
+
+if TYPE_CHECKING:
+    from agent_eval.agents.discovery import AgentChoices
+    from agent_eval.evalset.models import Suite
+    from agent_eval.pipeline.ci_context import CIContext
+    from agent_eval.runner import Plan, Tapes
+    from agent_eval.settings import Settings
+
+
+def open_tapes(settings: Settings) -> Tapes | None:
+    """The tapes of the repository's cases; None if all tools run."""
+    if settings.tools == "live":
+        return None
+    from agent_eval.agents.tapes import ToolRules
+    from agent_eval.runner import Tapes
+
+    return Tapes(
+        root=settings.root.absolute(),
+        mode=settings.tools,
+        rules=ToolRules(rules=settings.tool_rules, miss=settings.tools_miss),
+        stale=settings.tools_stale,
+        skip=(settings.output,),
+    )
+
+
+def tapes_unsupported(settings: Settings, choices: AgentChoices) -> list[Problem]:
+    """Errors where the setting `tools` can't be obeyed."""
+    if settings.tools == "live":
+        return []
+    unable = {choice.path for choice in choices.by_file.values() if not choice.driver.replays_tools}
+    problems = [
+        Problem(
+            severity=Severity.ERROR,
+            code="tools-unsupported",
+            message=f"`tools` is `{settings.tools}`, but the tools of the agent `{path}` do not run under agent-eval's "
+            "control.",
+            hint="Only ADK agents that run here can have their tools recorded and replayed; for this agent, `tools` "
+            "must be `live` (docs/tools.md).",
+        )
+        for path in sorted(unable)
+    ]
+    if settings.resume and settings.tools != "replay":
+        problems.append(
+            Problem(
+                severity=Severity.ERROR,
+                code="tools-unsupported",
+                message=f"`--resume` can't be combined with `tools: {settings.tools}`: the calls of reused runs would "
+                "be missing on the tapes.",
+                hint="Run without --resume.",
+            )
+        )
+    return problems
+
+
+def plan_tapes(plan: Plan, tapes: Tapes | None) -> Plan:
+    """The plan with each case's tape in its fingerprints, and with the problems of the tapes."""
+    if tapes is None:
+        return plan
+    plan, problems = tapes.in_plan(plan)
+    return dataclasses.replace(plan, problems=(*plan.problems, *problems))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTape:
+    """A tape beside an eval file."""
+
+    path: Path
+    name: str
+    """Relative to the root."""
+    case_id: str | None
+    """None: it belongs to no case of its eval file."""
+
+
+def stored_tapes(settings: Settings, suite: Suite) -> list[StoredTape]:
+    """The tapes beside the eval files of a suite without errors."""
+    from agent_eval.agents.tapes import tape_path, tapes_below
+    from agent_eval.evalset.paths import absolute, name_of
+
+    root = absolute(settings.root)
+    cases = {
+        tape_path(root, file.path, case.eval_id): f"{file.path}:{case.eval_id}"
+        for file in suite.files
+        for case in file.eval_set.eval_cases
+    }
+    return [
+        StoredTape(path=path, name=name_of(path, root), case_id=cases.get(path))
+        for path in tapes_below(root, [file.path for file in suite.files])
+    ]
+
+
+def tape_problems(settings: Settings, suite: Suite) -> list[Problem]:
+    """What is wrong with the tapes beside the eval files, whether or not they are used."""
+    from agent_eval.agents.tapes import InvalidTape, read_tape
+    from agent_eval.evalset.paths import absolute
+
+    problems: list[Problem] = []
+    for stored in stored_tapes(settings, suite):
+        try:
+            read_tape(stored.path, absolute(settings.root))
+        except InvalidTape as invalid:
+            problems += invalid.problems
+        if stored.case_id is None:
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="tape-orphaned",
+                    message="The tape belongs to no case of its eval file.",
+                    hint="`agent-eval tapes --prune` removes it. A renamed case is recorded again.",
+                    file=stored.name,
+                )
+            )
+    return problems
+
+
+def recording_refused(settings: Settings, ci: CIContext, environ: Mapping[str, str]) -> list[Problem]:
+    """An error where recording would write tapes that are lost, or that a pull request made."""
+    in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false"}
+    if settings.tools not in {"record", "record-missing"} or not (in_ci or ci.activity.pull_request is not None):
+        return []
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="tools-record-in-ci",
+            message=f"`tools` is `{settings.tools}`, which runs the tools and writes into the checkout, and this is CI.",
+            hint="Record on your machine, and commit the tapes (docs/tools.md). `--yes` records nevertheless.",
+        )
+    ]

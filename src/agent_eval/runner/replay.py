@@ -1,0 +1,337 @@
+"""Gives each session the tape of its case, words what a tape does not answer, and writes recorded tapes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.tapes import (
+    InvalidTape,
+    Mode,
+    Obstacle,
+    Stale,
+    Tape,
+    TapeIndex,
+    TapeSession,
+    ToolRules,
+    Unanswerable,
+    changing_arguments,
+    read_tape,
+    tape_of,
+    tape_path,
+    write_tape,
+)
+from agent_eval.core.content import FunctionCall
+from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.invocation import Invocation
+from agent_eval.core.patterns import PathPatterns
+from agent_eval.core.problem import Problem
+from agent_eval.core.text import listed, plural
+from agent_eval.criteria import ToolTrajectory, describe_differences, render_call, unlabelled
+from agent_eval.evalset.paths import name_of
+from agent_eval.results import RunError, ToolUse
+from agent_eval.runner.plan import Plan, PlannedCase
+
+_KINDS = {
+    Obstacle.NOT_RECORDED: FailureKind.NOT_RECORDED,
+    Obstacle.MISSING: FailureKind.TAPE_MISSING,
+    Obstacle.STALE: FailureKind.TAPE_STALE,
+    Obstacle.NOT_REPLAYABLE: FailureKind.NOT_REPLAYABLE,
+}
+
+
+@dataclass(kw_only=True)
+class CaseTools:
+    """Decides about the tool calls of one run; implements `protocol.ToolDecider`."""
+
+    session: TapeSession
+    planned: PlannedCase
+    run: int
+    turns: Sequence[Invocation]
+    """The turns that have ended."""
+    tape_age: float | None
+    """Seconds since the case's tape was recorded."""
+    error: RunError | None = None
+    """Why the run ended early."""
+
+    @property
+    def use(self) -> ToolUse:
+        """How the calls were answered."""
+        return self.session.use
+
+    def ended(self, error: RunError | None) -> None:
+        """The run has ended."""
+        self.error = error
+
+    def ask(self, call: ToolAsked, so_far: Callable[[], Sequence[FunctionCall]]) -> Mapping[str, Any]:
+        """Decides; see `protocol.ToolDecider.ask`."""
+        try:
+            return self.session.ask(call)
+        except Unanswerable as unanswerable:
+            raise self._failure(unanswerable, so_far) from None
+
+    def ran(self, result: ToolRan) -> None:
+        """Records the outcome of a body."""
+        self.session.ran(result)
+
+    def _failure(self, error: Unanswerable, so_far: Callable[[], Sequence[FunctionCall]]) -> AgentFailure:
+        owner = Owner.GATE
+        if error.obstacle is Obstacle.NOT_RECORDED and self._is_contradicted(so_far()):
+            owner = Owner.AGENT
+        return AgentFailure(
+            _message(error, self.tape_age), kind=_KINDS[error.obstacle], owner=owner, hint=_hint(error, self.planned)
+        )
+
+    def _is_contradicted(self, calls: Sequence[FunctionCall]) -> bool:
+        """Whether the calls of this turn already fail the case, whatever the tool would have answered."""
+        expected = self.planned.case.conversation or ()
+        trajectories = [one for one in map(unlabelled, self.planned.criteria) if isinstance(one, ToolTrajectory)]
+        return bool(calls) and any(one.is_contradicted(expected, len(self.turns), calls) for one in trajectories)
+
+
+def _message(error: Unanswerable, age: float | None) -> str:
+    call = FunctionCall(name=error.call.name, args=error.call.args)
+    shown, when = render_call(call), f" ({_ago(age)})" if age is not None else ""
+    taped = f"on the tape (recorded {_ago(age)})" if age is not None else "on the tape"
+    match error.obstacle:
+        case Obstacle.MISSING:
+            return f"The agent called {shown}, and the case has no tape to answer it"
+        case Obstacle.STALE:
+            return f"`{call.name}` was changed after its answers were recorded{when}; what changed is {error.why}"
+        case Obstacle.NOT_REPLAYABLE:
+            return f"The call {shown} can't be replayed: {error.why}"
+    if error.nearest is None:
+        return f"The call {shown} is not {taped}, and no other call of `{call.name}` is"
+    nearest = FunctionCall(name=error.nearest.tool, args=error.nearest.args)
+    if nearest.args == call.args:
+        return f"The call {shown} was made more often than it is {taped}, and its recorded answers differ"
+    differences = "; ".join(describe_differences(nearest, call))
+    return f"The call {shown} is not {taped}. The nearest recorded call differs: {differences}"
+
+
+def _hint(error: Unanswerable, planned: PlannedCase) -> str:
+    again = f"agent-eval run '{planned.case_id}' --tools record"
+    name = error.call.name
+    match error.obstacle:
+        case Obstacle.NOT_RECORDED:
+            return (
+                f"If the call is right, record it: {again}. If some of its arguments don't matter, name those that do "
+                f'in `match` of a [[tool]] for "{name}". `miss = "live"` there lets the tool run (docs/tools.md).'
+            )
+        case Obstacle.NOT_REPLAYABLE:
+            return f'Set `replay = false` in a [[tool]] for "{name}": then it always runs (docs/tools.md).'
+        case Obstacle.STALE:
+            return f"Record the case again: {again}. Then commit the tape with the change."
+    return f"Record the case and commit its tape: {again}."
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // 86_400)
+    return f"{plural(days, 'day')} ago" if days > 0 else "today"
+
+
+@dataclass(kw_only=True)
+class Tapes:
+    """The tapes of a repository's cases, in one mode."""
+
+    root: Path
+    mode: Mode
+    rules: ToolRules
+    stale: Stale = "error"
+    skip: Sequence[Path] = ()
+    """Directories that `depends` never covers, e.g. the output directory."""
+    _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
+    _sessions: dict[str, list[CaseTools]] = field(default_factory=lambda: defaultdict(list))
+    _planned: dict[str, PlannedCase] = field(default_factory=dict)
+    _depends: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def for_base(self) -> Tapes | None:
+        """The same tapes for the base branch's agent, whose own tools may be older; None if its tools run."""
+        return dataclasses.replace(self, stale="ignore") if self.mode == "replay" else None
+
+    def in_plan(self, plan: Plan) -> tuple[Plan, list[Problem]]:
+        """The plan with each case's tape in its fingerprints, and the problems of the tapes.
+
+        Only `replay` changes what a case is compared with: then head and base see the same answers.
+        """
+        problems: list[Problem] = []
+        cases = []
+        for case in plan.cases:
+            try:
+                index = self._index(case)
+            except InvalidTape as invalid:
+                problems += invalid.problems
+                index = None
+            tape = index.tape.content_hash if index is not None else ""
+            fingerprint = _hash([case.fingerprint, self.mode, self.stale, self.rules.as_json(), tape])
+            content = _hash([case.content, tape]) if self.mode == "replay" and tape else case.content
+            cases.append(dataclasses.replace(case, fingerprint=fingerprint, content=content))
+        return dataclasses.replace(plan, cases=tuple(cases)), problems
+
+    def _index(self, planned: PlannedCase) -> TapeIndex | None:
+        """The case's tape; None if it has none, or it is made anew."""
+        key = planned.file, planned.case.eval_id
+        if key not in self._indexes:
+            tape = None if self.mode == "record" else read_tape(tape_path(self.root, *key), self.root)
+            self._indexes[key] = None if tape is None else TapeIndex(tape, self.rules)
+        return self._indexes[key]
+
+    def session(self, planned: PlannedCase, run: int, turns: Sequence[Invocation]) -> CaseTools:
+        """Decides about the tool calls of a new session.
+
+        Raises:
+            AgentFailure: The case's tape holds a call that can't be replayed.
+        """
+        index = self._index(planned)
+        age = max(time.time() - index.tape.recorded_at, 0.0) if index is not None else None
+        tools = CaseTools(
+            session=TapeSession(
+                mode=self.mode, rules=self.rules, index=index, stale=self.stale, depends=self._hash_of_files
+            ),
+            planned=planned,
+            run=run,
+            turns=turns,
+            tape_age=age,
+        )
+        self._planned[planned.case_id] = planned
+        self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]
+        self._sessions[planned.case_id].append(tools)
+        for call in index.tape.calls if index is not None and self.mode == "replay" else ():
+            if not call.replayable and self.rules.of(call.tool).replay:
+                asked = ToolAsked(turn=0, call=0, name=call.tool, args=call.args)
+                obstacle = Unanswerable(Obstacle.NOT_REPLAYABLE, asked, why=call.reason or "")
+                raise tools._failure(obstacle, tuple)
+        return tools
+
+    def _hash_of_files(self, patterns: Sequence[str]) -> str:
+        key = tuple(patterns)
+        if key not in self._depends:
+            self._depends[key] = hash_of_files(self.root, patterns, skip=self.skip)
+        return self._depends[key]
+
+    def notices(self) -> list[str]:
+        """What a reader of the report should know about replayed tools: changed ones (`tools-stale: warn`)."""
+        changed: dict[str, str] = {}
+        for sessions in self._sessions.values():
+            for tools in sessions:
+                changed |= tools.session.changed
+        if self.mode != "replay" or self.stale != "warn":
+            return []
+        return [
+            f"The answers of `{tool}` were recorded before it changed: {what}" for tool, what in sorted(changed.items())
+        ]
+
+    def write(self, adk: str = "") -> list[str]:
+        """Writes the recorded tapes.
+
+        Args:
+            adk: The version of google-adk that ran the tools.
+
+        Returns:
+            Lines for the reader: what was written, what was not, and what looks wrong.
+        """
+        if self.mode not in {"record", "record-missing"}:
+            return []
+        lines: list[str] = []
+        written: dict[str, int] = {}
+        for case_id, sessions in self._sessions.items():
+            sessions.sort(key=lambda tools: tools.run)
+            lines += self._write_case(self._planned[case_id], sessions, adk, written)
+        if written:
+            calls = plural(sum(written.values()), "call")
+            lines.insert(0, f"{plural(len(written), 'tape')} written with {calls}: {listed(list(written), 3)}")
+        return lines
+
+    def _write_case(
+        self, planned: PlannedCase, sessions: Sequence[CaseTools], adk: str, written: dict[str, int]
+    ) -> list[str]:
+        """Writes the tape of one case; `written` gets its name with the number of its calls."""
+        path = tape_path(self.root, planned.file, planned.case.eval_id)
+        name = name_of(path, self.root)
+        broken = next((tools.error for tools in sessions if tools.error and tools.error.owner != "agent"), None)
+        if broken is not None:
+            return [f"{name} was not written: a run of the case ended early ({broken.kind})"]
+        index = self._index(planned)
+        taped = tape_of([tools.session for tools in sessions], self.rules, None if index is None else index.tape)
+        if not taped.calls:
+            return _removed(path, name)
+        if self.mode == "record-missing" and not any(tools.session.recorded for tools in sessions):
+            return []
+        tape = Tape(
+            eval_set_id=planned.eval_set_id,
+            eval_id=planned.case.eval_id,
+            recorded_at=int(time.time()),
+            runs=len(sessions),
+            adk=adk,
+            tools=dict(taped.tools),
+            calls=list(taped.calls),
+        )
+        try:
+            write_tape(path, tape)
+        except (OSError, ValueError) as error:  # no space, too big; a number that is not JSON
+            return [f"{name} could not be written: {error}"]
+        written[name] = len(tape.calls)
+        return _remarks(tape, taped.conflicts, sessions)
+
+
+def _removed(path: Path, name: str) -> list[str]:
+    if not path.exists():
+        return []
+    path.unlink()
+    return [f"{name} was removed: the agent called no tool that can be recorded"]
+
+
+def _remarks(tape: Tape, conflicts: Sequence[Any], sessions: Sequence[CaseTools]) -> list[str]:
+    """What may be wrong with a new tape."""
+    lines = [
+        f"{render_call(FunctionCall(name=call.tool, args=call.args))} got different answers in different runs: the "
+        "tool is not deterministic, and the first answer is kept"
+        for call in conflicts
+    ]
+    lines += [
+        f"{call.tool} can't be replayed: {call.reason}. Set `replay = false` for it in agent-eval.toml"
+        for call in tape.calls
+        if not call.replayable
+    ]
+    changing = sorted(changing_arguments([tools.session for tools in sessions]))
+    lines += [f"{name} was different in every run: name it in `ignore` of a [[tool]]" for name in changing]
+    masked = sorted({name for tools in sessions for name in tools.session.masked})
+    lines += [f"{name} of an answer is masked (***), because of its name: the agent gets *** too" for name in masked]
+    return list(dict.fromkeys(lines))
+
+
+def hash_of_files(root: Path, patterns: Sequence[str], *, skip: Sequence[Path] = ()) -> str:
+    """Hash of the files below a directory that match patterns, with their names.
+
+    Args:
+        root: The directory. Hidden directories are not searched.
+        patterns: Lines as in a .gitignore.
+        skip: Directories to leave out.
+    """
+    chosen, skipped = PathPatterns(patterns), {path.resolve() for path in skip}
+    digest = hashlib.sha256()
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(
+            name for name in subfolders if not name.startswith(".") and Path(folder, name).resolve() not in skipped
+        )
+        for name in sorted(names):
+            path = Path(folder, name)
+            relative = path.relative_to(root).as_posix()
+            if chosen.match(relative) and path.is_file():
+                content = read_regular(path, MAX_TEXT).replace(b"\r\n", b"\n")
+                digest.update(relative.encode("utf-8", "surrogateescape") + b"\0" + content + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
