@@ -132,7 +132,7 @@ def recording_refused(settings: Settings, ci: CIContext, environ: Mapping[str, s
         Problem(
             severity=Severity.ERROR,
             code="tools-record-in-ci",
-            message=f"`tools` is `{settings.tools}`, which runs the tools and writes into the checkout, and this is CI.",
+            message=f"`tools` is `{settings.tools}`, and this is CI: it runs the tools and writes into the checkout.",
             hint="Record on your machine, and commit the tapes (docs/tools.md). `--yes` records nevertheless.",
         )
     ]
