@@ -11,10 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.core.files import read_lines
-from agent_eval.report.html import PageSource, write_page
+from agent_eval.report.html import PageSource, folder_source, write_page
 from agent_eval.report.views import Links
-from agent_eval.results import FILES, Recording, RunReport
+from agent_eval.results import FILES, RunReport
 
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = Links(
@@ -33,22 +32,6 @@ def samples() -> Mapping[str, PageSource]:
     return {name: PageSource(report=make(), links=LINKS) for name, make in SAMPLES.items()}
 
 
-def of_run(results: Path) -> PageSource:
-    """The source of a page for an output directory; its eval cases are read from the repository if unchanged."""
-    from agent_eval.commands._stored_run import unchanged_cases
-
-    report = RunReport.model_validate_json((results / FILES["results-file"]).read_bytes())
-    recordings: dict[str, list[Recording]] = {}
-    path = results / FILES["recordings-file"]
-    for line in read_lines(path) if path.exists() else ():
-        recording = Recording.model_validate_json(line)
-        recordings.setdefault(recording.case_id, []).append(recording)
-    cases = unchanged_cases(report.cases, Path.cwd())
-    return PageSource(
-        report=report, links=LINKS, recordings=lambda case_id: recordings.get(case_id, ()), cases=cases.get
-    )
-
-
 def main(arguments: list[str]) -> int:
     """Writes the pages; prints the path, the size and the level of each."""
     if not arguments:
@@ -56,12 +39,19 @@ def main(arguments: list[str]) -> int:
         return 2
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    sources = dict(samples()) | {f"run-{Path(name).name}": of_run(Path(name)) for name in arguments[1:]}
-    for name, source in sources.items():
-        path = folder / f"{name}.html"
-        written = write_page(path, source)
-        print(f"{path}: {written.size:,} bytes, level {written.level}")
+    for name, source in samples().items():
+        write(folder / f"{name}.html", source)
+    for results in map(Path, arguments[1:]):
+        report = RunReport.model_validate_json((results / FILES["results-file"]).read_bytes())
+        with folder_source(report, results, links=LINKS) as source:
+            write(folder / f"run-{results.name}.html", source)
     return 0
+
+
+def write(path: Path, source: PageSource) -> None:
+    """Writes a page and prints its size."""
+    written = write_page(path, source)
+    print(f"{path}: {written.size:,} bytes, level {written.level}")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,10 @@ class Done:
         junit = ET.parse(self.output / "junit.xml").getroot()
         assert int(junit.attrib["tests"]) >= len(report.cases)
         assert (self.output / "summary.md").read_text(encoding="utf-8").startswith("#")
+        page = (self.output / "report.html").read_text(encoding="utf-8")
+        assert page.startswith("<!DOCTYPE html>")
+        assert page.endswith("</html>\n")
+        assert "report.html could not be written" not in self.err
         if report.verdict != "invalid":  # Then nothing was run, and what an earlier run recorded stays.
             planned = {run.run_id for case in report.cases for run in case.runs}
             done = {run.run_id for case in report.cases for run in case.runs if run.status != "not_run"}

@@ -165,6 +165,7 @@ def test_output_dir__a_second_run_replaces_the_first(repository: Repository) -> 
         "cases.jsonl.gz",
         "junit.xml",
         "recordings.jsonl.gz",
+        "report.html",
         "results.json",
         "summary.md",
     ]

@@ -78,6 +78,7 @@ def test_output_directory__git_ignores_it_but_no_other_name(repository: Reposito
         "cases.jsonl.gz",
         "junit.xml",
         "recordings.jsonl.gz",
+        "report.html",
         "results.json",
         "summary.md",
     ]

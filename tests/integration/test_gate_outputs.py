@@ -102,6 +102,7 @@ def test_outputs__summary_and_annotations(repository: Repository, job: dict[str,
         "results-file": "agent-eval-results/results.json",
         "recordings-file": "agent-eval-results/recordings.jsonl.gz",
         "cases-file": "agent-eval-results/cases.jsonl.gz",
+        "report-file": "agent-eval-results/report.html",
         "junit-file": "agent-eval-results/junit.xml",
         "summary-file": "agent-eval-results/summary.md",
     }

@@ -42,7 +42,7 @@ def test_github_outputs__are_read_back() -> None:
         "newly-failing": "", "regressions": "", "fixed": "", "metrics": values["metrics"],
         "baseline": "", "baseline-sha": "", "baseline-source": "", "comment-url": "",
         "results-file": "out/results.json", "junit-file": "out/junit.xml", "summary-file": "", "recordings-file": "",
-        "cases-file": "",
+        "cases-file": "", "report-file": "",
     }  # fmt: skip
 
 

@@ -70,8 +70,10 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         write_lines(files["cases-file"], recorded.cases)
     write_text(files["results-file"], results_pieces(report))
     write_text(files["junit-file"], junit_xml(report))
-    shown = {name: relative(path, settings.root) for name, path in files.items()}
     links = links_of(context.ci, settings, context.source_url)
+    if not _write_page(files["report-file"], settings, context, report, links):
+        del files["report-file"]
+    shown = {name: relative(path, settings.root) for name, path in files.items()}
     summary = summary_markdown(report, files=shown, warnings=context.warnings, links=links)
     write_text(files["summary-file"], summary)
     give_to_owner(output, settings.root)
@@ -86,6 +88,23 @@ def _unusable(report: RunReport) -> int:
         case.status == "errored" and any(run.error is not None and run.error.owner == "gate" for run in case.runs)
         for case in report.cases
     )
+
+
+def _write_page(path: Path, settings: Settings, context: RunContext, report: RunReport, links: Links) -> bool:
+    """Writes report.html, unless the settings turn it off. An error is a line in the log and changes nothing else."""
+    if settings.report == "off":
+        path.unlink(missing_ok=True)  # That of an earlier run.
+        return False
+    from agent_eval.report.html import MEGABYTE, PageOptions, folder_source, write_page
+
+    options = PageOptions(detail=settings.report, size=round(settings.report_size * MEGABYTE))
+    try:
+        with folder_source(report, settings.output, links=links) as source:
+            write_page(path, source, options)
+    except Exception as error:  # The other results are complete without the page.
+        context.log(f"agent-eval: {path.name} could not be written: {type(error).__name__}: {error}")
+        return False
+    return True
 
 
 def links_of(ci: CIContext, settings: Settings, source_url: str | None) -> Links:

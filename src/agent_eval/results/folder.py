@@ -16,6 +16,7 @@ FILES: Mapping[str, str] = {
     "results-file": "results.json",
     "recordings-file": "recordings.jsonl.gz",
     "cases-file": "cases.jsonl.gz",
+    "report-file": "report.html",
     "junit-file": "junit.xml",
     "summary-file": "summary.md",
 }

@@ -17,6 +17,7 @@ from agent_eval.runner.partition import (
 from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, MissingModels, Plan, make_plan, source_fingerprint
 from agent_eval.runner.replay import Tapes
 from agent_eval.runner.stored_cases import StoredCase, case_lines
+from agent_eval.runner.stored_index import StoredIndex, stored_index
 from agent_eval.runner.stored_lines import StoredLines
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Range",
     "RecordedSeconds",
     "StoredCase",
+    "StoredIndex",
     "StoredLines",
     "Tapes",
     "attach_conversations",
@@ -50,6 +52,7 @@ __all__ = [
     "recorded_seconds",
     "source_fingerprint",
     "split_hash",
+    "stored_index",
     "times",
     "weigh",
     "write_lines",

@@ -150,6 +150,9 @@ def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda value: parse(value) if value.strip() else None
 
 
+_megabytes = _number("of megabytes from 1 to 100", lambda number: 1 <= number <= 100)
+
+
 def _judge(value: str) -> str:
     if not re.fullmatch(r"live|replay:.*\S", value.strip()):
         raise ValueError("must be live or replay:DIR")
@@ -638,9 +641,26 @@ SETTINGS: tuple[Setting, ...] = (
         parse=_choice("failed", "all"),
     ),
     Setting(
+        input="report",
+        group=RESULTS,
+        help="What report.html shows: full (every conversation), failing (conversations only of cases that did not "
+        "pass or changed), scores (no conversation and no text of agents or users) or off (no page).",
+        default="full",
+        parse=_choice("full", "failing", "scores", "off"),
+    ),
+    Setting(
+        input="report-size",
+        group=RESULTS,
+        help="Megabytes that report.html may have, from 1 to 100. What does not fit is left out, passing cases first; "
+        "recordings.jsonl.gz has everything.",
+        default="15",
+        parse=_megabytes,
+        metavar="MB",
+    ),
+    Setting(
         input="output-dir",
         group=RESULTS,
-        help="Directory for results.json, recordings.jsonl.gz, junit.xml, summary.md and logs.",
+        help="Directory for results.json, recordings.jsonl.gz, report.html, junit.xml, summary.md and logs.",
         default="agent-eval-results",
         parse=_directory,
         in_file=False,

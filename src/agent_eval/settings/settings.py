@@ -96,6 +96,8 @@ class Settings:
     without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = _option("without-keys")
     allow_pull_request_target: bool = _option("allow-pull-request-target")
     details: Literal["failed", "all"] = _option("details")
+    report: Literal["full", "failing", "scores", "off"] = _option("report")
+    report_size: float = _option("report-size")
     output_dir: Path = _option("output-dir")
     cache_dir: Path | None = _option("cache-dir")
     resume: bool = _option("resume")

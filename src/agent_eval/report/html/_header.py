@@ -22,7 +22,7 @@ def header(facts: Facts, ignored: int) -> dict[str, Any]:
         ignored: Recordings that belong to no run of the report.
     """
     report = facts.report
-    notices = [*report.warnings, *report.notices, *facts.source.notices]
+    notices = [*report.warnings, *report.notices, *facts.source.notices()]
     if ignored:
         verb = "belongs" if ignored == 1 else "belong"
         notices.append(

@@ -17,6 +17,8 @@ from agent_eval.results import CaseComparison, CaseReport, MetricReport
 
 DATA_VERSION = 1
 _NAME, _LINE = 500, 300
+_LAST_ROWS = 20
+"""Recorded runs in the strip of a metric."""
 
 
 class Strings:
@@ -249,18 +251,9 @@ def _metric_row(facts: Facts, row: digest.MetricRow, compared: Any, judge: str |
 
 
 def _metric_history(facts: Facts, name: str) -> list[float | str | None]:
-    """The metric's mean score in each recorded run of the base branch, oldest first."""
-    history = facts.history
-    if history is None:
-        return []
-    columns = {str(index) for index, metric in enumerate(history.metrics) if metric.name == name}
-    sums: list[list[float]] = [[] for _ in history.records]
-    for case in history.cases:
-        for index in columns & case.scores.keys():
-            for record, score in zip(case.records.split(), case.scores[index].split(), strict=True):
-                if score != "-":
-                    sums[int(record)].append(float(score))
-    return [number(_mean(scores), 6) for scores in sums]
+    """The metric's mean score in the last recorded runs of the base branch, oldest first."""
+    rows = facts.history.trend[-_LAST_ROWS:] if facts.history is not None else []
+    return [number(row.means.get(name)) for row in rows]
 
 
 def _delta(metric: MetricReport | None, base: float | None) -> float | str | None:

@@ -13,7 +13,7 @@ from agent_eval.core.disk import naming
 from agent_eval.report.html._assets import policy, script, style
 from agent_eval.report.html._case import PageCase
 from agent_eval.report.html._index import Index
-from agent_eval.report.html._levels import LAST, Detail, Plan, plans
+from agent_eval.report.html._levels import Detail, Plan, plans
 from agent_eval.report.html._packing import dumped, packed, shown
 from agent_eval.report.html._source import Facts, PageSource
 from agent_eval.report.html._static import static_part
@@ -51,7 +51,7 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
     """Writes the page, as rich as its size allows. The same report gives the same bytes.
 
     Raises:
-        OSError: The file can't be written; then there is none.
+        OSError: The disk is full, for example. After any error there is no file.
     """
     options = options or PageOptions()
     steps = plans(options.detail)
@@ -63,7 +63,7 @@ def write_page(path: Path, source: PageSource, options: PageOptions | None = Non
                     file.seek(0)
                     file.truncate()
                     return Written(level=step.level, size=_write(file, Facts(source), step, limit))
-    except OSError:
+    except BaseException:
         path.unlink(missing_ok=True)
         raise
     raise AssertionError("the last step has no limit")
@@ -134,6 +134,3 @@ def _head(facts: Facts, plan: Plan) -> str:
         f"<title>{title}</title>\n<style>{style()}</style>\n</head>\n<body>\n"
         f'<main id="app">\n{static_part(facts, plan.others)}\n</main>\n'
     )
-
-
-__all__ = ["LAST", "PageOptions", "Written", "write_page"]

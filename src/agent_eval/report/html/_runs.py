@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -69,14 +69,17 @@ class CaseRuns:
     def _base_runs(self, facts: Facts) -> Iterator[PageRun]:
         """The base's runs of today, then the stored ones of which there are recordings."""
         base_id = facts.base_id(self.case.case_id)
-        recordings = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
-        today = [run for part in facts.base_runs.get(base_id, ()) for run in part.runs]
-        for run in today:
-            yield PageRun(side="base", result=run, recording=recordings.pop(run.run, None))
-        baseline = facts.report.baseline
-        side: Side = "base" if baseline is not None and baseline.source == "rerun" else "base-stored"
-        for recording in recordings.values():
-            yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
+        today = {recording.run: recording for recording in facts.source.base_recordings(base_id)}
+        for part in facts.base_runs.get(base_id, ()):
+            for run in part.runs:
+                yield PageRun(side="base", result=run, recording=today.pop(run.run, None))
+        sides: Sequence[tuple[Side, Iterable[Recording]]] = (
+            ("base", today.values()),
+            ("base-stored", facts.source.baseline_recordings(base_id)),
+        )
+        for side, recordings in sides:
+            for recording in recordings:
+                yield PageRun(side=side, result=_result_of(recording), recording=recording, scored=False)
 
     def label(self, run: PageRun) -> str:
         """E.g. `run 1`, `extra run 4`, `main, run 1`."""

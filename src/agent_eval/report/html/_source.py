@@ -39,13 +39,15 @@ class PageSource:
     cases: Callable[[str], EvalCase | None] = _no_case
     """The eval case by its id, as it was run; None if it is unknown."""
     base_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
-    """The base branch's recordings of a case by the base branch's id, stored ones and those of today."""
+    """Recordings of the runs that the base branch's agent made for this report, by the base branch's id of the case."""
+    baseline_recordings: Callable[[str], Iterable[Recording]] = _no_recordings
+    """Recordings of the runs that the baseline was measured with, by the same id."""
     base_note: str | None = None
     """Why the base branch's recordings are missing, in a sentence."""
     history: HistoryReport | None = None
-    """The base branch's history; None: the report's own, if it has one."""
-    notices: Sequence[str] = ()
-    """Remarks on what could not be read, e.g. recordings of another run."""
+    """The base branch's history, by the ids of the report's cases; None: the one that the report has, if any."""
+    notices: Callable[[], Sequence[str]] = tuple
+    """Remarks on what could not be read, e.g. recordings of another run; asked for when everything has been read."""
 
 
 class Facts:
@@ -56,7 +58,7 @@ class Facts:
         self.source = source
         self.report = source.report
         self.base: BaseComparison = grouping.base_comparison(source.report)
-        self.history = source.history or source.report.history
+        self.history = source.history or source.report.base_history or source.report.history
         self.blocking = frozenset(source.report.blocking)
         self.confirmations = _by_id(source.report.confirmations)
         self.base_runs = _by_id(source.report.base_runs)
@@ -66,7 +68,7 @@ class Facts:
 
     @cached_property
     def case_histories(self) -> Mapping[str, CaseHistory]:
-        """The base branch's history of each case, by the base branch's id."""
+        """The base branch's history of each case."""
         return {} if self.history is None else {case.case_id: case for case in self.history.cases}
 
     @cached_property
@@ -91,7 +93,7 @@ class Facts:
 
     def history_of(self, case: CaseReport) -> CaseHistory | None:
         """The base branch's history of a case with the same content; None if there is none."""
-        history = self.case_histories.get(self.base_id(case.case_id))
+        history = self.case_histories.get(case.case_id)
         return history if history is not None and history.fingerprint == case.fingerprint else None
 
     def needs_attention(self, case: CaseReport) -> bool:

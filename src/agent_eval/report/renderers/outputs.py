@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from agent_eval.report.views import digest, grouping
 from agent_eval.results import Change, RunReport
 
-FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file", "cases-file")
+FILE_OUTPUTS = ("results-file", "junit-file", "summary-file", "recordings-file", "cases-file", "report-file")
 """Paths of what was written; an output is empty when its file was not written."""
 
 OUTPUTS: Mapping[str, str] = {
@@ -34,6 +34,7 @@ OUTPUTS: Mapping[str, str] = {
     "summary-file": "Path of summary.md.",
     "recordings-file": "Path of recordings.jsonl.gz.",
     "cases-file": "Path of cases.jsonl.gz.",
+    "report-file": "Path of report.html.",
 }
 """Every output by name, with its description (the same as in action.yml)."""
 

@@ -1,0 +1,74 @@
+"""The source of a page for a run's output directory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent_eval.core.text import plural
+from agent_eval.evalset.models import EvalCase
+from agent_eval.report.html._source import PageSource
+from agent_eval.report.views import Links
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, HistoryReport, Recording, RunReport
+from agent_eval.runner import StoredCase, StoredIndex, stored_index
+
+
+@contextlib.contextmanager
+def folder_source(
+    report: RunReport,
+    folder: Path,
+    *,
+    links: Links,
+    history: HistoryReport | None = None,
+    baseline_folder: Path | None = None,
+) -> Iterator[PageSource]:
+    """The source of a page, with what lies beside the report: recordings of both sides, and the eval cases.
+
+    Every one of these files may be missing or damaged; the page then says so.
+
+    Args:
+        report: The report of the folder.
+        folder: The output directory.
+        links: Where the page may lead.
+        history: The base branch's history, if it is not the report's own.
+        baseline_folder: Another output directory whose recordings are the base branch's side; None: those that the run
+            has stored.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def index(path: Path) -> StoredIndex[Recording]:
+            return stack.enter_context(stored_index(path, Recording))
+
+        recordings = index(folder / FILES["recordings-file"])
+        cases = stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase))
+        base = index(folder / BASE_RECORDINGS)
+        stored = folder / BASELINE_RECORDINGS if baseline_folder is None else baseline_folder / FILES["recordings-file"]
+        baseline = index(stored)
+        fingerprints = {case.case_id: case.fingerprint for case in report.cases}
+
+        def eval_case(case_id: str) -> EvalCase | None:
+            matching = (line for line in cases.of(case_id) if line.fingerprint == fingerprints.get(case_id))
+            return next((line.case for line in matching), None)
+
+        def notices() -> Sequence[str]:
+            skipped = sum(file.skipped for file in (recordings, cases, base, baseline))
+            strangers = recordings.strangers(fingerprints)
+            lines = []
+            if skipped:
+                lines.append(f"{plural(skipped, 'line')} of the recordings could not be read.")
+            if strangers and report.cases:
+                lines.append(f"{plural(strangers, 'recording')} of cases that this run does not have.")
+            return lines
+
+        yield PageSource(
+            report=report,
+            links=links,
+            recordings=recordings.of,
+            cases=eval_case,
+            base_recordings=base.of,
+            baseline_recordings=baseline.of,
+            base_note=getattr(report.baseline, "recordings_note", None),
+            history=history,
+            notices=notices,
+        )

@@ -1,0 +1,78 @@
+"""Recordings or cases of a file by case id, kept on disk: 10,000 cases as models would take hundreds of megabytes."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from agent_eval.core.files import read_lines
+from agent_eval.core.wire import WireModel
+
+_Line = TypeVar("_Line", bound=WireModel)
+
+
+class StoredIndex(Generic[_Line]):
+    """The lines of recordings.jsonl.gz or cases.jsonl.gz by case id. A damaged line does not cost the others."""
+
+    def __init__(self, path: Path, model: type[_Line], file: IO[bytes]) -> None:
+        """Copies the lines to a file. A missing file has none."""
+        self._model = model
+        self._file = file
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        self._damaged: set[int] = set()
+        """Offsets of lines that are JSON, but not the model's."""
+        self._unreadable = 0
+        if path.exists():
+            self._copy(path)
+
+    @property
+    def skipped(self) -> int:
+        """Lines that could not be read so far; of a damaged file, the rest counts as one."""
+        return self._unreadable + len(self._damaged)
+
+    def strangers(self, case_ids: Iterable[str]) -> int:
+        """The number of lines of other cases than these."""
+        ours = set(case_ids)
+        return sum(len(places) for case_id, places in self._places.items() if case_id not in ours)
+
+    def of(self, case_id: str) -> Iterator[_Line]:
+        """The readable lines of a case, in the order of the file."""
+        for offset, length in self._places.get(case_id, ()):
+            self._file.seek(offset)
+            try:
+                yield self._model.model_validate_json(self._file.read(length))
+            except ValueError:
+                self._damaged.add(offset)
+
+    def _copy(self, path: Path) -> None:
+        from pydantic_core import from_json
+
+        try:
+            for line in read_lines(path):
+                try:
+                    content = from_json(line)
+                except ValueError:
+                    content = None
+                case_id = content.get("case_id") if isinstance(content, dict) else None
+                if not isinstance(case_id, str):
+                    self._unreadable += 1
+                    continue
+                self._places.setdefault(case_id, []).append((self._file.tell(), len(line)))
+                self._file.write(line)
+        except (OSError, ValueError):
+            self._unreadable += 1
+
+
+@contextlib.contextmanager
+def stored_index(path: Path, model: type[_Line]) -> Iterator[StoredIndex[_Line]]:
+    """The index of a file, in a temporary file that is removed at the end.
+
+    Args:
+        path: `recordings.jsonl.gz` or `cases.jsonl.gz`; may be missing.
+        model: `results.Recording` or `StoredCase`.
+    """
+    with tempfile.TemporaryFile(prefix="agent-eval-") as file:
+        yield StoredIndex(path, model, file)

@@ -1,0 +1,121 @@
+"""Recordings, eval cases and reports for the page, and a reader of what the page contains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report_samples import TRAJECTORY, case, metric, report
+
+from agent_eval.core.content import Content, FunctionCall, FunctionResponse, Part, model_message, user_message
+from agent_eval.core.invocation import Invocation, InvocationEvent, InvocationEvents
+from agent_eval.evalset.models import EvalCase
+from agent_eval.report.html import PageOptions, PageSource, Written, unpacked, write_page
+from agent_eval.results import CaseReport, CaseStatus, Recording, RunReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page that was written, read as the browser reads it."""
+
+    written: Written
+    html: str
+    index: Mapping[str, Any]
+    blocks: Sequence[Sequence[Mapping[str, Any]]]
+
+    @property
+    def cases(self) -> Mapping[str, Mapping[str, Any]]:
+        """The cases of all blocks by id."""
+        return {case["id"]: case for block in self.blocks for case in block}
+
+    def column(self, name: str) -> list[Any]:
+        """A column of the index."""
+        return list(self.index["cases"][name])
+
+
+def read_page(path: Path, written: Written) -> Page:
+    html = path.read_text("utf-8")
+    templates = dict(re.findall(r'<template id="([a-z0-9]+)">([A-Za-z0-9+/=]*)</template>', html))
+    index = unpacked(templates["index"])
+    blocks = [unpacked(templates[f"b{number}"])["cases"] for number in range(index["blocks"])]
+    assert len(templates) == index["blocks"] + 1
+    return Page(written=written, html=html, index=index, blocks=blocks)
+
+
+def page_of(folder: Path, source: PageSource | RunReport, options: PageOptions | None = None) -> Page:
+    """Writes a page and reads it."""
+    path = folder / "report.html"
+    return read_page(
+        path, write_page(path, source if isinstance(source, PageSource) else PageSource(report=source), options)
+    )
+
+
+def called(name: str, value: Mapping[str, Any], **args: Any) -> list[InvocationEvent]:
+    """The events of a tool call with its response."""
+    call = FunctionCall(id=f"id-{name}", name=name, args=args)
+    response = FunctionResponse(id=f"id-{name}", name=name, response=dict(value))
+    return [
+        InvocationEvent(author="home", content=Content(role="model", parts=[Part(function_call=call)])),
+        InvocationEvent(author="home", content=Content(role="user", parts=[Part(function_response=response)])),
+    ]
+
+
+def turn(user: str, answer: str | None, *events: InvocationEvent) -> Invocation:
+    return Invocation(
+        user_content=user_message(user),
+        final_response=None if answer is None else model_message(answer),
+        intermediate_data=InvocationEvents(invocation_events=list(events)),
+        duration=0.5,
+    )
+
+
+def recording(of: CaseReport, run: int, *turns: Invocation) -> Recording:
+    result = next((item for item in of.runs if item.run == run), None)
+    return Recording(
+        run_id=result.run_id if result is not None else f"{of.case_id}#{run + 1}",
+        case_id=of.case_id,
+        file=of.file,
+        eval_set_id=of.eval_set_id,
+        eval_id=of.eval_id,
+        run=run,
+        fingerprint="f",
+        invocations=list(turns),
+        started_at=(result.started_at or 0.0) if result is not None else 0.0,
+        duration=1.0,
+    )
+
+
+def eval_case(of: CaseReport, *turns: Invocation) -> EvalCase:
+    return EvalCase(eval_id=of.eval_id, conversation=list(turns))
+
+
+def source_of(
+    made: RunReport,
+    recordings: Iterable[Recording],
+    cases: Mapping[str, EvalCase] | None = None,
+    base: Iterable[Recording] = (),
+) -> PageSource:
+    head, stored = list(recordings), list(base)
+    return PageSource(
+        report=made,
+        recordings=lambda case_id: [item for item in head if item.case_id == case_id],
+        cases=(cases or {}).get,
+        baseline_recordings=lambda case_id: [item for item in stored if item.case_id == case_id],
+    )
+
+
+def big(count: int, *, size: int, statuses: Sequence[CaseStatus] = ("passed", "failed")) -> PageSource:
+    """A report of many cases whose tool responses have about `size` characters."""
+    cases = [
+        case(f"case_{n}", statuses[n % len(statuses)], metric(TRAJECTORY, 1.0, threshold=1.0)) for n in range(count)
+    ]
+    text = "".join(chr(0x4E00 + (n * 7919) % 20_000) for n in range(size))  # Compresses badly.
+
+    def recordings(case_id: str) -> Iterable[Recording]:
+        of = next(item for item in cases if item.case_id == case_id)
+        return [recording(of, 0, turn("Which devices?", "None.", *called("find", {"text": case_id + text}, room="x")))]
+
+    return PageSource(report=report("failed", cases), recordings=recordings)

@@ -1,0 +1,430 @@
+"""report.html: its data, its static part, its policy and its size. The browser's side is tested in tests/browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import history_samples
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html as lxml_html
+from page_samples import big, called, eval_case, page_of, recording, source_of, turn
+from report_samples import EVIL, SAMPLES, TRAJECTORY, case, failed, hostile, metric, passed, report
+
+from agent_eval.gate.history import extend
+from agent_eval.report.html import BUDGET, SCRIPTS, STYLES, PageOptions, PageSource, policy, script, style, write_page
+from agent_eval.report.html._compact import compact_script
+from agent_eval.report.html._index import COLUMNS
+from agent_eval.report.html._packing import bounded_value, json_value, number, packed, unpacked
+from agent_eval.report.views import Links, visible
+from agent_eval.results import (
+    BaselineReport,
+    CaseReport,
+    ConversationReport,
+    RunError,
+    RunReport,
+    StepReport,
+    TurnReport,
+)
+
+FOLDER = Path(__file__).parents[2] / "src" / "agent_eval" / "report" / "html"
+
+
+def strings(value: Any) -> list[str]:
+    """All texts of a JSON value, keys included."""
+    if isinstance(value, dict):
+        return [text for key, item in value.items() for text in [key, *strings(item)]]
+    if isinstance(value, list):
+        return [text for item in value for text in strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_page__has_every_case_once_in_columns_of_one_length(name: str, tmp_path: Path) -> None:
+    made = SAMPLES[name]()
+
+    page = page_of(tmp_path, made)
+
+    assert [case["id"] for block in page.blocks for case in block] == [visible(case.case_id) for case in made.cases]
+    assert set(page.index["cases"]) == set(COLUMNS)
+    assert {len(column) for column in page.index["cases"].values()} == {len(made.cases)}
+    assert sorted(page.column("rank")) == list(range(len(made.cases)))
+    for at, block in enumerate(page.column("block")):
+        assert page.column("id")[at] in {case["id"] for case in page.blocks[block]}
+    assert all(len(block) <= 50 for block in page.blocks)
+    assert page.index["level"] == 0
+    assert len(page.html.encode()) == page.written.size == (tmp_path / "report.html").stat().st_size
+
+
+def test_page__same_report_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name, make in SAMPLES.items():
+        write_page(tmp_path / f"{name}-1", PageSource(report=make()))
+        write_page(tmp_path / f"{name}-2", PageSource(report=make()))
+        assert (tmp_path / f"{name}-1").read_bytes() == (tmp_path / f"{name}-2").read_bytes()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_page__texts_are_visible_and_the_static_part_is_inert(name: str, tmp_path: Path) -> None:
+    page = page_of(tmp_path, SAMPLES[name]())
+
+    for text in strings([page.index, page.blocks]):
+        assert visible(text) == text
+    document = lxml_html.fromstring(page.html)
+    elements = list(document.iter())
+    assert {str(element.tag) for element in elements} <= {
+        *("html", "head", "meta", "title", "style", "body", "main", "h1", "p", "bdi", "ul", "li", "script", "template"),
+        *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    }
+    attributes = {str(name) for element in elements for name in element.attrib}
+    assert attributes <= {*("lang", "charset", "http-equiv", "content", "name", "id", "dir", "scope")}
+    assert [element.tag for element in elements].count("script") == 1
+    # No other document's comments or markup declarations: a template holds base64 only.
+    assert all(re.fullmatch(r"[A-Za-z0-9+/=]+", item.text or "") for item in document.iter("template"))
+
+
+def test_page__begins_with_the_charset_and_the_policy(tmp_path: Path) -> None:
+    page = page_of(tmp_path, passed())
+
+    head = page.html[: page.html.index("<title>")]
+    assert head.index('<meta charset="utf-8">') < head.index("Content-Security-Policy") < 200
+    document = lxml_html.fromstring(page.html)
+    assert [item.get("content") for item in document.iter("meta") if item.get("http-equiv")] == [policy()]
+    assert policy().startswith("default-src 'none'; ")
+    assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy()
+    for element, directive in (("script", "script-src"), ("style", "style-src")):
+        [text] = re.findall(f"<{element}>(.*?)</{element}>", page.html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in policy()
+    assert "referrer" in head
+    assert "noindex" in head
+
+
+def test_assets__fit_the_budget_and_end_no_element() -> None:
+    assert len(script().encode()) + len(style().encode()) <= BUDGET
+    assert not re.search(r"</script|<!--|</style", script() + style(), re.IGNORECASE)
+    assert {path.name for path in FOLDER.glob("*.js")} <= set(SCRIPTS)
+    assert {path.name for path in FOLDER.glob("*.css")} <= set(STYLES)
+
+
+def test_case__has_expected_actual_and_base_with_aligned_calls(tmp_path: Path) -> None:
+    of = case("lamp", "failed", metric(TRAJECTORY, 0.0, threshold=1.0))
+    expected = turn("Lamp on.", "It is on.", *called("find", {}, room="hall"), *called("switch", {}, on=True))
+    actual = turn("Lamp on.", "No lamp.", *called("look", {}), *called("find", {"devices": []}, room="hall"))
+    source = source_of(
+        report("failed", [of]),
+        [recording(of, 0, actual)],
+        {of.case_id: eval_case(of, expected)},
+        base=[recording(of, 0, expected), recording(of, 1, expected)],
+    )
+
+    page = page_of(tmp_path, source)
+
+    shown = page.cases[of.case_id]
+    assert [step["name"] for step in shown["expected"][0]["steps"] if step["kind"] == "call"] == ["find", "switch"]
+    assert [run["key"] for run in shown["runs"]] == ["head:0", "base-stored:0", "base-stored:1"]
+    [now] = shown["runs"][0]["turns"]
+    assert now["align"] == [[None, 0], [0, 1], [1, None]]
+    assert now["steps"][3] == {
+        **{"kind": "response", "agent": "home", "branch": "", "id": "id-find", "name": "find"},
+        "value": {"devices": []},
+    }
+    assert now["answer"] == [{"text": "No lamp."}]
+    assert shown["runs"][1]["turns"][0]["align"] == [[0, 0], [1, 1]]
+    assert shown["runs"][1]["status"] is None, "only the recording of a stored run is known"
+    assert page.column("user") == ["Lamp on."]
+    assert [page.index["strings"][at] for at in page.column("tools")[0]] == ["find", "look", "switch"]
+
+
+def test_case__recording_of_another_run_is_ignored_and_counted(tmp_path: Path) -> None:
+    of = case("lamp", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
+    other = recording(of, 0, turn("Hi", "Ho")).model_copy(update={"started_at": 1.0})
+    stranger = recording(of, 7, turn("Hi", "Ho"))
+
+    page = page_of(tmp_path, source_of(report("passed", [of]), [other, stranger]))
+
+    [run] = page.cases[of.case_id]["runs"]
+    assert run["turns"] == []
+    assert "not recorded" in run["left_out"]
+    assert "2 recordings belong to another run and are not shown." in page.index["header"]["notices"]
+
+
+def test_case__without_recordings_shows_the_excerpt(tmp_path: Path) -> None:
+    page = page_of(tmp_path, failed())
+
+    shown = next(item for item in page.cases.values() if item["id"].endswith("thermostat_in_bedroom"))
+    [run] = shown["runs"]
+    assert run["left_out"].startswith("Shortened")
+    assert run["turns"][1]["steps"][0]["parts"] == [{"code": 'get_temperature(room="bedroom")'}]
+    assert shown["expected"][1]["answer"] == [{"text": "The bedroom is set to 21 °C."}]
+
+
+def test_case__pictures_are_kept_only_if_small_and_not_svg(tmp_path: Path) -> None:
+    of = case("picture", "passed", metric(TRAJECTORY, 1.0, threshold=1.0))
+    data = base64.b64encode(b"x" * 300).decode()
+    large = base64.b64encode(b"x" * 300_000).decode()
+    actual = turn("Look", "ok")
+    actual.user_content.parts = [
+        *(_inline(kind, data) for kind in ("image/png", "image/svg+xml", "IMAGE/PNG ", "text/html")),
+        _inline("image/png", large),
+    ]
+
+    page = page_of(tmp_path, source_of(report("passed", [of]), [recording(of, 0, actual)]))
+
+    parts = page.cases[of.case_id]["runs"][0]["turns"][0]["user"]
+    assert [(part["inline"]["bytes"], part["inline"]["data"] is not None) for part in parts] == [
+        *((300, True), (300, False), (300, True), (300, False), (300_000, False)),
+    ]
+
+
+def _inline(mime: str, data: str) -> Any:
+    from agent_eval.core.content import Blob, Part
+
+    return Part(inline_data=Blob(mime_type=mime, data=data))
+
+
+def test_case__edge_values_are_shown(tmp_path: Path) -> None:
+    of = case("odd", "failed", metric(TRAJECTORY, math.nan, threshold=1.0), runs=1)
+    deep: Any = "x"
+    for _ in range(500):
+        deep = [deep]
+    value = {"deep": deep, "nan": math.nan, "big": 2**70, "text": "y" * 1_000_000, "many": list(range(5_000))}
+    actual = turn(
+        "\x00\ud800\ufffe" + "e\u0301" * 3 + "\u0301" * 300, None, *called("odd", value, **{"</template>": "<!--"})
+    )
+
+    page = page_of(tmp_path, source_of(report("failed", [of]), [recording(of, 0, actual)]))
+
+    [only] = page.cases[of.case_id]["runs"][0]["turns"]
+    assert only["answer"] is None
+    assert only["steps"][0]["args"] == {"</template>": "<!--"}
+    assert isinstance(only["steps"][1]["value"], str), "a response over the limit is text"
+    assert "more characters" in only["steps"][1]["value"]
+    assert len(only["steps"][1]["value"]) <= 200_000
+    assert page.column("scores") == [["nan"]]
+    assert "</template>" not in page.html.replace("</template>\n", "")
+
+
+def test_invalid_run__has_problems_and_no_cases(tmp_path: Path) -> None:
+    page = page_of(tmp_path, SAMPLES["invalid"]())
+
+    assert page.index["header"]["verdict"] == "invalid"
+    assert page.index["blocks"] == 0
+    problem = page.index["header"]["problems"][1]
+    assert (problem["file"], problem["line"], problem["code"]) == (
+        *("tests/home_automation/test_config.json", 3, "unknown-metric"),
+    )
+    assert "tests/home_automation/test_config.json:3" in page.html
+
+
+def test_hostile_report__links_to_its_own_server_only(tmp_path: Path) -> None:
+    made = hostile()
+    links = Links(server_url="https://github.com", repository="o/r", source_url="https://github.com/o/r/blob/abc")
+
+    page = page_of(tmp_path, PageSource(report=made, links=links))
+
+    assert page.index["header"]["source_url"] == "https://github.com/o/r/blob/abc/"
+    assert page.index["header"]["origin"]["run_url"] is None
+    assert visible(EVIL) in page.index["header"]["notices"]
+    assert "<img" not in page.html
+
+
+def test_detail__scores_has_no_text_of_agents_and_users(tmp_path: Path) -> None:
+    secret = "the-users-secret"
+    error = RunError(
+        kind="agent-exception", owner="agent", message=secret, hint=secret, traceback=secret, log_tail=secret
+    )
+    of = case("secret", "failed", metric(TRAJECTORY, 0.0, threshold=1.0), errors={0: error})
+    of.conversation = ConversationReport(
+        run=0, turns=[TurnReport(turn=0, user=secret, steps=[StepReport(call=secret, text=secret)], answer=secret)]
+    )
+    made = hostile()
+    made.cases.append(of)
+    source = source_of(made, [recording(of, 0, turn(secret, secret, *called(secret, {secret: secret})))])
+
+    page = page_of(tmp_path, source, PageOptions(detail="scores"))
+
+    assert [text for text in strings([page.index["cases"], page.index["strings"], page.blocks]) if secret in text] == []
+    assert secret not in page.html
+    assert page.index["level"] == 8
+    assert page.column("scores")[-1] == [0.0, None]
+
+
+def test_detail__failing_keeps_conversations_of_cases_that_need_attention(tmp_path: Path) -> None:
+    source = big(4, size=10)
+
+    page = page_of(tmp_path, source, PageOptions(detail="failing"))
+
+    turns = [bool(item["runs"][0]["turns"]) for item in page.cases.values()]
+    assert turns == [False, True, False, True]
+    assert "the setting `report` is `failing`" in page.index["left_out"][0]
+
+
+def test_size__leaves_out_passing_cases_first_and_says_so(tmp_path: Path) -> None:
+    source = big(6, size=30_000)
+    whole = page_of(tmp_path, source).written
+
+    assert whole.level == 0
+    levels = {}
+    for share in (0.9, 0.45, 0.2, 0.01):
+        size = int(whole.size * share)
+        page = page_of(tmp_path, source, PageOptions(size=size))
+        levels[share] = page.written.level
+        assert page.written.size <= size or page.written.level == 8
+        assert bool(page.index["left_out"]) is (page.written.level > 0)
+        assert page.index["level"] == page.written.level
+    assert levels == {0.9: 1, 0.45: 6, 0.2: 8, 0.01: 8}
+
+
+@given(
+    count=st.integers(0, 30), size=st.integers(0, 3_000), limit=st.integers(20_000, 200_000), detail=st.sampled_from(
+        ["full", "failing", "scores"]
+    )
+)  # fmt: skip
+def test_size__any_report_fits_or_is_at_the_last_step(
+    count: int, size: int, limit: int, detail: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page = page_of(tmp_path_factory.mktemp("page"), big(count, size=size), PageOptions(size=limit, detail=detail))
+
+    assert page.written.size <= limit or page.written.level == 8
+    assert len(page.cases) == count
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda items: st.lists(items) | st.dictionaries(st.text(), items),
+)
+
+
+@given(JSON)
+def test_json_value__is_json_of_visible_texts(value: Any) -> None:
+    shown = json_value(value, 200)
+
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+    assert all(visible(text) == text for text in strings(shown))
+    assert unpacked(packed(shown)) == shown
+    assert packed(shown) == packed(shown)
+    text = bounded_value(value, 60)
+    assert len(json.dumps(text, ensure_ascii=False)) <= 200
+
+
+def test_number__infinities_are_text() -> None:
+    values = [1.0, 0.5, math.nan, math.inf, -math.inf, None, 3, 0.79999999999]
+    assert [number(value) for value in values] == [1, 0.5, "nan", "inf", "-inf", None, 3, 0.79999999999]
+    assert number(1.23456, 2) == 1.23
+
+
+def test_write_page__a_failure_leaves_no_file(tmp_path: Path) -> None:
+    def broken(_: str) -> Any:
+        raise OSError(28, "disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_page(tmp_path / "report.html", PageSource(report=failed(), recordings=broken))
+    assert list(tmp_path.iterdir()) == []
+
+
+def rank_of(made: RunReport, page_index: Any) -> list[str]:
+    order = sorted(range(len(made.cases)), key=lambda at: page_index["cases"]["rank"][at])
+    return [made.cases[at].eval_id for at in order]
+
+
+def test_rank__cases_that_need_attention_come_first(tmp_path: Path) -> None:
+    cases: list[CaseReport] = [
+        case("fine", "passed"),
+        case("skipped", "not_run"),
+        case("parked", "quarantined"),
+        case("broken", "errored"),
+        case("bad", "failed"),
+        case("blocks", "failed"),
+    ]
+    made = report("failed", cases)
+    made.blocking = [cases[-1].case_id]
+
+    page = page_of(tmp_path, made)
+
+    assert rank_of(made, page.index) == ["blocks", "bad", "broken", "parked", "skipped", "fine"]
+    assert page.column("tags")[-1] == ["blocking"]
+
+
+def test_compact_script__keeps_texts_and_only_drops_white_space() -> None:
+    code = """
+    // a comment with 'quotes'
+    /** @type {string} */
+    const a = "two  spaces // no comment", b = 'it''s', c = `x  ${ f(`y  ${ "}" }`) }  z`;
+    const pattern = /[/"'`] {2}/g, half = a / b / c;
+    for (const x of /a  b/.exec(c)) { let y = a + +b - -c; y++ ; }
+    return a
+    /* several
+       lines */
+    """
+    code = code.replace("'it''s'", "'it\\'s'")
+
+    shown = compact_script(code)
+
+    for text in (
+        '"two  spaces // no comment"',
+        "'it\\'s'",
+        '`x  ${ f(`y  ${ "}" }`) }  z`',
+        "/[/\"'`] {2}/g",
+        "/a  b/",
+    ):
+        assert text in shown
+    assert "comment with" not in shown
+    assert "several" not in shown
+    assert "y=a + +b - -c;y++" in shown
+    assert "half=a / b / c" in shown
+    assert "return a" in shown
+
+
+def test_trend__has_every_recorded_run_and_this_one_as_a_last_point(tmp_path: Path) -> None:
+    def day(number: int, *cases: CaseReport, adk: str = "2.12.0") -> RunReport:
+        return history_samples.report(*cases, day=number).model_copy(update={"provenance": {"adk (a)": adk}})
+
+    make = history_samples.case
+    history = None
+    for made in (
+        day(0, make("a", "1"), make("b", "0")),
+        day(1, make("a", "1"), make("b", "0")),
+        day(2, make("a", "0"), make("b", "0"), make("c", "1"), adk="2.13.0"),
+    ):
+        history = extend(history, made)
+    head = day(3, make("a", "1"), make("b", "1"))
+    head.base_history = history
+    head.baseline = BaselineReport(status="found", branch="main", source="artifact", message="The newest run of main.")
+
+    page = page_of(tmp_path, head)
+
+    trend = page.index["trend"]
+    assert trend["branch"] == "main"
+    assert [(row["cases"], row["passed"], row["failed"]) for row in trend["rows"]] == [(2, 1, 1), (2, 1, 1), (3, 1, 2)]
+    assert trend["head"]["passed"] == 2
+    assert trend["notes"] == [
+        {
+            "row": 2,
+            "text": "The suite changed: 2 cases before, 3 since. On the 2 cases that both runs have, 50% passed before "
+            "and 0% after.",
+        },
+        {"row": 2, "text": "google-adk changed from 2.12.0 to 2.13.0."},
+    ]
+    assert page.column("history") == ["110", "000"]
+    [shown] = [item for item in page.cases.values() if item["id"].endswith(":b")]
+    assert shown["history"]["sentence"] == "failed 3 of 3 runs since 00000000"
+    assert len(shown["history"]["records"]) == 3
+    assert page.index["metrics"][0]["history"] == [0.5, 0.5, 0.3333]
+
+
+def test_trend__a_recorded_run_is_its_last_row(tmp_path: Path) -> None:
+    made = history_samples.report(history_samples.case("a", "1"), day=0)
+    assert page_of(tmp_path, made).index["trend"] is None
+    made.history = extend(None, made)
+
+    trend = page_of(tmp_path, made).index["trend"]
+
+    assert len(trend["rows"]) == 1
+    assert trend["head"] is None
