@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 from fake_github import FakeGitHub, Fault
+from gate_runs import Done
 from pull_requests import BOT, Lab
+
+from agent_eval.core.content import text_of
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, Recording
+from agent_eval.runner import StoredCase, StoredLines
 
 CASES = ("lamp_on", "lamp_off", "heater", "door", "window")
 
@@ -46,13 +51,36 @@ def test_a_pull_request_that_breaks_a_case__is_caught_and_told__and_its_mending_
     assert report.decision is not None and [case.word for case in report.decision.cases] == ["broken"]
     [comment] = ours(lab)
     assert "door" in comment and "No idea." in comment and "| 10/10 |" in comment
+    _both_sides_are_stored(broken)
 
     repaired = lab.pull_request(7, {})
 
     assert (repaired.code, repaired.report.verdict) == (0, "passed"), repaired.out + repaired.err
     [updated] = ours(lab)
     assert "No regressions: 5 of 5 cases pass, as on main" in updated and "door" not in updated
+    assert not any((repaired.output / name).exists() for name in (BASE_RECORDINGS, BASELINE_RECORDINGS))
     assert len(lab.github.state.comments_of(7)) == 251
+
+
+def _both_sides_are_stored(done: Done) -> None:
+    """What a reader needs beside the scores: what was expected, what main did then and now, and its trend."""
+    report, output = done.report, done.output
+    stored = list(StoredLines(path=output / "cases.jsonl.gz", model=StoredCase))
+    assert [(line.case_id, line.fingerprint) for line in stored] == [
+        (case.case_id, case.fingerprint) for case in report.cases
+    ]
+    today = list(StoredLines(path=output / BASE_RECORDINGS, model=Recording))
+    assert {run.run_id for run in today} == {run.run_id for case in report.base_runs for run in case.runs}
+    assert {text_of(run.invocations[0].final_response) for run in today} == {"Say door."}
+    [then] = StoredLines(path=output / BASELINE_RECORDINGS, model=Recording)
+    assert (then.eval_id, then.run, text_of(then.invocations[0].final_response)) == ("door", 0, "Say door.")
+    assert report.baseline is not None and report.baseline.recordings_note is None
+    history = report.base_history
+    assert history is not None and [row.passed for row in history.trend] == [5]
+    assert {case.case_id: bool(case.scores) for case in history.cases} == {
+        case.case_id: case.eval_id == "door" for case in report.cases
+    }
+    assert {case.outcomes for case in history.cases} == {"1"}
 
 
 def test_pull_request__fail_fast_does_not_stop_at_a_case_that_fails_on_the_base_branch_too(lab: Lab) -> None:

@@ -2,7 +2,7 @@
 
 from agent_eval.baseline._earlier_attempt import earlier_attempt
 from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
-from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results
+from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results, unpack
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.chain import Resolver, resolve
 from agent_eval.baseline.compatibility import with_head
@@ -11,6 +11,7 @@ from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, open_git
 from agent_eval.baseline.lookup import BaselineOutcome, FetchFailed, Found, describe, to_report
 from agent_eval.baseline.pin import find_request
 from agent_eval.baseline.reader import UnreadableError, read_file, read_report
+from agent_eval.baseline.recordings import write_recordings
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, open_base
 
@@ -45,5 +46,7 @@ __all__ = [
     "read_results",
     "resolve",
     "to_report",
+    "unpack",
     "with_head",
+    "write_recordings",
 ]

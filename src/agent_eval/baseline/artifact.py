@@ -18,6 +18,7 @@ from agent_eval.baseline.archive import ArchiveLimits, NoResults, UnsafeArchive,
 from agent_eval.baseline.git import Git, GitError, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, Missing, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.baseline.recordings import StoredRecordings, recordings_in
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.forge import Artifact, Forge, ForgeError, WorkflowRun
 from agent_eval.core.text import harmless, plural
@@ -40,6 +41,14 @@ class _Refused(Exception):
     def __init__(self, baseline: Missing) -> None:
         super().__init__(baseline.message)
         self.baseline = baseline
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Results:
+    """The usable content of an artifact."""
+
+    report: RunReport
+    recordings: StoredRecordings
 
 
 @dataclass(kw_only=True)
@@ -134,7 +143,7 @@ class ArtifactSource:
                 raise _Refused(FetchFailed(message=message, hint=_AGAIN)) from None
         yield from commits[1:]
 
-    def _results(self, forge: Forge, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> RunReport | None:
+    def _results(self, forge: Forge, run: WorkflowRun, request: BaselineRequest, notes: _Notes) -> _Results | None:
         """Returns a run's results; None, with a note, if it has no usable ones.
 
         Raises:
@@ -156,7 +165,7 @@ class ArtifactSource:
 
     def _content(
         self, forge: Forge, artifact: Artifact, run: WorkflowRun, request: BaselineRequest, who: str, notes: _Notes
-    ) -> RunReport | None:
+    ) -> _Results | None:
         where = f"The artifact of {_lower(who)}"
         data = None if artifact.expired else self._download(forge, artifact, where)
         if data is None:
@@ -178,7 +187,7 @@ class ArtifactSource:
         if (reason := incomplete(report)) is not None:
             notes.passed_over.append(f"{who} is not usable: {reason}.")
             return None
-        return report
+        return _Results(report=report, recordings=recordings_in(data, self.limits))
 
     def _download(self, forge: Forge, artifact: Artifact, where: str) -> bytes | None:
         """Returns the zip; None if it no longer exists."""
@@ -274,7 +283,7 @@ def _contradiction(origin: Origin | None, run: WorkflowRun, request: BaselineReq
 
 
 def _found(
-    report: RunReport, run: WorkflowRun, request: BaselineRequest, commit: str, distance: int, notes: _Notes
+    results: _Results, run: WorkflowRun, request: BaselineRequest, commit: str, distance: int, notes: _Notes
 ) -> Found:
     base = harmless(request.base_ref)
     message = f"The base branch's results come from {base} at {short(commit)} ({run.html_url})"
@@ -284,13 +293,14 @@ def _found(
             message += ", which has no results"
     text = " ".join([f"{message}.", *notes.passed_over[:3]])
     return Found(
-        report=report,
+        report=results.report,
+        recordings=results.recordings,
         provenance=Provenance(
             commit=commit,
             distance=distance,
             run_id=run.id,
             run_url=run.html_url,
-            recorded_at=report.started_at,
+            recorded_at=results.report.started_at,
         ),
         message=text,
     )

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from agent_eval.baseline.git import ORIGIN, Git, GitError, Remote, short
 from agent_eval.baseline.lookup import Baseline, FetchFailed, Found, NoneYet, Provenance
 from agent_eval.baseline.reader import incomplete, read_report
+from agent_eval.baseline.recordings import NOT_KEPT, StoredRecordings
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.core.text import harmless
 from agent_eval.results import BaselineSource, RunReport
@@ -100,4 +101,5 @@ class FileSource:
                 recorded_at=report.started_at,
             ),
             message=f"{message}, recorded for {short(commit)}." if commit else f"{message}.",
+            recordings=StoredRecordings(missing=NOT_KEPT),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_eval.baseline.recordings import StoredRecordings
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.results import BaselineReport, BaselineSource, BaselineStatus, BaselineStep, RunReport
 
@@ -30,6 +31,8 @@ class Found:
     report: RunReport
     provenance: Provenance
     message: str
+    recordings: StoredRecordings | None = None
+    """The conversations of `report`; None if this run makes them itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,14 @@ from agent_eval.core.timing import Begun
 from agent_eval.gate.history import never_started
 from agent_eval.pipeline._checkout import Checkout, NotIsolated, Resources, open_checkout, open_isolation
 from agent_eval.pipeline.context import RunContext
-from agent_eval.results import BASE
+from agent_eval.results import BASE, BASE_RECORDINGS
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.agents.sandbox import Isolation
     from agent_eval.baseline import Remote
     from agent_eval.results import CaseReport, FileReport, RunReport
-    from agent_eval.runner import Plan
+    from agent_eval.runner import Journal, Plan
     from agent_eval.settings import Settings
 
 _ACCOUNT = "agent-base"
@@ -151,7 +151,7 @@ class BaseCheckout:
                 raise NotOnBase(f"The base has no directory {head.settings.agent_cwd}, which `agent-cwd` names.")
         isolation = self._isolated(settings, context, choices)
         journal = Journal(settings.output / "journal.jsonl", resume=False)
-        self.stack.callback(journal.close, remove=True)
+        self.stack.callback(self._store, journal)
         tapes = None if head.tapes is None else head.tapes.for_base()
         resources = Resources(journal=journal, limiter=head.limiter, models=head.models, until=head.until, tapes=tapes)
         self._checkout = await self.stack.enter_async_context(
@@ -159,6 +159,18 @@ class BaseCheckout:
         )
         self._plan = plan
         return self._checkout, plan
+
+    def _store(self, journal: Journal) -> None:
+        """Keeps the recordings, and removes the journal: the base's runs are not resumed."""
+        from agent_eval.runner import write_lines
+
+        try:
+            if self._checkout is not None:
+                write_lines(self.head.settings.output / BASE_RECORDINGS, journal.lines(self._checkout.run_ids))
+        except OSError as error:  # They explain the verdict and don't decide it.
+            self.head.context.log(f"agent-eval: The recordings of the base branch could not be written: {error}")
+        finally:
+            journal.close(remove=True)
 
     def _isolated(self, settings: Settings, context: RunContext, choices: AgentChoices) -> Isolation:
         """Isolates the base's agent from us and from the pull request's agent, which could spoil the base's runs."""

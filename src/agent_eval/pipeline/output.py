@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_eval.core.text import plural
-from agent_eval.results import FILES, give_to_owner, relative
+from agent_eval.results import BASE_RECORDINGS, BASELINE_RECORDINGS, FILES, give_to_owner, relative
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -135,6 +135,6 @@ def remove_results(settings: Settings, choices: AgentChoices) -> None:
     recordings = {
         (settings.root / choice.source).resolve() for choice in choices.by_file.values() if choice.driver.reads_file
     }
-    for name in FILES.values():
+    for name in (*FILES.values(), BASE_RECORDINGS, BASELINE_RECORDINGS):
         if recordings.isdisjoint({output.resolve(), (output / name).resolve()}):
             (output / name).unlink(missing_ok=True)

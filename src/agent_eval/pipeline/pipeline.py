@@ -316,6 +316,7 @@ async def _judged(
     """Runs the plan while the base's results are fetched, compares and decides."""
     from agent_eval.gate.regression import apply_policy
     from agent_eval.gate.verdict import decide
+    from agent_eval.pipeline._base_evidence import store_baseline_recordings
     from agent_eval.pipeline._regression import compare_with_base, find_base
 
     settings, ci, plan, rules = checkout.settings, checkout.context.ci, planned.plan, planned.rules
@@ -331,6 +332,7 @@ async def _judged(
         if not stop.is_set():  # A stopped run doesn't wait for GitHub.
             outcome = await finding
             compared = await compare_with_base(report, outcome, checkout, plan, base_checkout, repeatable=repeatable)
+            await asyncio.to_thread(store_baseline_recordings, report, outcome, settings.output)
         if settings.fail_fast and not fail_fast:
             report.notices.append(_COMPARISON if compared is not None or stop.is_set() else _NO_COMPARISON)
     finally:
