@@ -55,7 +55,7 @@ def span(kind: str, name: str, start: float, end: float, **more: Any) -> dict[st
     agent: dict[str, Any] = {
         "agent": "home",
         "call_id": "",
-        "attempts": [200],
+        "attempts": [],
         "input_tokens": None,
         "output_tokens": None,
     }
@@ -154,7 +154,7 @@ def lamp_case() -> dict[str, Any]:
     hello = turn("Hello.", [], "Hello! What can I do for you?", align=[])
     lookup = call("find_devices", {"room": "Living Room"}, key="c1")
     spans = [
-        span("model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, 503, 200], input_tokens=600, output_tokens=30),
+        span("model", "gemini-2.5-flash", 0.0, 0.9, attempts=[429, None], input_tokens=600, output_tokens=30),
         span("tool", "find_devices", 0.9, 1.1, call_id="c1"),
         span("model", "gemini-2.5-flash", 1.1, 1.6, input_tokens=640, output_tokens=20),
     ]
@@ -251,7 +251,9 @@ def lamp_case() -> dict[str, Any]:
                         votes=votes,
                         agreement=0.5,
                         close=True,
-                        rubrics=[{"id": "polite", "text": "Is polite", "score": 1.0}],
+                        rubrics=[
+                            {"id": "polite", "text": "yes", "score": 1.0, "turn": 1, "agreement": 0.67, "close": True}
+                        ],
                     )
                 ],
             ),

@@ -3,15 +3,13 @@
 /** What the reader chose; it lasts as long as the page. */
 const caseChoices = { base: true, marks: true, differing: false };
 
+/** Other changes have a sentence among the notes. */
 const CHANGE_TEXTS = {
   newly_failing: "newly failing: it passed on the base branch",
   fixed: "fixed: it failed on the base branch",
   still_failing: "fails on the base branch, too",
-  changed: "the eval case itself changed, so it is not compared with the base branch",
-  added: "new: the base branch does not have it",
   removed: "removed: only the base branch has it",
   unjudged: "not compared with the base branch",
-  renamed: "has another name on the base branch",
 };
 const WORD_TEXTS = { broken: "regression", worse: "worse", suspicious: "suspected regression", "flaky as before": "flaky as before", fixed: "fixed", better: "better", unchanged: "unchanged" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
@@ -33,7 +31,7 @@ function renderCase(ctx, index, i, item, state) {
   const classes = ["case", caseChoices.marks || everything ? "" : "no-marks"].filter(Boolean).join(" ");
   const view = h("article", { class: classes, "aria-label": row.id }, caseTitle(index, row));
   if (!item) {
-    view.append(foreign(row.why, "p", { class: "why-line" }), h("p", { class: "notice", text: "This report holds no details of the case; recordings.jsonl.gz beside it has them." }));
+    view.append(foreign(row.why, "p", { class: "why-line" }), h("p", { class: "notice", text: row.removed ? "Only the base branch has this case." : "This report holds no details of the case; recordings.jsonl.gz beside it has them." }));
     return view;
   }
   const chosen = chosenRuns(item, state);
@@ -45,7 +43,7 @@ function renderCase(ctx, index, i, item, state) {
       everything ? null : runBar(ctx, item, chosen, view),
       run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
       item.metrics.length ? h("section", { "aria-label": "Scores" }, h("h3", { text: "Scores" }), renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })) : null,
-      run?.turns.length ? lazyDetails({ class: "aside", open: everything }, [h("h3", { text: "Agents and tools of this run" })], () => [renderGraph(run)]) : null,
+      run?.turns.length ? aside(everything, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
       historySection(index, item),
     ].filter((child) => child !== null),
   );
@@ -128,7 +126,7 @@ function findingElement(finding, everything) {
     foreign(finding.summary, "strong"),
     lines.length ? h("ul", null, lines.slice(0, most)) : null,
     lines.length > most ? lazyDetails({}, [countText(lines.length - most, "more line")], () => [h("ul", null, lines.slice(most))]) : null,
-    finding.log ? lazyDetails({ class: "aside", open: everything }, ["log"], () => [logBlock(finding.log, "log")]) : null,
+    finding.log ? aside(everything, "log", () => [logBlock(finding.log, "log")]) : null,
   );
 }
 
@@ -144,7 +142,7 @@ function decisionElement(decision) {
  * @param {string} name
  */
 function logBlock(text, name) {
-  return foreign(text, "pre", { class: "log long", tabindex: "0", role: "region", "aria-label": name });
+  return foreign(text, "pre", { class: "log long", ...region(name) });
 }
 
 /**
@@ -181,7 +179,7 @@ function runBar(ctx, item, chosen, view) {
   const shown = caseChoices.differing ? differingRuns(heads, chosen.now) : heads;
   const next = heads[(heads.indexOf(chosen.now) + 1) % heads.length];
   const toggle = (/** @type {string} */ text, /** @type {boolean} */ pressed, /** @type {() => void} */ click, /** @type {string | null} */ key = null) =>
-    h("button", { class: "button", type: "button", "aria-pressed": String(pressed), "data-key": key, title: key && `key: ${key}`, "data-focus": `choice ${text}`, on: { click } }, text);
+    pushButton(text, click, { "aria-pressed": String(pressed), "data-key": key, title: key && `key: ${key}`, "data-focus": `choice ${text}` });
   const toggleBase = () => {
     caseChoices.base = chosen.hidden;
     ctx.go({ side: chosen.hidden ? "base" : "none" });
@@ -205,11 +203,12 @@ function runBar(ctx, item, chosen, view) {
     h(
       "div",
       { class: "run-group", role: "group", "aria-label": "view" },
-      heads.length > 1 ? h("button", { class: "button", type: "button", "data-key": "r", title: "key: r", "data-focus": "next run", on: { click: () => ctx.go({ run: next.key }) }, text: "next run" }) : null,
+      heads.length > 1 ? pushButton("next run", () => ctx.go({ run: next.key }), { "data-key": "r", title: "key: r", "data-focus": "next run" }) : null,
       bases.length && heads.length ? toggle("base column", !chosen.hidden, toggleBase, "b") : null,
       bases.length || item.expected ? marks : null,
     ),
   );
+  bar.toggleAttribute("hidden", !bar.querySelector("button"));
   return bar;
 }
 
@@ -267,8 +266,8 @@ function conversationSection(item, chosen, state, everything) {
     runFacts(run),
     run.error ? errorBlock(run.error, everything) : null,
     run.left_out ? foreign(run.left_out, "p", { class: "notice" }) : null,
-    item.base_note && !hidden ? foreign(item.base_note, "p", { class: "muted" }) : null,
-    base?.left_out && base !== run && !hidden ? foreign(base.left_out, "p", { class: "muted" }) : null,
+    item.base_note && !hidden ? h("p", null, muted(item.base_note)) : null,
+    base?.left_out && base !== run && !hidden ? h("p", null, muted(base.left_out)) : null,
     target >= turns.length && turns.length ? h("p", { class: "notice", text: `This run has no turn ${target + 1}.` }) : null,
     turns,
   );
@@ -300,8 +299,8 @@ function errorBlock(error, everything) {
     h("p", null, foreign(error.kind, "strong"), ` – a failure ${owner}${error.turn === null || error.turn === undefined ? "" : `, in turn ${error.turn + 1}`}`),
     foreign(error.message, "p", { class: "prose" }),
     error.hint ? h("p", null, "Hint: ", foreign(error.hint)) : null,
-    error.traceback ? lazyDetails({ class: "aside", open: everything }, ["traceback"], () => [logBlock(error.traceback, "traceback")]) : null,
-    error.log_tail ? lazyDetails({ class: "aside", open: everything }, ["end of the agent's log"], () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
+    error.traceback ? aside(everything, "traceback", () => [logBlock(error.traceback, "traceback")]) : null,
+    error.log_tail ? aside(everything, "end of the agent's log", () => [logBlock(error.log_tail, "end of the agent's log")]) : null,
   );
 }
 
@@ -334,7 +333,7 @@ function turnRemarks(item, run, turn) {
   });
   const votes = scores.flatMap((/** @type {any} */ { metric, score }) => {
     const ofTurn = (score.votes ?? []).filter((/** @type {any} */ vote) => vote.turn === turn || (vote.turn === null && !several));
-    return ofTurn.length ? [lazyDetails({ class: "aside" }, ["votes: ", foreign(metric.name), ` ${scoreText(score.score)}`], () => [voteList(ofTurn)])] : [];
+    return ofTurn.length ? [aside(false, foreign(`votes: ${metric.name} ${scoreText(score.score)}`), () => [voteList(ofTurn)])] : [];
   });
   return [remarks.length ? h("ul", { class: "remarks" }, remarks) : null, ...votes];
 }
@@ -361,7 +360,7 @@ function historySection(index, item) {
     link.setAttribute("class", `outcome ${tone}`);
     return h("li", null, link);
   };
-  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", sparkline(values), h("span", { class: "muted", text: ` ${values.map((/** @type {any} */ value) => scoreText(value)).join(" ")}` })));
+  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", sparkline(values), muted(values.map((/** @type {any} */ value) => scoreText(value)).join(" "))));
   return h(
     "section",
     { class: "history", "aria-label": "History" },

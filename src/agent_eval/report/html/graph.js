@@ -14,8 +14,8 @@ const GRAPH_TOOLS = 200;
 /** @param {any} run */
 function renderGraph(run) {
   const agents = agentsOfRun(run);
-  if (!agents.size) return h("p", { class: "muted", text: "This run called no tool, and no step names an agent." });
-  return h("div", { class: "graph" }, h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "graph of agents and tools; the list below says the same" }, graphPicture(agents)), agentList(agents));
+  if (!agents.size) return muted("This run called no tool, and no step names an agent.");
+  return h("div", { class: "graph" }, h("div", { class: "wide", ...region("graph of agents and tools; the list below says the same") }, graphPicture(agents)), agentList(agents));
 }
 
 /**

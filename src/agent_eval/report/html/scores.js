@@ -31,18 +31,20 @@ function scoreDetails(metric, selected, options) {
     statusMark(metric.status),
     foreign(metric.name, "strong", { class: "score-name" }),
     h("span", { class: "score-value", text: scoreText(metric.score) }),
-    h("span", { class: "muted", text: `needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}` }),
+    muted(`needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}`),
     deltaText(metric),
     scoreScale(metric),
     metric.blocking === false ? h("span", { class: "tag", text: "does not block" }) : null,
     metric.runs.some((/** @type {any} */ run) => run.close) ? h("span", { class: "tag warn", text: "≈ close to the threshold" }) : null,
   ];
-  const open = options.everything || metric.status === "failed" || metric.status === "not_evaluated";
+  // What a single run without a judge got wrong is said above already.
+  const isNews = metric.status === "not_evaluated" || (metric.status === "failed" && (metric.runs.length > 1 || metric.judge || options.excerpts));
+  const open = options.everything || isNews;
   return lazyDetails({ class: "score", open, "data-metric": metric.name }, summary, () => [
     metric.judge ? h("p", null, "judge: ", foreign(metric.judge, "code")) : null,
-    metric.note ? foreign(metric.note, "p", { class: "muted" }) : null,
+    metric.note ? h("p", null, muted(metric.note)) : null,
     metric.reason ? foreign(metric.reason.message, "p") : null,
-    runScores(metric, selected, options),
+    metric.runs.length > 1 || metric.judge ? runScores(metric, selected, options) : null,
     metric.runs.map((/** @type {any} */ run) => runJudgement(run, options)),
   ]);
 }
@@ -99,17 +101,19 @@ function runScores(metric, selected, options) {
   const judged = runs.some((/** @type {any} */ run) => run.agreement !== null && run.agreement !== undefined);
   const byTurn = runs.some((/** @type {any} */ run) => run.turn_scores?.length > 1);
   const columns = ["run", "score", "status", ...(byTurn ? ["by turn"] : []), ...(judged ? ["agreement of votes"] : [])];
-  const row = (/** @type {any} */ run) =>
-    h(
-      "tr",
-      { class: run.key === selected ? "selected" : undefined },
-      h("th", { scope: "row" }, foreign(options.labels.get(run.key) ?? run.key), run.key === selected ? " (shown)" : ""),
-      h("td", { text: scoreText(run.score) }),
-      h("td", null, statusMark(run.status), run.close ? " ≈ close" : "", run.reason ? h("div", null, foreign(run.reason.message)) : null),
-      byTurn ? h("td", { text: (run.turn_scores ?? []).map((/** @type {any} */ score) => scoreText(score)).join(" · ") }) : null,
-      judged ? h("td", { text: run.agreement === null || run.agreement === undefined ? "–" : `${Math.round(run.agreement * 100)}%` }) : null,
-    );
-  return h("table", { class: "plain" }, h("thead", null, h("tr", null, columns.map((text) => h("th", { scope: "col", text })))), h("tbody", null, runs.map(row)));
+  const row = (/** @type {any} */ run) => [
+    h("span", null, foreign(options.labels.get(run.key) ?? run.key), run.key === selected ? " (shown)" : ""),
+    scoreText(run.score),
+    h("span", null, statusMark(run.status), run.close ? " ≈ close" : "", run.reason ? [" ", foreign(run.reason.message)] : null),
+    ...(byTurn ? [(run.turn_scores ?? []).map((/** @type {any} */ score) => scoreText(score)).join(" · ")] : []),
+    ...(judged ? [percentText(run.agreement)] : []),
+  ];
+  return dataTable(columns, runs.map(row));
+}
+
+/** @param {number | null | undefined} share */
+function percentText(share) {
+  return typeof share === "number" ? `${(100 * share).toFixed(share === 1 || share === 0 ? 0 : 1)}%` : "–";
 }
 
 /**
@@ -122,10 +126,10 @@ function runJudgement(run, options) {
     ...(run.evidence ?? []).map((/** @type {any} */ item) => evidenceBlock(item, options.excerpts)),
     run.rubrics?.length ? rubricList(run.rubrics) : null,
     run.votes?.length ? voteList(run.votes) : null,
-    run.details && Object.keys(run.details).length ? lazyDetails({ class: "aside", open: options.everything }, ["details"], () => [jsonBlock(run.details)]) : null,
+    run.details && Object.keys(run.details).length ? aside(options.everything, "details", () => [jsonBlock(run.details)]) : null,
   ].filter(Boolean);
   if (!parts.length) return null;
-  return h("section", { class: "judgement" }, h("h4", null, foreign(options.labels.get(run.key) ?? run.key)), parts);
+  return h("div", { class: "judgement" }, options.labels.size > 1 ? h("h4", null, foreign(options.labels.get(run.key) ?? run.key)) : null, parts);
 }
 
 /**
@@ -145,10 +149,15 @@ function evidenceBlock(evidence, excerpts) {
 
 /** @param {any[]} rubrics */
 function rubricList(rubrics) {
-  const word = (/** @type {any} */ score) => (score === null || score === undefined ? ["○", "muted", "not judged"] : score >= 0.5 ? ["✓", "pass", scoreText(score)] : ["✗", "fail", scoreText(score)]);
+  const tone = (/** @type {any} */ score) => (typeof score !== "number" ? ["○", "muted"] : score >= 0.5 ? ["✓", "pass"] : ["✗", "fail"]);
   const item = (/** @type {any} */ rubric) => {
-    const [icon, tone, text] = word(rubric.score);
-    return h("li", null, h("span", { class: `mark ${tone}`, text: `${icon} ${text}` }), " ", foreign(rubric.text), " ", foreign(rubric.id, "code", { class: "muted" }));
+    const [icon, colour] = tone(rubric.score);
+    const facts = [
+      Number.isInteger(rubric.turn) ? `turn ${rubric.turn + 1}` : "",
+      typeof rubric.agreement === "number" ? `agreement ${percentText(rubric.agreement)}` : "",
+      rubric.close ? "≈ close" : "",
+    ].filter(Boolean);
+    return h("li", null, h("span", { class: `mark ${colour}` }, `${icon} `, foreign(rubric.text || "not judged"), typeof rubric.score === "number" ? ` ${scoreText(rubric.score)}` : ""), " ", foreign(rubric.id), " ", muted(facts.join(" · ")));
   };
   return h("ul", { class: "rubrics", "aria-label": "rubrics" }, rubrics.map(item));
 }
@@ -164,14 +173,14 @@ function voteList(votes) {
     return h(
       "li",
       { class: "vote" },
-      h("p", null, h("span", { class: `mark ${vote.score === null ? "muted" : bad ? "fail" : "pass"}` }, foreign(verdict), vote.score === null ? "" : ` ${scoreText(vote.score)}`), h("span", { class: "muted", text: vote.turn === null ? " conversation" : ` turn ${vote.turn + 1}` }), vote.rubric ? foreign(vote.rubric, "code") : null),
-      vote.text ? proseBlock(vote.text, vote.text.length) : h("p", { class: "muted", text: "(no words)" }),
+      h("p", null, h("span", { class: `mark ${vote.score === null ? "muted" : bad ? "fail" : "pass"}` }, foreign(verdict), vote.score === null ? "" : ` ${scoreText(vote.score)}`), " ", muted(vote.turn === null ? "conversation" : `turn ${vote.turn + 1}`), vote.rubric ? foreign(vote.rubric, "code") : null),
+      vote.text ? proseBlock(vote.text, vote.text.length) : muted("(no words)"),
     );
   };
   const rest = votes.length - VOTES_SHOWN;
   const list = h("ol", { class: "votes", "aria-label": "votes of the judge" }, votes.slice(0, VOTES_SHOWN).map(item));
   if (rest <= 0) return list;
-  const more = h("button", { class: "button", type: "button", text: `show ${countText(rest, "more vote")}`, on: { click: () => (list.append(...votes.slice(VOTES_SHOWN).map(item)), more.remove()) } });
+  const more = pushButton(`show ${countText(rest, "more vote")}`, () => (list.append(...votes.slice(VOTES_SHOWN).map(item)), more.remove()));
   return h("div", null, list, more);
 }
 
@@ -182,13 +191,6 @@ function voteList(votes) {
  */
 function numbersTable(metrics, labels) {
   const runs = (/** @type {any} */ metric) => metric.runs.map((/** @type {any} */ run) => `${labels.get(run.key) ?? run.key}: ${scoreText(run.score)}`).join(" · ");
-  const row = (/** @type {any} */ metric) =>
-    h("tr", null, h("th", { scope: "row" }, foreign(metric.name)), h("td", { text: scoreText(metric.score) }), h("td", { text: scoreText(metric.base) }), h("td", null, metric.runs.length > 1 ? foreign(runs(metric)) : null, metric.note ? foreign(metric.note, "div", { class: "muted" }) : null));
-  return h(
-    "table",
-    { class: "plain" },
-    h("caption", { text: "Numbers that gate nothing" }),
-    h("thead", null, h("tr", null, ["metric", "now", "base", "by run"].map((text) => h("th", { scope: "col", text })))),
-    h("tbody", null, metrics.map(row)),
-  );
+  const row = (/** @type {any} */ metric) => [foreign(metric.name), scoreText(metric.score), scoreText(metric.base), h("span", null, metric.runs.length > 1 ? foreign(runs(metric)) : null, " ", muted(metric.note))];
+  return dataTable(["metric", "now", "base", "by run"], metrics.map(row), "Numbers that gate nothing");
 }

@@ -55,7 +55,7 @@ function laneElement(lane, end) {
 
 /** @param {any} span */
 function isRetried(span) {
-  return (span.attempts?.length ?? 0) > 1;
+  return Boolean(span.attempts?.length);
 }
 
 /** @param {any} span */
@@ -65,15 +65,15 @@ function spanLabel(span) {
 
 /** @param {any} span */
 function spanText(span) {
-  return `${span.kind} ${span.name}, ${secondsText(span.start)} to ${secondsText(span.end)}${isRetried(span) ? `, attempts: ${attemptText(span.attempts)}` : ""}`;
+  return `${span.kind} ${span.name}, ${secondsText(span.start)} to ${secondsText(span.end)}${isRetried(span) ? `, failed attempts: ${attemptText(span.attempts)}` : ""}`;
 }
 
 /**
- * Statuses in order, repeated ones counted.
- * @param {number[]} attempts
+ * The statuses of the attempts that failed, in order; null: there was no response.
+ * @param {(number | null)[]} attempts
  */
 function attemptText(attempts) {
-  return (attempts ?? []).map((status) => String(status || "no answer")).join(" → ");
+  return attempts.map((status) => status ?? "no response").join(", ");
 }
 
 /** @param {number} end */
@@ -83,9 +83,16 @@ function timeAxis(end) {
 
 /** @param {any[]} spans */
 function timelineTable(spans) {
-  const columns = ["agent", "what", "start", "took", "attempts", "tokens in", "tokens out"];
+  const columns = ["what", "agent", "start", "took", "failed attempts", "tokens in", "tokens out"];
   const tokens = (/** @type {number | null | undefined} */ count) => (count === null || count === undefined ? "–" : count.toLocaleString("en"));
-  const row = (/** @type {any} */ span) =>
-    h("tr", null, h("td", null, foreign(span.agent)), h("th", { scope: "row" }, `${span.kind} `, foreign(span.name ?? "", "code")), [secondsText(span.start), secondsText(span.end - span.start), isRetried(span) ? attemptText(span.attempts) : "1", tokens(span.input_tokens), tokens(span.output_tokens)].map((text) => h("td", { text })));
-  return lazyDetails({ class: "aside" }, ["the same as a table"], () => [h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "spans" }, h("table", { class: "plain" }, h("thead", null, h("tr", null, columns.map((text) => h("th", { scope: "col", text })))), h("tbody", null, spans.map(row))))]);
+  const row = (/** @type {any} */ span) => [
+    foreign(`${span.kind} ${span.name ?? ""}`),
+    foreign(span.agent),
+    secondsText(span.start),
+    secondsText(span.end - span.start),
+    isRetried(span) ? attemptText(span.attempts) : "–",
+    tokens(span.input_tokens),
+    tokens(span.output_tokens),
+  ];
+  return aside(false, "the same as a table", () => [dataTable(columns, spans.map(row))]);
 }

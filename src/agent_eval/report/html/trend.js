@@ -62,7 +62,6 @@ function passRate(row) {
  */
 function trendCharts(index, trend) {
   const { rows, head } = trend;
-  const percent = (/** @type {number | null} */ value) => (value === null ? "–" : `${(100 * value).toFixed(value === 1 ? 0 : 1)}%`);
   const column = (/** @type {string} */ title, /** @type {(row: any) => any} */ read, /** @type {(value: number | null) => string} */ text, /** @type {object} */ more = {}) => {
     const finite = (/** @type {any} */ row) => (Number.isFinite(read(row)) ? read(row) : null);
     return { title, values: rows.map(finite), head: head ? finite(head) : null, text, ...more };
@@ -70,7 +69,7 @@ function trendCharts(index, trend) {
   const gating = index.metrics.filter((/** @type {any} */ metric) => metric.gates).map((/** @type {any} */ metric) => metric.name);
   const names = gating.length ? gating : [...new Set(rows.flatMap((/** @type {any} */ row) => Object.keys(row.means ?? {})))];
   const charts = [
-    column("pass rate", passRate, percent, { low: 0, high: 1, band: rows.map((/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)) }),
+    column("pass rate", passRate, percentText, { low: 0, high: 1, band: rows.map((/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)) }),
     ...names.map((/** @type {string} */ name) => column(name, (row) => row.means?.[name], scoreText)),
     column("seconds per run, median", (row) => row.p50, secondsText),
     column("seconds per run, 95th percentile", (row) => row.p95, secondsText),
@@ -248,21 +247,15 @@ function changeList(trend, rows) {
  */
 function trendTable(index, trend, rows) {
   const charts = trendCharts(index, trend);
-  const counts = (/** @type {any} */ row) => [row.cases, row.passed, row.failed, row.broke, row.unknown].map((count) => h("td", { text: String(count ?? "–") }));
-  const line = (/** @type {any} */ row, /** @type {Child} */ name, /** @type {(chart: Chart) => number | null} */ read) =>
-    h("tr", null, h("th", { scope: "row" }, name), counts(row), charts.map((chart) => h("td", { text: chart.text(read(chart)) })));
-  const band = (/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)?.map((end) => `${(100 * end).toFixed(1)}%`).join(" to ") ?? "–";
-  const bodyRow = (/** @type {any} */ row, /** @type {number} */ i) => {
-    const element = line(row, serverLink(index, row.run_url, foreign(rowName(row))), (chart) => chart.values[i]);
-    element.append(h("td", { text: band(row) }));
-    return element;
-  };
-  const head = trend.head ? line(trend.head, "this run", (chart) => chart.head) : null;
-  head?.append(h("td", { text: band(trend.head) }));
+  const band = (/** @type {any} */ row) => wilsonInterval(row.passed, row.passed + row.failed)?.map(percentText).join(" to ") ?? "–";
+  const line = (/** @type {any} */ row, /** @type {Child} */ name, /** @type {(chart: Chart) => number | null} */ read) => [
+    name,
+    ...[row.cases, row.passed, row.failed, row.broke, row.unknown].map((count) => String(count ?? "–")),
+    ...charts.map((chart) => chart.text(read(chart))),
+    band(row),
+  ];
+  const past = rows.map((row, i) => line(row, serverLink(index, row.run_url, foreign(rowName(row))), (chart) => chart.values[i])).reverse();
+  const head = trend.head ? [line(trend.head, "this run", (chart) => chart.head)] : [];
   const columns = ["run", "cases", "passed", "failed", "broke", "unknown", ...charts.map((chart) => chart.title), "95% interval of the pass rate"];
-  return h(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": "the trend as a table" },
-    h("table", { class: "plain" }, h("caption", { text: "The same numbers, newest first" }), h("thead", null, h("tr", null, columns.map((text) => h("th", { scope: "col" }, foreign(text))))), h("tbody", null, head, rows.map(bodyRow).reverse())),
-  );
+  return dataTable(columns, [...head, ...past], "The same numbers, newest first");
 }

@@ -30,7 +30,7 @@ function renderTurns(conversation) {
   const most = conversation.everything ? count : Math.max(TURNS_SHOWN, target + 1);
   const shown = Array.from({ length: Math.min(count, most) }, (_, i) => turn(i));
   if (count <= most) return shown;
-  const more = h("button", { class: "button", type: "button", text: `show ${countText(count - most, "more turn")}`, on: { click: () => more.replaceWith(...Array.from({ length: count - most }, (_, i) => turn(most + i))) } });
+  const more = pushButton(`show ${countText(count - most, "more turn")}`, () => more.replaceWith(...Array.from({ length: count - most }, (_, i) => turn(most + i))));
   return [...shown, more];
 }
 
@@ -49,7 +49,7 @@ function turnElement(conversation, i, count) {
     h("h3", { text: count > 1 ? `Turn ${i + 1} of ${count}` : "Turn 1" }),
     wrong ? h("span", { class: "mark fail", text: conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score" }) : null,
     foreign(textOfParts(user) ?? "", "span", { class: "turn-gist muted" }),
-    turn?.seconds ? h("span", { class: "muted", text: secondsText(turn.seconds) }) : null,
+    turn?.seconds ? muted(secondsText(turn.seconds)) : null,
   ];
   const props = { class: wrong ? "turn wrong" : "turn", open: everything || first || i === target, "data-turn": i + 1, "data-target": i === target };
   return lazyDetails(props, summary, () => turnContent(conversation, i));
@@ -67,7 +67,7 @@ function turnContent(conversation, i) {
     ...userMessage(turns, conversation.baseName),
     conversation.remarks(i),
     turnTable(conversation, turns, conversation.wrongTurns.has(i)),
-    turns.now?.steps.length || turns.now?.spans?.length ? lazyDetails({ class: "aside", open: conversation.everything }, ["timeline"], () => [renderTimeline(turns.now)]) : null,
+    turns.now?.steps.length || turns.now?.spans?.length ? aside(conversation.everything, "timeline", () => [renderTimeline(turns.now)]) : null,
   ];
 }
 
@@ -102,17 +102,15 @@ function turnTable(conversation, turns, wrong) {
   const decisive = wrong ? decisiveResponses(rows) : new Set();
   const agents = new Set([...items.now, ...items.base].map((item) => item.step.agent));
   const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
-  const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) => {
-    const absent = content.length ? content : [];
-    return h("td", { role: "cell", class: `side-${side}${absent.length ? "" : " empty"}` }, h("span", { class: "cell-name label", text: names[side] }), absent);
-  };
+  const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) =>
+    h("td", { role: "cell", class: `side-${side}${content.length ? "" : " empty"}` }, foreign(names[side], "span", { class: "cell-name label" }), content);
   const body = rows.map((row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1 })))));
   const answers = h("tr", { role: "row", class: "answers" }, sides.map((side) => cell(side, answerCell(turns, side))));
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: the conversation ended before this turn.`));
   return h(
     "div",
     null,
-    notes.map((text) => h("p", { class: "muted", text })),
+    notes.map((text) => h("p", null, muted(text))),
     h(
       "table",
       { class: `columns of-${sides.length}`, role: "table", "aria-label": "expected and actual" },
@@ -201,7 +199,7 @@ function similarRow(rows, side, item, others) {
   const free = rows.filter((row) => !row[side]);
   if (item.kind !== "call") return rows[0] && !rows[0][side] && others.some((other) => rows[0][other]?.kind === item.kind) ? rows[0] : null;
   const beside = (/** @type {(call: any) => boolean} */ fits) => free.find((row) => others.some((other) => row[other]?.kind === "call" && fits(row[other]?.step)));
-  const isSame = (/** @type {any} */ call) => call.name === item.step.name && !diffValues(item.step.args, call.args).length;
+  const isSame = (/** @type {any} */ call) => call.name === item.step.name && !diffValues(item.step.args ?? {}, call.args ?? {}).length;
   return beside(isSame) ?? beside((call) => call.name === item.step.name) ?? null;
 }
 
@@ -253,13 +251,22 @@ function itemCell(row, side, { judged, decisive, agents }) {
   if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : h("span", { class: "label", text: "says" }), ...messageParts(item.step.parts)];
   if (item.kind === "response") return [h("span", { class: "label", text: "response without a call" }), responseElement(item.step, true)];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
-  const differences = reference?.kind === "call" ? diffValues(reference.step.args, item.step.args) : [];
+  const differences = reference?.kind === "call" ? argumentDifferences(reference.step, item.step) : [];
   const mark = side === "expected" || !judged ? null : callMark(expected, differences);
   return [
     h("div", { class: "call" }, agents ? agentLabel(item.step) : null, callText(item.step), mark),
     differences.length ? argumentTable(differences, expected ? "expected" : "base") : null,
     ...item.responses.map((response) => responseElement(response, decisive.has(response))),
   ];
+}
+
+/**
+ * An expected call without arguments says nothing about them.
+ * @param {any} expected
+ * @param {any} actual
+ */
+function argumentDifferences(expected, actual) {
+  return expected.args === null || expected.args === undefined ? [] : diffValues(expected.args, actual.args ?? {});
 }
 
 /**
@@ -331,7 +338,7 @@ function answerCell(turns, side) {
   if (text === other) return [label, side === "expected" ? null : h("span", { class: "mark pass", text: reference === "expected" ? " ✓ as expected" : " = same" }), ...messageParts(turn.answer)];
   const isBefore = side === "expected" || (side === "base" && reference === "now");
   const runs = isBefore ? diffWords(text, other) : diffWords(other, text);
-  if (!runs) return [label, h("span", { class: "muted", text: " too long to compare word by word" }), ...messageParts(turn.answer)];
+  if (!runs) return [label, " ", muted("too long to compare word by word"), ...messageParts(turn.answer)];
   return [label, ...messageParts(turn.answer, markedRuns(runs, isBefore))];
 }
 

@@ -25,7 +25,7 @@ function compactJson(value) {
  */
 function inlineJson(value, most = 400) {
   const text = compactJson(value);
-  return foreign(text.length > most ? `${text.slice(0, most)} … (${text.length.toLocaleString("en")} characters)` : text, "code", { class: "json" });
+  return foreign(text.length > most ? `${text.slice(0, most)} … (${countText(text.length, "character")})` : text, "code", { class: "json" });
 }
 
 /**
@@ -35,12 +35,10 @@ function inlineJson(value, most = 400) {
  */
 function jsonBlock(value) {
   const text = JSON.stringify(value, null, 2) ?? "nothing";
-  const attributes = text.length > LONG_TEXT ? { tabindex: "0", role: "region", "aria-label": "JSON" } : {};
-  if (text.length > JSON_COLOURED) {
-    const rest = text.length > JSON_SHOWN ? `\n… ${(text.length - JSON_SHOWN).toLocaleString("en")} more characters` : "";
-    return h("pre", { class: "json long", dir: "ltr", ...attributes }, foreign(text.slice(0, JSON_SHOWN)), rest);
-  }
-  return h("pre", { class: text.length > LONG_TEXT ? "json long" : "json", dir: "ltr", ...attributes }, jsonNodes(value, ""));
+  const props = text.length > LONG_TEXT ? { class: "json long", ...region("JSON") } : { class: "json" };
+  if (text.length <= JSON_COLOURED) return h("pre", { dir: "ltr", ...props }, jsonNodes(value, ""));
+  const rest = text.length > JSON_SHOWN ? `\n… ${countText(text.length - JSON_SHOWN, "more character")}` : "";
+  return h("pre", { dir: "ltr", ...props }, foreign(text.slice(0, JSON_SHOWN)), rest);
 }
 
 /**
@@ -79,9 +77,7 @@ function jsonScalar(value) {
  * @param {number} length
  */
 function proseBlock(content, length) {
-  const long = length > LONG_TEXT;
-  const attributes = long ? { tabindex: "0", role: "region", "aria-label": `text of ${length.toLocaleString("en")} characters` } : {};
-  const block = foreign("", "div", { class: long ? "prose long" : "prose", ...attributes });
+  const block = foreign("", "div", length > LONG_TEXT ? { class: "prose long", ...region(`text of ${countText(length, "character")}`) } : { class: "prose" });
   block.append(...(typeof content === "string" ? [content] : content));
   return block;
 }
@@ -108,7 +104,7 @@ function messageParts(parts, marked = null) {
   if (text === null) return parts.map(partElement);
   const thoughts = parts.filter((part) => part.thought !== undefined).map(partElement);
   if (!text && thoughts.length) return thoughts;
-  return [...thoughts, text ? proseBlock(marked ?? text, text.length) : h("p", { class: "muted", text: "(empty)" })];
+  return [...thoughts, text ? proseBlock(marked ?? text, text.length) : muted("(empty)")];
 }
 
 /**
@@ -121,7 +117,8 @@ function partElement(part) {
     return h("details", { class: "thought" }, h("summary", { text: "thought" }), proseBlock(part.thought, part.thought.length));
   }
   if (part.inline) return inlinePart(part.inline);
-  if (part.file) return h("p", { class: "attachment" }, "file ", foreign(part.file.uri, "code"), " ", foreign(part.file.mime ?? "", "span", { class: "muted" }));
+  if (typeof part.code === "string") return foreign(part.code, "code", { class: "json" });
+  if (part.file) return h("p", { class: "attachment" }, "file ", foreign(part.file.uri, "code"), " ", muted(part.file.mime ?? ""));
   return jsonBlock(part.other ?? part);
 }
 
@@ -129,7 +126,7 @@ function partElement(part) {
 function inlinePart(data) {
   const place = h("p", { class: "attachment" }, foreign(data.mime), ` · ${bytesText(data.bytes)} `);
   if (!data.data || !/^image\/(png|jpeg|gif|webp)$/.test(data.mime)) return place;
-  const button = h("button", { class: "button", type: "button", text: "show image", on: { click: () => button.replaceWith(image()) } });
+  const button = pushButton("show image", () => button.replaceWith(image()));
   const image = () => h("img", { class: "inline-image", src: `data:${data.mime};base64,${data.data}`, alt: `${data.mime} of the conversation` });
   place.append(button);
   return place;
@@ -155,6 +152,50 @@ function lazyDetails(props, summary, content) {
   if (props.open) fill();
   details.addEventListener("toggle", () => details.open && fill());
   return details;
+}
+
+/**
+ * The same, for what few readers want to see.
+ * @param {boolean} open
+ * @param {Child} summary
+ * @param {() => (Child | Child[])[]} content
+ */
+function aside(open, summary, content) {
+  return lazyDetails({ class: "aside", open }, [summary], content);
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} click
+ * @param {Props} props
+ */
+function pushButton(text, click, props = {}) {
+  return h("button", { class: "button", type: "button", ...props, on: { click } }, text);
+}
+
+/** @param {string} text */
+function muted(text) {
+  return foreign(text, "span", { class: "muted" });
+}
+
+/**
+ * Attributes of an element that scrolls, so that the keyboard reaches it.
+ * @param {string} name
+ */
+function region(name) {
+  return { tabindex: "0", role: "region", "aria-label": name };
+}
+
+/**
+ * A table whose rows begin with a header.
+ * @param {string[]} columns
+ * @param {Child[][]} rows
+ * @param {string | null} caption
+ */
+function dataTable(columns, rows, caption = null) {
+  const header = h("tr", null, columns.map((text) => h("th", { scope: "col" }, foreign(text))));
+  const body = rows.map((cells) => h("tr", null, cells.map((cell, i) => (i ? h("td", null, cell) : h("th", { scope: "row" }, cell)))));
+  return h("div", { class: "wide", ...region(caption ?? columns.join(", ")) }, h("table", { class: "plain" }, caption === null ? null : h("caption", { text: caption }), h("thead", null, header), h("tbody", null, body)));
 }
 
 /**
@@ -187,16 +228,18 @@ const STATUS_MARKS = {
   passed: ["✓", "pass"],
   failed: ["✗", "fail"],
   errored: ["!", "fail"],
+  quarantined: ["⊘", "warn"],
   not_run: ["○", "muted"],
   not_evaluated: ["○", "muted"],
   informational: ["·", "muted"],
 };
 
 /**
- * A status as icon, word and colour.
- * @param {string} status
+ * A status as icon, word and colour; null for a run of which only the recording is known.
+ * @param {string | null} status
  */
 function statusMark(status) {
+  if (status === null) return null;
   const [icon, tone] = STATUS_MARKS[/** @type {keyof typeof STATUS_MARKS} */ (status)] ?? ["?", "muted"];
   return h("span", { class: `mark ${tone}` }, h("span", { "aria-hidden": "true", text: `${icon} ` }), status.replaceAll("_", " "));
 }
