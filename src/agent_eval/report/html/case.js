@@ -360,7 +360,7 @@ function historySection(index, item) {
     link.setAttribute("class", `outcome ${tone}`);
     return h("li", null, link);
   };
-  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", sparkline(values), muted(values.map((/** @type {any} */ value) => scoreText(value)).join(" "))));
+  const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", scoreLine(values), muted(values.map((/** @type {any} */ value) => scoreText(value)).join(" "))));
   return h(
     "section",
     { class: "history", "aria-label": "History" },
@@ -372,7 +372,7 @@ function historySection(index, item) {
 }
 
 /** @param {(number | string | null)[]} values */
-function sparkline(values) {
+function scoreLine(values) {
   const numbers = values.filter((value) => typeof value === "number");
   const [low, high] = [Math.min(0, ...numbers), Math.max(1, ...numbers)];
   const x = (/** @type {number} */ i) => 2 + (96 * i) / Math.max(values.length - 1, 1);

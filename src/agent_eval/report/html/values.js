@@ -145,11 +145,12 @@ function bytesText(bytes) {
  * @param {() => (Child | Child[])[]} content
  */
 function lazyDetails(props, summary, content) {
-  const details = /** @type {HTMLDetailsElement} */ (h("details", props, h("summary", null, ...summary)));
   const fill = () => {
     if (details.childElementCount === 1) details.append(h("div", { class: "opened" }, ...content()));
   };
+  const details = /** @type {HTMLDetailsElement} */ (h("details", props, h("summary", { on: { click: fill } }, ...summary)));
   if (props.open) fill();
+  // Not opened by a click: by a search in the page, for example.
   details.addEventListener("toggle", () => details.open && fill());
   return details;
 }

@@ -1,0 +1,221 @@
+"""The view of a case: what was expected, what happened, what the base branch did, and why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import case_samples as samples
+from report_pages_of_data import Visit, page_of_data
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+READY = "article.case"
+SIDES = ("expected", "now", "base")
+
+
+def pages(path: Path, *cases: Mapping[str, Any]) -> Path:
+    return page_of_data(path / "report.html", samples.index_of(cases), [{"cases": list(cases)}])
+
+
+def fragment(case: Mapping[str, Any], rest: str = "") -> str:
+    return f"#case={quote(case['id'], safe='')}{rest}"
+
+
+def texts(locator: Locator) -> list[str]:
+    """What is visible, white space collapsed."""
+    return [" ".join(text.split()) for text in locator.all_inner_texts()]
+
+
+def rows(page: Page, turn: int) -> list[list[str]]:
+    """The cells of a turn's table."""
+    table = page.locator(f'[data-turn="{turn}"] table.columns > tbody > tr')
+    return [texts(table.nth(i).locator(":scope > td")) for i in range(table.count())]
+
+
+def is_in_viewport(locator: Locator) -> bool:
+    box, size = locator.bounding_box(), locator.page.viewport_size
+    assert size is not None
+    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
+
+
+def test_case__failed_turn_beside_expected_and_base(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    assert texts(page.locator(".findings > li > strong")) == ["tool_trajectory_avg_score 0.50, needs 1.00"]
+    why = page.locator(".why").inner_text()
+    for words in (
+        "newly failing",
+        "quarantined until 2026-12-01",
+        "regression, 0 of 5 now, 10 of 10 on main (p < 0.001)",
+    ):
+        assert words in why
+    assert [page.locator(f'[data-turn="{turn}"]').get_attribute("open") for turn in (1, 2, 3)] == [None, "", None]
+    assert is_in_viewport(page.get_by_text('{"devices": []}').first), "the cause is visible without scrolling"
+    assert page.locator('[data-turn="2"] .decisive').count() == 2
+    answer = "I could not find a lamp in the living room."
+    lamp = '{"id": "lamp", "room": "living room", "on": false, "level": null, "watts": 7.5}'
+    devices = f'{{"devices": [{lamp}, {{"id": "fan", "room": "living room", "on": true, "level": 2, "watt'
+    assert rows(page, 2) == [
+        [
+            'find_devices(room="living room")',
+            'find_devices(room="Living Room") ≠ other arguments argument expected got room "living room" "Living Room" '
+            'returned {"devices": []}',
+            f'find_devices(room="living room") ✓ as expected returned {devices}',
+        ],
+        ["", "", "says I switch it on."],
+        [
+            'set_device(id="lamp", on=true)',
+            "✗ not called",
+            'set_device(id="lamp", on=true) ✓ as expected returned {"ok": true}',
+        ],
+        ["", 'notify(text="nothing there") + not expected ✗ returned an error {"error": "offline"}', ""],
+        ["answer The living room lamp is on.", f"answer {answer}", "answer The lamp in the living room is on."],
+    ]
+    answers = page.locator('[data-turn="2"] tr.answers')
+    assert texts(answers.locator(".side-expected mark")) == ["The living room", "is on"]
+    assert texts(answers.locator(".side-now mark")) == ["I could not find a", "in the living room"]
+    page.keyboard.press("d")
+    assert page.locator("article.no-marks").count() == 1
+    assert answers.locator(".side-now .prose").inner_text() == answer
+    page.get_by_text("returned").locator("visible=true").nth(1).click()
+    opened = page.locator('[data-turn="2"] .side-base pre.json')
+    assert '"level": null' in opened.inner_text()
+    assert opened.locator(".json-null, .json-number, .json-boolean, .json-string").count() == 10
+    hrefs = page.locator("article a").evaluate_all("links => links.map(link => link.href)")
+    assert hrefs[0] == f"{samples.SERVER}/o/r/blob/5f0c1d2e/evals/home.test.json#L6"
+    assert all(href.startswith(f"{samples.SERVER}/") for href in hrefs)
+
+
+def test_case__runs_base_and_deep_links(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    runs = page.get_by_role("group", name="runs").get_by_role("button")
+    assert texts(runs) == ["run 1 ✗ failed", "run 2 ✗ failed", "extra run 3 ✓ passed"]
+    page.get_by_role("button", name="only runs that differ").click()
+    assert texts(runs) == ["run 1 ✗ failed", "extra run 3 ✓ passed"]
+    runs.nth(1).click()
+    page.locator(".run-facts", has_text="extra run 3").wait_for()
+    assert page.evaluate("location.hash").endswith("&run=confirm%3A2")
+    assert page.evaluate("document.activeElement.textContent").startswith("extra run 3"), "focus stays where it was"
+    assert "extra run 3" in page.locator('[data-turn="3"]').inner_text()
+    assert "the conversation ended before this turn" in page.locator('[data-turn="3"]').inner_text()
+    page.keyboard.press("b")
+    page.locator("table.of-2").first.wait_for()
+    assert page.locator(".side-base").count() == 0
+    page.keyboard.press("b")
+    page.locator("table.of-3").first.wait_for()
+    page.keyboard.press("r")
+    page.locator(".run-facts", has_text="run 1").wait_for()
+
+    linked = visit(tmp_path / "report.html", fragment(case, "&run=2&turn=3&side=base"), ready=READY)
+    assert linked.locator(".run-facts").inner_text().startswith("run 2:")
+    assert linked.locator('[data-turn="3"]').get_attribute("open") == ""
+    assert is_in_viewport(linked.locator('[data-turn="3"] > summary'))
+    unknown = visit(tmp_path / "report.html", fragment(case, "&run=9&turn=77&side=none"), ready=READY)
+    assert "This run has no turn 77." in unknown.locator("article").inner_text()
+    assert unknown.locator(".side-base").count() == 0
+
+
+def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: Path) -> None:
+    case = samples.lamp_case()
+    page = visit(pages(tmp_path, case), fragment(case), ready=READY)
+    trajectory, judged = page.locator("details.score").all()
+    assert "✗ failed tool_trajectory_avg_score 0.50 needs at least 1.00 ▼ worse, base 1.00" in texts(trajectory)[0]
+    scale = trajectory.get_by_role("img").get_attribute("aria-label")
+    assert scale == "Scale from 0.00 to 1.00: threshold 1.00, score 0.50, base 1.00"
+    judged.locator("summary").first.click()
+    words = texts(judged)[0]
+    for part in (
+        "≈ close to the threshold",
+        "judge: gemini-2.5-flash",
+        "50",
+        "Honest about what it found.",
+        "yes 1.00",
+    ):
+        assert part in words
+    assert texts(judged.locator(".vote .mark")) == ["invalid 0.00", "valid 1.00"]
+    turn = page.locator('[data-turn="2"]')
+    turn.get_by_text("votes: final_response_match_v2 0.67").click()
+    assert "The reference says that the lamp is on." in turn.inner_text(), "votes stand beside the answer too"
+    assert "Numbers that gate nothing" in page.locator(".scores").inner_text()
+
+    turn.get_by_text("timeline").click()
+    assert turn.locator(".lane-picture rect").count() == 3
+    assert turn.locator(".span.retried").count() == 1
+    turn.get_by_text("the same as a table").click()
+    assert texts(turn.locator(".timeline tbody tr")) == [
+        "model gemini-2.5-flash home 0 ms 0.9 s 429, no response 600 30",
+        "tool find_devices home 0.9 s 0.2 s – – –",
+        "model gemini-2.5-flash home 1.1 s 0.5 s – 640 20",
+    ]
+    page.get_by_text("Agents and tools of this run").click()
+    assert texts(page.locator(".agent-list > li")) == [
+        "agent home tool find_devices 1 call tool notify 1 call ✗ 1 failed"
+    ]
+    assert page.locator(".graph-picture .node").count() == 3
+    assert page.locator(".edge.failed").count() == 1
+
+    outcomes = page.locator(".outcomes .outcome")
+    assert [outcomes.nth(i).get_attribute("aria-label") for i in (0, 2, 3, 4)] == [
+        "passed, 2026-11-18 11:06, 0f0c1d2e",
+        "failed, 2026-11-20 11:06, 2f0c1d2e",
+        "no result, 2026-11-21 11:06, 3f0c1d2e",
+        "unknown, 2026-11-22 11:06, 4f0c1d2e",
+    ]
+    outcomes.nth(2).focus()
+    assert outcomes.nth(2).locator(".tip").is_visible()
+    assert "failed 1 of 6 since 2f0c1d2e" in page.locator(".history").inner_text()
+
+
+def test_case__sub_agents_errors_excerpts_and_absent_details(visit: Visit, tmp_path: Path) -> None:
+    cases: Sequence[dict[str, Any]] = (samples.agents_case(), samples.errored_case(), samples.older_case())
+    removed = samples.case("evals/home.test.json:gone", [])
+    index = samples.index_of([*cases, removed])
+    index["cases"]["block"][3], index["cases"]["removed"][3] = -1, 1
+    path = page_of_data(tmp_path / "report.html", index, [{"cases": list(cases)}])
+
+    agents = visit(path, fragment(cases[0]), ready=READY)
+    assert texts(agents.locator(".user")) == ["user (now) 灯を消してください。", "user (base) 灯りを消して。"]
+    assert texts(agents.locator(".side-now mark")) == [] != texts(agents.locator("tr.answers .side-base"))
+    assert 'search lookup(q="مصباح") ✗ returned an error' in rows(agents, 1)[2][0]
+    assert agents.locator('[data-turn="1"] .json-string[dir="auto"]').count() > 2, (
+        "each text has a direction of its own"
+    )
+    assert agents.locator("img").count() == 0
+    agents.get_by_role("button", name="show image").click()
+    assert agents.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    answer = agents.locator("tr.answers .side-now").inner_text()
+    assert "image/svg+xml · 70 bytes" in answer
+    assert "gs://bucket/light.pdf" in answer
+    assert agents.locator("article a[href^='gs']").count() == 0
+    agents.get_by_text("timeline").click()
+    assert "No times were recorded" in agents.locator(".timeline").inner_text()
+    agents.get_by_text("Agents and tools of this run").click()
+    assert texts(agents.locator(".agent-list > li")) == [
+        "agent root agent search 1 call",
+        "agent search tool lookup 2 calls ✗ 1 failed",
+    ]
+
+    errored = visit(path, fragment(cases[1]), ready=READY)
+    assert "agent-exception – a failure of the agent, in turn 2" in errored.locator(".error").inner_text()
+    assert texts(errored.locator("[open] > summary > .mark.fail")) == ["✗ ended with an error"]
+    errored.get_by_text("traceback", exact=True).click()
+    assert "KeyError: 'lamp'" in errored.get_by_role("region", name="traceback").inner_text()
+    assert "The base branch has no recordings of this case." in errored.locator("article").inner_text()
+    assert "(no answer)" in rows(errored, 2)[-1][-1]
+
+    older = visit(path, fragment(cases[2]), ready=READY).locator("article").inner_text()
+    for words in (
+        "These results hold no recordings.",
+        "not a number",
+        "shortened",
+        "The lamp is on.",
+        "missing words: lamp",
+    ):
+        assert words in older
+    gone = visit(path, fragment(removed), ready=READY).locator("article").inner_text()
+    assert "Only the base branch has this case." in gone
