@@ -10,7 +10,7 @@ import case_samples as samples
 import pytest
 from report_pages_of_data import Visit, page_of_data
 
-from agent_eval.gate.stats.exact_tests import wilson
+from agent_eval.gate.stats import wilson
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
