@@ -288,6 +288,15 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     migrate.add_argument("--initial-session", type=Path, metavar="FILE", help=BY_INPUT["initial-session"].help)
     migrate.set_defaults(module="migrate")
 
+    init = commands.add_parser(
+        "init", allow_abbrev=False, help="set up evals for the agents of a repository: criteria, workflow, .gitignore"
+    )
+    init.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this directory")
+    init.add_argument("--yes", action="store_true", help="ask nothing")
+    init.add_argument("--dry-run", action="store_true", help="show what would be done, and write nothing")
+    init.add_argument("--no-workflow", action="store_true", help="do not set up CI")
+    init.set_defaults(module="init")
+
     record = commands.add_parser(
         "record", allow_abbrev=False, help="make an eval case of a chat with the agent, or of something recorded"
     )

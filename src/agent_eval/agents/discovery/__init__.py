@@ -1,6 +1,15 @@
 """Selects the agent of each eval file: by a setting, or by a search of the repository."""
 
-from agent_eval.agents.discovery.finder import AgentChoice, is_agent
+from agent_eval.agents.discovery.finder import WHAT_IS_AN_AGENT, AgentChoice, find_agents, is_agent
 from agent_eval.agents.discovery.locate import AgentChoices, agent_as_path, choose_agents, render_choices
 
-__all__ = ["AgentChoice", "AgentChoices", "agent_as_path", "choose_agents", "is_agent", "render_choices"]
+__all__ = [
+    "WHAT_IS_AN_AGENT",
+    "AgentChoice",
+    "AgentChoices",
+    "agent_as_path",
+    "choose_agents",
+    "find_agents",
+    "is_agent",
+    "render_choices",
+]

@@ -333,6 +333,20 @@ class Finder:
                     yield container / name
 
 
+def find_agents(root: Path) -> tuple[list[str], list[str]]:
+    """The agents of a repository, and why files named agent.py define none.
+
+    Args:
+        root: The repository.
+
+    Returns:
+        Directories relative to the root, without agents inside of another one; and clauses.
+    """
+    finder = Finder(root=root.resolve())
+    agents = [finder.label(agent) for agent in finder.everywhere]
+    return agents, [finder.lacking(source) for source in finder.without_agent]
+
+
 def plain(text: str) -> str:
     """The text on one line without control characters."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in carriable(text))

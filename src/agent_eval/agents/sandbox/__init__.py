@@ -2,6 +2,7 @@
 
 from agent_eval.agents.sandbox.ending import AgentNotEnded
 from agent_eval.agents.sandbox.forwarding import (
+    MODEL_VARIABLES,
     allow_list,
     child_environment,
     installer_environment,
@@ -18,6 +19,7 @@ from agent_eval.agents.sandbox.uids import STATE_DIR, missing_capabilities
 
 __all__ = [
     "AGENT_USER",
+    "MODEL_VARIABLES",
     "NO_PROCESS",
     "STATE_DIR",
     "Account",

@@ -1,0 +1,189 @@
+"""`agent-eval init` in a dozen small repositories. What it writes is valid, and a second time nothing changes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from gate_runs import Repository
+
+from agent_eval.authoring.setup import _ci
+
+ROOT = Path(__file__).parents[2]
+AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='a', model='gemini-2.5-flash')\n"
+EVALS = """{"eval_set_id": "a", "eval_cases": [{"eval_id": "one", "conversation": [
+    {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}]}]}"""
+GITHUB = '[remote "origin"]\n\turl = git@github.com:o/r.git\n'
+ZIZMOR = 'rules: {unpinned-uses: {config: {policies: {"*": ref-pin}}}}\n'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A repository and what `init` does to it."""
+
+    files: Mapping[str, str]
+    changed: frozenset[str]
+    out: tuple[str, ...]
+    """Patterns of the output."""
+
+
+CONFIG, WORKFLOW, IGNORE = "evals/test_config.json", ".github/workflows/evals.yml", ".gitignore"
+SAMPLES = {
+    "one agent on GitHub": Sample(
+        files={"agents/home/agent.py": AGENT, ".git/config": GITHUB},
+        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
+        out=(
+            r"to do +evals/home.evalset.json +record a case of agents/home",
+            "agent-eval record evals/home.evalset.json",
+        ),
+    ),
+    "no remote": Sample(
+        files={"home/agent.py": AGENT}, changed=frozenset({CONFIG, IGNORE}), out=("no CI system was recognised",)
+    ),
+    "src layout": Sample(
+        files={"src/bot/__init__.py": "from . import agent", "src/bot/agent.py": AGENT, ".github/x": ""},
+        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
+        out=("record a case of src/bot",),
+    ),
+    "two agents": Sample(
+        files={"agents/a/agent.py": AGENT, "agents/b/agent.py": AGENT, ".github/x": ""},
+        changed=frozenset({CONFIG, WORKFLOW, IGNORE, "agent-eval.toml"}),
+        out=("evals/a.evalset.json", "evals/b.evalset.json", r"created +agent-eval.toml +\[agents\]"),
+    ),
+    "two agents and settings": Sample(
+        files={"a/agent.py": AGENT, "b/agent.py": AGENT, "agent-eval.toml": "num-runs = 2"},
+        changed=frozenset({CONFIG, IGNORE, "agent-eval.toml"}),
+        out=(r"changed +agent-eval.toml",),
+    ),
+    "yaml agent": Sample(
+        files={"yaml/root_agent.yaml": "name: a\nmodel: gemini-2.5-flash\n"},
+        changed=frozenset({CONFIG, IGNORE}),
+        out=("record a case of yaml",),
+    ),
+    "the root is the agent": Sample(
+        files={"agent.py": AGENT}, changed=frozenset({CONFIG, IGNORE}), out=("record a case of .",)
+    ),
+    "evals and a workflow": Sample(
+        files={
+            "home/agent.py": AGENT,
+            "home/evals/a.test.json": EVALS,
+            "home/evals/test_config.json": '{"criteria": {"response_match_score": 0.1}}',
+            ".github/workflows/ci.yml": "jobs: {e: {steps: [uses: org/agent-eval-action@v1]}}",
+            ".gitignore": "/agent-eval-results\n.adk",
+        },
+        changed=frozenset(),
+        out=(r"kept +1 eval file +1 case", r"kept +\.github/workflows/ci.yml", "Next:\n  agent-eval run"),
+    ),
+    "evals with ADK's criteria": Sample(
+        files={"home/agent.py": AGENT, "home/a.test.json": EVALS, ".gitignore": "x\r\ny"},
+        changed=frozenset({IGNORE}),
+        out=(r"kept +criteria +ADK's defaults",),
+    ),
+    "other names of keys": Sample(
+        files={
+            "home/agent.py": AGENT + "import os\nos.environ['OPENAI_API_KEY'], os.environ['CRM_API_KEY']",
+            ".github/x": "",
+        },
+        changed=frozenset({CONFIG, WORKFLOW, IGNORE}),
+        out=("secret OPENAI_API_KEY",),
+    ),
+    "GitLab": Sample(
+        files={"home/agent.py": AGENT, ".gitlab-ci.yml": "stages: [test]\n"},
+        changed=frozenset({CONFIG, IGNORE}),
+        out=(r"to do +\.gitlab-ci.yml", "    evals:\n      image:"),
+    ),
+    "Jenkins": Sample(
+        files={"home/agent.py": AGENT, "Jenkinsfile": "pipeline {}\n"},
+        changed=frozenset({CONFIG, IGNORE}),
+        out=(r"to do +Jenkinsfile", "    pipeline {"),
+    ),
+}
+
+
+def write(root: Path, files: Mapping[str, str]) -> Repository:
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", newline="") as file:
+            file.write(text)
+    return Repository(root=root)
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    paths = (path for path in root.rglob("*") if path.is_file() and ".git" not in path.relative_to(root).parts)
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_init__writes_what_is_missing_once(name: str, tmp_path: Path) -> None:
+    sample = SAMPLES[name]
+    repository = write(tmp_path / "repo", sample.files)
+    before = contents(repository.root)
+    planned = repository.gate("init", "--dry-run")
+    assert (planned.code, contents(repository.root)) == (0, before), planned.out + planned.err
+    done = repository.gate("init")
+    assert done.code == 0, done.out + done.err
+    for pattern in sample.out:
+        assert re.search(pattern, done.out), (pattern, done.out)
+    after = contents(repository.root)
+    assert {path for path, text in after.items() if before.get(path) != text} == sample.changed
+    assert all(after[path].startswith(text) for path, text in before.items())
+    again = repository.gate("init", "--yes")
+    assert (again.code, contents(repository.root)) == (0, after)
+    assert not re.search(r"^(created|changed) ", again.out, re.MULTILINE)
+
+    if "agent-eval.toml" in sample.changed:
+        agents = repository.gate("agents")
+        assert "[agent-ambiguous]" not in agents.out
+    if not any(path.endswith(".test.json") for path in before):
+        name = sorted(re.findall(r"evals/\w+\.evalset\.json", done.out))[0]
+        (repository.root / name).write_text(EVALS, "utf-8")
+    for command in ("validate", "plan"):
+        checked = repository.gate(command)
+        assert checked.code == 0, checked.out + checked.err
+
+
+def lint(tool: str, *arguments: str | Path) -> None:
+    command = [Path(sys.executable).with_name(tool), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_init__the_workflow_is_the_readmes_and_passes_linters(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"```yaml\n{_ci.WORKFLOW}```" in readme
+    recipes = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    assert f"```yaml\n{_ci.GITLAB}```" in recipes
+    assert f"```groovy\n{_ci.JENKINS}```" in recipes
+    assert _ci.jenkins(["OPENAI_API_KEY"]).count("OPENAI_API_KEY = credentials('openai-api-key')") == 1
+    (tmp_path / "zizmor.yml").write_text(ZIZMOR, "utf-8")
+    for number, variables in enumerate(([], ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])):
+        path = tmp_path / ".github" / "workflows" / f"evals{number}.yml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_ci.workflow(variables, "main"), "utf-8")
+        lint("actionlint", "-no-color", path)
+        lint("zizmor", "--offline", "--quiet", "--config", tmp_path / "zizmor.yml", path)
+    assert _ci.workflow([], "main") == _ci.WORKFLOW
+
+
+def test_init__refuses(tmp_path: Path) -> None:
+    repository = write(tmp_path / "repo", {"app/agent.py": "from google.adk.agents import Agent\nbot = Agent()\n"})
+    before = contents(repository.root)
+    nothing = repository.gate("init")
+    assert (nothing.code, "[init-no-agent]" in nothing.out) == (2, True)
+    assert "app/agent.py defines no `root_agent` (its agent is named `bot`)" in nothing.out
+    assert "my_agent/root_agent.yaml" in nothing.out
+    missing = repository.gate("init", "nowhere")
+    assert (missing.code, "[init-directory]" in missing.out) == (2, True)
+    (repository.root / "app" / "agent.py").write_text(AGENT, "utf-8")
+    (repository.root / "evals").write_text("a file", "utf-8")
+    unwritable = repository.gate("init")
+    assert (unwritable.code, "[init-unwritable] evals/test_config.json" in unwritable.out) == (2, True)
+    assert contents(repository.root).keys() == before.keys() | {"evals"}
