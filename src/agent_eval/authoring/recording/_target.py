@@ -33,7 +33,9 @@ from agent_eval.evalset.models import EvalCase, EvalSet
 from agent_eval.evalset.parse import EvalFile, read_eval_file
 from agent_eval.evalset.paths import absolute, name_of
 
-_FILE, _ID, _CHANGED = "record-file", "record-id", "record-changed"
+_FILE = "record-file"
+_ID = "record-id"
+_CHANGED = "record-changed"
 _ONE_CASE = ".test.json"
 _KEPT = 1_000
 _EXPECTATIONS = ("final_response", "intermediate_data")
