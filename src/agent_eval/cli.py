@@ -26,6 +26,7 @@ _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
     "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
 }  # fmt: skip
+_NOT_OF_MERGE = {"paths", "shards", "shard", "mode", "fail-fast", "resume"}
 INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h. A bug of agent-eval must differ from the four verdicts."""
 
@@ -65,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest and (not hasattr(parsed, "paths") or any(word.startswith("-") for word in rest)):
         commands[typed[0]].error(_unrecognized(rest, typed[0], commands))
     elif rest:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
-        parsed.paths += rest
+        words = parsed.shards if typed[0] == "merge" else parsed.paths
+        words += rest
     return run_command(parsed.module, parsed)
 
 
@@ -213,6 +215,16 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     plan.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     plan.set_defaults(module="plan")
 
+    merge = commands.add_parser(
+        "merge", allow_abbrev=False, help="make one verdict of the results of all parts of a run (`run --shard I/N`)"
+    )
+    merge.add_argument("shards", nargs="*", metavar="DIR", help=BY_INPUT["shards"].help)
+    merge.add_argument(
+        "--paths", action="extend", nargs="+", metavar="PATH", help="the PATHs that the parts ran with, if any"
+    )
+    _add_settings(merge, [setting for setting in SETTINGS if setting.input not in _NOT_OF_MERGE], paths=False)
+    merge.set_defaults(module="merge")
+
     calibrate = commands.add_parser(
         "calibrate", allow_abbrev=False, help="measure how well a judge agrees with human labels, or suggest thresholds"
     )
@@ -306,6 +318,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
     action = commands.add_parser("action", help="run with the settings of the GitHub action, from INPUT_* variables")
     action.set_defaults(module="run", from_inputs=True)
+    merge.usage = "agent-eval merge [options] [DIR ...]     (options: agent-eval merge --help)"
     for name in ("run", "plan", "validate", "agents", "tapes"):
         commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
     return parser, commands.choices

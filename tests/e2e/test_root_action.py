@@ -78,11 +78,16 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     (actions / "ours/action.yml").write_text(ACTION, "utf-8")
     for name in ("restore", "save"):
         stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
-    stand_in(
-        actions / "upload", ["name", "path"], noting("upload ${{ inputs.name }}: $(ls '${{ inputs.path }}' | xargs)")
-    )
+    kept = "upload ${{ inputs.name }}: $(ls '${{ inputs.path }}' | xargs), kept ${{ inputs.retention-days }} days"
+    stand_in(actions / "upload", ["name", "path", "retention-days"], noting(kept))
+    stand_in(actions / "download", ["pattern", "path"], noting("download ${{ inputs.pattern }} to ${{ inputs.path }}"))
     repositories = {"org/agent-eval-action@v1": "ours"}
-    for used, folder in (("actions/cache", "cache"), ("actions/upload-artifact", "upload")):
+    used_actions = {
+        "actions/cache": "cache",
+        "actions/upload-artifact": "upload",
+        "actions/download-artifact": "download",
+    }
+    for used, folder in used_actions.items():
         (version,) = set(re.findall(rf"uses: {used}(?:/\w+)?@(\w+)", ACTION))
         repositories[f"{used}@{version}"] = folder
     (work / ".github/workflows").mkdir(parents=True)
@@ -108,7 +113,7 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
     assert steps == [
         "restore agent-eval-judge-agent-eval-results-1-1",
         "gate a-key",
-        "upload agent-eval-results: results.json",
+        "upload agent-eval-results: results.json, kept 0 days",
         "save agent-eval-judge-agent-eval-results-1-1",
         f"after {outcome} {verdict}",
     ]
@@ -121,6 +126,7 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
         "github-token": "a-token",
         "output-dir": "agent-eval-results",
         "artifact-name": "agent-eval-results",
+        "shards": "shards",
     }
 
 
@@ -128,9 +134,32 @@ def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_want
     own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off"}
     steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
 
-    assert steps == ["gate a-key", "upload results-billing: results.json", "after success passed"]
+    assert steps == ["gate a-key", "upload results-billing: results.json, kept 0 days", "after success passed"]
     assert inputs["judge-cache"] == "off"
     assert set(inputs) == {setting.input for setting in SETTINGS}
+
+
+def test_root_action__a_part_has_an_artifact_of_its_own_and_the_merge_gets_all(tmp_path: Path) -> None:
+    for folder in ("part", "merge"):
+        (tmp_path / folder).mkdir()
+    part, inputs, _ = run(tmp_path / "part", "passed", 'shard: "2/5"')
+    merge, _, _ = run(tmp_path / "merge", "passed", "mode: merge")
+
+    assert inputs["shard"] == "2/5"
+    assert part == [
+        "restore agent-eval-judge-agent-eval-results-1-1",
+        "gate a-key",
+        "upload agent-eval-results-part-2-attempt-1: results.json, kept 3 days",
+        "after success passed",
+    ]
+    assert merge == [
+        "restore agent-eval-judge-agent-eval-results-1-1",
+        "download agent-eval-results-part-* to shards",
+        "gate a-key",
+        "upload agent-eval-results: results.json, kept 0 days",
+        "save agent-eval-judge-agent-eval-results-1-1",
+        "after success passed",
+    ]
 
 
 def test_root_action__tells_every_output() -> None:

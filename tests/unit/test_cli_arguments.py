@@ -31,7 +31,7 @@ from agent_eval.settings.options import GROUPS
         ),
         (["run", "--num-run=3"], "agent-eval run [options]", "Did you mean --num-runs?"),
         (["run", "evals", "--xyzzy"], "agent-eval run [options]", "`run` has no flag --xyzzy\n"),
-        (["validate", "--gate", "both"], "agent-eval validate [options]", "It is a flag of `run`, `plan`."),
+        (["validate", "--gate", "both"], "agent-eval validate [options]", "It is a flag of `run`, `plan`, `merge`."),
         (["compare", "a", "b", "c"], "agent-eval compare [-h]", "`compare` takes no argument c"),
         (["run", "--judge-api-key", "x"], "agent-eval run [options]", "Set the variable AGENT_EVAL_JUDGE_API_KEY"),
     ],

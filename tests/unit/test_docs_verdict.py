@@ -15,6 +15,7 @@ from agent_eval.gate.verdict import EXIT_CODES, decide, exit_code
 from agent_eval.results._merge import WITHOUT_KEY, merge
 from agent_eval.results.recording import RunError
 from agent_eval.results.report import CaseReport, CaseStatus, MetricReport, MetricStatus, Reason, RunResult, RunScore
+from agent_eval.results.shard import SHARD_MISSING
 from agent_eval.simulation.simulated import CODES, TEMPLATE_CODE
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ def runner_error_kinds() -> set[str]:
 
 
 def test_errors__every_kind_has_a_row() -> None:
-    ours = runner_error_kinds() | {WITHOUT_KEY}
+    ours = runner_error_kinds() | {WITHOUT_KEY, SHARD_MISSING}
     kinds = {str(kind) for kind in [*FailureKind, *MetricFailureKind]}
 
     assert "run-timeout" in ours

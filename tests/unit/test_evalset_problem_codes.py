@@ -21,6 +21,7 @@ MAKERS = {
     "warning": 0,
     "problem": 1,
     "_finding": 2,
+    "refusal": None,
 }
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
 

@@ -60,6 +60,7 @@ ROOT_ACTION = ROOT / "action.yml"
 OWN_DEFAULTS = {
     "artifact-name": "agent-eval-results",
     "output-dir": "agent-eval-results",
+    "shards": "shards",
     # Outside the checkout, so that a pull request can't commit replies.
     "judge-cache": "${{ runner.temp }}/agent-eval-judge-cache",
 }

@@ -23,6 +23,8 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
+    if report.shard is not None:
+        io.log(f"agent-eval: {harmless(str(arguments.head))} is {report.shard.note}")
     io.print_result(render(report, arguments.format, source_url=arguments.source_url, width=io.width).rstrip())
     return 0
 
@@ -43,6 +45,7 @@ def compare_files(head: Path, base: Path) -> RunReport:
     head_report = read_file(head)
     measured_by_adk = base.name.endswith(ADK_SUFFIX)
     base_report = read_adk_results(base, head_report) if measured_by_adk else read_file(base)
+    part = f" It is {base_report.shard.note}." if base_report.shard is not None else ""
     origin = base_report.origin
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
@@ -51,7 +54,7 @@ def compare_files(head: Path, base: Path) -> RunReport:
         commit=commit,
         run_url=origin.run_url if origin is not None else None,
         recorded_at=base_report.started_at,
-        message=f"The base is {harmless(str(base))}{', measured by ADK' if measured_by_adk else ''}.",
+        message=f"The base is {harmless(str(base))}{', measured by ADK' if measured_by_adk else ''}.{part}",
     )
     comparison = compare(head_report, base_report)
     if measured_by_adk and not any(run.duration for case in base_report.cases for run in case.runs):

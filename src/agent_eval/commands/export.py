@@ -38,6 +38,8 @@ def stored_run(results: Path, io: CliIO) -> Iterator[StoredRun]:
         UnreadableError: The results or the recordings can't be read.
     """
     report = read_stored_report(results, "export FORMAT DIRECTORY")
+    if report.shard is not None:
+        io.log(f"agent-eval: {harmless(str(results))} is {report.shard.note}")
     with recording_store(folder_of(results)) as store:
         if not store and any(case.runs for case in report.cases):
             io.log("agent-eval: there is no recordings.jsonl.gz beside the results, so most conversations are missing")

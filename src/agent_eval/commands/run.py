@@ -39,6 +39,7 @@ from agent_eval.report.renderers import (
     live_progress,
     notice_command,
     one_output,
+    part_summary,
     plain_progress,
     stop_commands,
 )
@@ -217,6 +218,10 @@ def _report(outcome: Outcome, settings: Settings, io: CliIO) -> None:
         io.print_result(text)
         return
     _append("GITHUB_OUTPUT", github_outputs(outcome.report, files, secrets.token_hex(16)), io)
+    if outcome.report.shard is not None:  # The merge reports all parts.
+        _append("GITHUB_STEP_SUMMARY", part_summary(outcome.report), io)
+        io.print_result(stop_commands(text, secrets.token_hex(16)))
+        return
     _append("GITHUB_STEP_SUMMARY", outcome.files["summary-file"].read_text("utf-8"), io)
     io.print_result(stop_commands(text, secrets.token_hex(16)) + "\n".join(annotation_commands(outcome.report)))
 
@@ -231,7 +236,9 @@ def _all_cases(settings: Settings, io: CliIO) -> str:
 
 
 def _comment(outcome: Outcome, settings: Settings, ci: CIContext, warnings: Sequence[str], io: CliIO) -> None:
-    """Writes the pull request's comment. A failure does not change the verdict."""
+    """Writes the pull request's comment. A failure does not change the verdict. A part of a run has no comment."""
+    if settings.shard is not None:
+        return
     try:
         posted = publish.comment(outcome.report, settings, ci, warnings)
     except Exception as error:

@@ -83,7 +83,7 @@ def show(request: Request, root: Path, *, run: int | None = None, width: int = 1
         folder_of(request.results), {result.run_id for result in runs.values() if result is not None}
     )
     expected = unchanged_cases(cases, root)
-    texts = []
+    texts = [f"{source} is {report.shard.note}.\n"] if report.shard is not None and not request.every else []
     for case in cases:
         result = runs[case.case_id]
         recording = recordings.get(result.run_id) if result is not None else None

@@ -62,6 +62,8 @@ class Limiter:
         self._size = float(maximum)
         self._clock = clock
         self._shrunk_at = float("-inf")
+        self.halvings = 0
+        """How often `throttled` reduced the size."""
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -75,6 +77,7 @@ class Limiter:
         now = self._clock()
         if now - self._shrunk_at >= _PAUSE:
             self._shrunk_at = now
+            self.halvings += 1
             self._size = max(self._minimum, self._size / 2)
 
     def answered(self) -> None:

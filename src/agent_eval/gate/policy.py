@@ -81,6 +81,8 @@ class Policy:
     """Quarantines that were left out of a policy of another commit, since they are over."""
     replaces: Policy | None = None
     """The policy of the checkout, where this is the base branch's and counts instead of it."""
+    jobs: int = 1
+    """Jobs that gate the same pull request, each with its own cases: every `alpha` is divided by it (Bonferroni)."""
     renamed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """By the id of a renamed case, its file and eval id on the base branch. The stricter policy of both names holds for
     it, or a pull request could rename a broken case to match a quarantine."""
@@ -97,9 +99,9 @@ class Policy:
 
     @property
     def alpha(self) -> float:
-        """The error rate of everything together: of the last entry that gives one for all metrics and cases."""
+        """The error rate of everything in this job: of the last entry that gives one for all metrics and cases."""
         alphas = (entry.alpha for entry in reversed(self.entries) if entry.metric is None and not entry.cases)
-        return next((alpha for alpha in alphas if alpha is not None), DEFAULT_ALPHA)
+        return next((alpha for alpha in alphas if alpha is not None), DEFAULT_ALPHA) / self.jobs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +212,7 @@ class PolicyReader:
             # For all metrics and cases it is the rate of everything together; and cases that don't block still show
             # which of their metrics failed them.
             if entry.alpha is not None and (own or entry.cases):
-                settings["alpha"] = entry.alpha
+                settings["alpha"] = entry.alpha / self._policy.jobs
             if entry.blocking is not None and (own or name == PASS_METRIC):
                 settings["blocking"] = entry.blocking
             if entry.threshold is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_eval.core.text import plural
-from agent_eval.results import WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
+from agent_eval.results import SHARD_MISSING, WITHOUT_KEY, CaseReport, GateMode, Reason, VerdictValue
 
 EXIT_CODES: Mapping[VerdictValue, int] = {"passed": 0, "failed": 1, "invalid": 2, "inconclusive": 3}
 
@@ -61,6 +61,39 @@ def code_of(case: CaseReport) -> str:
     causes = (metric.reason.code for metric in case.metrics if metric.status == "not_evaluated" and metric.reason)
     own = case.reason.code if case.reason is not None else case.status
     return next(causes, own) if own == "not-evaluated" else own
+
+
+def unjudged_runs(cases: Iterable[CaseReport]) -> int:
+    """Number of runs without a result, except those that `without-keys` leaves out."""
+    return sum(
+        run.status in {"errored", "not_run"} and (run.error is None or run.error.kind != WITHOUT_KEY)
+        for case in cases
+        for run in case.runs
+    )
+
+
+def with_missing_parts(verdict: Verdict, missing: Sequence[int], total: int) -> Verdict:
+    """The verdict on merged parts of which some left no results: never `passed`, whatever the others did.
+
+    Args:
+        verdict: The verdict on the cases, those of the missing parts being `not_run`.
+        missing: Indexes of the missing parts.
+        total: Number of parts.
+    """
+    if not missing:
+        return verdict
+    reason = Reason(code=SHARD_MISSING, message=f"{parts(missing, total)} left no results; re-run the failed jobs")
+    others = tuple(other for other in verdict.reasons if other.code not in {SHARD_MISSING, "advisory"})
+    if verdict.value == "failed":
+        return replace(verdict, reasons=(*others, reason))
+    return replace(verdict, value="inconclusive", reasons=(reason, *others))
+
+
+def parts(indexes: Sequence[int], total: int) -> str:
+    """E.g. `part 3 of 5`, `parts 2 and 3 of 5`."""
+    names = [str(index) for index in indexes]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{'part' if len(names) == 1 else 'parts'} {listed} of {total}"
 
 
 def exit_code(verdict: VerdictValue, on_inconclusive: Literal["fail", "pass"], *, not_run: int) -> int:

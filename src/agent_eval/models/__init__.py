@@ -1,5 +1,7 @@
 """Calls to language models: providers, budgets, cache, retries, prices."""
 
+from agent_eval.models._budget import Spent
+from agent_eval.models._cache import copy_replies
 from agent_eval.models.check import IN_FILES, NO_KEY, ModelUse, check_models, credential_problems, shared_keys
 from agent_eval.models.health import Health
 from agent_eval.models.names import VERTEX_EVAL, parse_model
@@ -28,8 +30,10 @@ __all__ = [
     "ModelUsage",
     "ModelUse",
     "Price",
+    "Spent",
     "UsageEntry",
     "check_models",
+    "copy_replies",
     "credential_problems",
     "metric_spec",
     "open_models",

@@ -59,6 +59,16 @@ class Meter:
         self._changed = asyncio.Event()
         self.spent = Spent()
 
+    def limit(self, budget: Budget, spent: Spent | None = None) -> None:
+        """Replaces the budget before the first call.
+
+        Args:
+            budget: The limits.
+            spent: Usage of other jobs that counts towards these limits.
+        """
+        self._budget = budget
+        self.spent = spent or self.spent
+
     @property
     def failure(self) -> ModelFailure | None:
         """Why attempts are refused; None while they are not."""

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ from agent_eval.models.protocol import ModelRequest, ModelUsage
 _VERSION = 1
 _EVICT_TO = 0.9
 """Fraction of the maximum size that eviction leaves."""
+_MOST_COPIED = 256 * 1024 * 1024
+"""Bytes of a cache that replies are copied to."""
 _STALE = 3600.0
 """Age in seconds of a temporary file that no process writes any more."""
 
@@ -50,6 +53,22 @@ class CachedReply(WireModel):
             cached_tokens=self.cached_tokens,
             thought_tokens=self.thought_tokens,
         )
+
+
+def copy_replies(source: Path, target: Path) -> int:
+    """Copies the replies of a cache directory into another one that lacks them, and returns their number.
+
+    Files that are no replies are left out, and so are replies that can't be written.
+    """
+    copied = 0
+    cache = ReplyCache(target, max_bytes=_MOST_COPIED)
+    for path in sorted(source.glob("??/*.json")):
+        if re.fullmatch(r"[0-9a-f]{64}", path.stem) is None or path.is_symlink() or cache.get(path.stem) is not None:
+            continue
+        with contextlib.suppress(OSError, ValidationError):
+            cache.put(path.stem, CachedReply.model_validate_json(read_regular(path, MAX_TEXT)))
+            copied += 1
+    return copied
 
 
 def key_of(request: ModelRequest) -> str:

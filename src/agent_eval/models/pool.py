@@ -54,6 +54,7 @@ class ModelPool:
         self._warming: asyncio.Task[None] | None = None
         self._replay = _cache(settings, settings.replay)
         self._cache = None if self._replay else _cache(settings, settings.cache)
+        self._record = None if self._replay else _cache(settings, settings.record)
         self.meter = Meter(settings.budget)
         """The budget of the run."""
         self.ledger = Ledger()
@@ -105,19 +106,18 @@ class ModelPool:
             raise
         finally:
             self._book(request, channel, call, fresh)
-        if self._cache is not None:
-            self._cache.put(
-                key,
-                CachedReply(
-                    identity=channel.endpoint.identity,
-                    text=fresh.text,
-                    model_version=fresh.model_version,
-                    input_tokens=fresh.usage.input_tokens,
-                    output_tokens=fresh.usage.output_tokens,
-                    cached_tokens=fresh.usage.cached_tokens,
-                    thought_tokens=fresh.usage.thought_tokens,
-                ),
-            )
+        stored = CachedReply(
+            identity=channel.endpoint.identity,
+            text=fresh.text,
+            model_version=fresh.model_version,
+            input_tokens=fresh.usage.input_tokens,
+            output_tokens=fresh.usage.output_tokens,
+            cached_tokens=fresh.usage.cached_tokens,
+            thought_tokens=fresh.usage.thought_tokens,
+        )
+        for cache in (self._cache, self._record):
+            if cache is not None:
+                cache.put(key, stored)
         return fresh
 
     async def close(self) -> None:

@@ -61,5 +61,7 @@ class ModelSettings:
     """`--judge-cache DIR`; None: off."""
     cache_bytes: int = 256 * 1024 * 1024
     """Maximum size of the cache on disk; the least recently used replies are evicted first."""
+    record: Path | None = None
+    """A second cache directory, which gets the replies of this run only; None: none."""
     replay: Path | None = None
     """`--judge replay:DIR`: every reply comes from this cache directory; a missing reply is a failure."""

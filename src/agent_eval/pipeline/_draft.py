@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_eval.core.timing import Begun
     from agent_eval.evalset.models import Suite
     from agent_eval.pipeline.context import RunContext
-    from agent_eval.results import FileReport, RunReport, SelectionReport
+    from agent_eval.results import FileReport, ProblemReport, RunReport, SelectionReport
     from agent_eval.settings import Settings
 
 
@@ -75,10 +75,14 @@ def _options(settings: Settings) -> dict[str, str]:
 
 def with_problems(report: RunReport, problems: Iterable[Problem]) -> RunReport:
     """The report with more problems."""
+    return report.model_copy(update={"problems": [*report.problems, *problem_reports(problems)]})
+
+
+def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
+    """The problems as they are reported."""
     from agent_eval.results import ProblemReport
 
-    reports = [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
-    return report.model_copy(update={"problems": [*report.problems, *reports]})
+    return [ProblemReport(**{**_fields(problem), "severity": problem.severity.value}) for problem in problems]
 
 
 def _fields(problem: Problem) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.pipeline.ci_context import LOCAL, CIContext
-from agent_eval.results import LOGS
+from agent_eval.results import JUDGE_REPLIES, LOGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -235,6 +235,9 @@ def model_settings(settings: Settings) -> ModelSettings:
         budget=Budget(max_calls=settings.max_judge_calls, max_tokens=settings.max_tokens, max_cost=settings.max_cost),
         prices=read_prices(settings.prices),
         cache=None if settings.judge_cache == "off" else settings.root / settings.judge_cache,
+        record=settings.output / JUDGE_REPLIES
+        if settings.shard is not None and settings.judge_cache != "off"
+        else None,
         replay=None if replay is None else settings.root / replay,
     )
 

@@ -48,7 +48,7 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         recorded: None if nothing ran.
     """
     from agent_eval.evalset.json import write_text
-    from agent_eval.gate.verdict import exit_code
+    from agent_eval.gate.verdict import exit_code, unjudged_runs
     from agent_eval.report.renderers import junit_xml, results_pieces, summary_markdown
     from agent_eval.results import Reason
     from agent_eval.runner import write_lines
@@ -57,9 +57,12 @@ def write(settings: Settings, context: RunContext, report: RunReport, recorded: 
         errors = sum(problem.severity == "error" for problem in report.problems)
         message = f"{plural(errors, 'error')} in the eval files or the configuration"
         report.reasons = [Reason(code="invalid", message=message)]
-    report.exit_code = exit_code(
-        report.verdict, settings.on_inconclusive, not_run=report.totals.not_run + _unusable(report)
-    )
+    if report.shard is not None and report.verdict != "invalid":
+        report.exit_code = 3 if unjudged_runs(report.cases) else 0
+    else:
+        missing = len(report.merged_from.missing) if report.merged_from is not None else 0
+        not_run = report.totals.not_run + _unusable(report) + missing
+        report.exit_code = exit_code(report.verdict, settings.on_inconclusive, not_run=not_run)
     output = settings.output
     output.mkdir(parents=True, exist_ok=True)
     files = {name: output / file for name, file in FILES.items()}

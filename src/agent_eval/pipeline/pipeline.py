@@ -19,7 +19,9 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
-from agent_eval.pipeline._draft import draft_report, file_reports, with_problems
+from agent_eval.pipeline._draft import draft_report, file_reports, problem_reports, with_problems
+from agent_eval.pipeline._part import part_verdict, plan_part, read_shard_plan, with_durations
+from agent_eval.pipeline._spending import limit_models, spending
 from agent_eval.pipeline._tapes import open_tapes, plan_tapes, tapes_unsupported
 from agent_eval.pipeline.context import RunContext as RunContext
 from agent_eval.pipeline.context import model_uses, open_models, prepare
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from agent_eval.models import ModelPool
     from agent_eval.pipeline._base_checkout import BaseCheckout
     from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.pipeline._part import PartPlan
+    from agent_eval.pipeline._parts import Parts
     from agent_eval.pipeline.ci_context import CIContext
     from agent_eval.results import Reason, RunReport
     from agent_eval.runner import MissingModels, Plan, Tapes
@@ -49,6 +53,10 @@ class _Planned:
     """A run that has been checked and can start."""
 
     plan: Plan
+    part: PartPlan | None
+    """With `shard`: `plan` has only the cases of this part."""
+    parts: Parts | None
+    """With `mode: merge`: the results that take the place of runs."""
     choices: AgentChoices
     models: ModelPool | None
     tapes: Tapes | None
@@ -79,12 +87,21 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         models, unusable, without = await open_models(settings, context, uses, stack)
         plan = _plan(settings, ruled, choices, models, without)
         tapes = open_tapes(settings)
-        plan = plan_tapes(plan, tapes)
+        recorded, unreadable = read_shard_plan(settings.shard_plan, settings.root)
+        plan = with_durations(plan_tapes(plan, tapes), recorded)
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
-        problems += tapes_unsupported(settings, choices)
+        problems += [*tapes_unsupported(settings, choices), *unreadable]
         report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
+        parts, refused = _find_parts(settings, plan, report)
+        report = with_problems(report, refused)
+        problems += refused
         if has_error(problems):
             return write(settings, context, report)
+        part = plan_part(settings, ruled.files, plan, recorded is not None)
+        if part is not None:
+            context.log(f"agent-eval: {part.first_line}")
+            report.shard = part.shard
+        limit_models(settings, models, part, parts)
         silent = without.models if without is not None else frozenset()
         if any(use.model not in silent for use in uses):
             _log_plan(settings, context, ruled, silent)
@@ -98,8 +115,18 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         from agent_eval.agents.sandbox import AgentNotEnded
 
         planned = _Planned(
-            plan=plan, choices=choices, models=models, tapes=tapes, rules=rules, plan_of=plan_of, begun=begun
+            plan=plan if part is None else part.plan,
+            part=part,
+            parts=parts,
+            choices=choices,
+            models=models,
+            tapes=tapes,
+            rules=rules,
+            plan_of=plan_of,
+            begun=begun,
         )
+        if part is not None and not part.shard.cases:
+            return _empty_part(settings, context, part, report)
         try:
             return await _run(settings, context, planned, report)
         except AgentNotEnded as error:
@@ -111,6 +138,17 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
             return write(settings, context, with_problems(report, [_disk_full(error)]))
+
+
+def _find_parts(settings: Settings, plan: Plan, draft: RunReport) -> tuple[Parts | None, list[Problem]]:
+    """The results of the parts with `mode: merge`, and why they can't be merged."""
+    if settings.mode != "merge" or has_error(plan.problems) or any(one.severity == "error" for one in draft.problems):
+        return None, []
+    from agent_eval.pipeline._parts import read_parts
+    from agent_eval.pipeline._parts_checks import check_parts
+
+    results, problems = read_parts(settings)
+    return (None, problems) if problems else check_parts(results, plan, draft, settings)
 
 
 def _not_ended(error: Exception) -> Problem:
@@ -216,6 +254,8 @@ def _plan(
     }
     skip = [settings.output, settings.root / settings.judge_cache]
     skip += [settings.root / settings.cache_dir] if settings.cache_dir is not None else []
+    if settings.mode == "merge" or settings.shard is not None:
+        skip += [settings.root / name for name in settings.shards]
     root = settings.root
     in_checkout = functools.cache(lambda: source_fingerprint(root, root, skip=skip))
     fingerprints = {
@@ -270,14 +310,17 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
             open_base_checkout(checkout, plan, choices, planned.plan_of) as base_checkout,
         ):
-            verdict = await _judged(planned, report, checkout, base_checkout)
+            if planned.part is not None:
+                verdict = await _run_part(planned.part, report, checkout)
+            else:
+                verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
-        report.provenance |= checkout.provenance
+        report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
             *pass_rates_notices(report.pass_rates),
-            *_spending(models, report),
+            *spending(models, report, planned.parts),
             *(
                 note.message
                 for note in verdict.notes
@@ -293,13 +336,14 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
                 f"{JOURNAL} could not be read from line {journal.damaged_line:,} on: runs are repeated"
             )
         report.duration = planned.begun.duration()
-        complete = not any(case.status in {"not_run", "errored"} for case in report.cases)
+        # A merge has nothing to resume.
+        complete = planned.parts is not None or not any(case.status in {"not_run", "errored"} for case in report.cases)
         if not complete and not context.ci.event.name:  # On a runner the directory is gone afterwards.
             report.notices.append(f"{JOURNAL} keeps the finished runs: the next run continues from there with --resume")
         attach_conversations(report, {one.case_id: one.case for one in plan.cases}, journal.recording)
         # Restore permissions first: the step that uploads the files must be able to read them.
         apart.close()
-        recorded = Recorded(runs=journal.lines(checkout.run_ids), cases=case_lines(plan.cases))
+        recorded = Recorded(runs=journal.lines(dict.fromkeys(checkout.run_ids)), cases=case_lines(plan.cases))
         outcome = write(settings, context, report, recorded)
         journal.close(remove=complete)
     return outcome
@@ -325,7 +369,11 @@ async def _judged(
     try:
         repeatable = all(choice.driver.repeatable for choice in planned.choices.by_file.values())
         fail_fast = settings.fail_fast and failure_blocks(settings, ci, repeatable=repeatable)
-        cases = await checkout.execute(plan, fail_fast=fail_fast)
+        if planned.parts is None:
+            cases = await checkout.execute(plan, fail_fast=fail_fast)
+        else:
+            cases = await planned.parts.execute(checkout, plan)
+            _add_parts(report, planned.parts)
         report.cases = apply_policy(cases, settings.policy, min_pass_rate=settings.min_pass_rate)
         report.verdict = decide(report.cases).value  # Until it is decided: what is compared has been run.
         compared = None
@@ -339,7 +387,43 @@ async def _judged(
         finding.cancel()
         await asyncio.gather(finding, return_exceptions=True)
     report.rule_changes = rules.report(report.cases)
-    return decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+    verdict = decide_on(report, checkout, compared, rules.reasons(settings, report.cases), repeatable=repeatable)
+    if report.merged_from is not None and report.merged_from.missing:
+        merged = report.merged_from
+        from agent_eval.gate.verdict import with_missing_parts
+
+        verdict = with_missing_parts(verdict, merged.missing, merged.total)
+        report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    return verdict
+
+
+def _empty_part(settings: Settings, context: RunContext, part: PartPlan, report: RunReport) -> Outcome:
+    """The outcome of a part without cases: there are more parts than cases."""
+    verdict = part_verdict(part.shard, report)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    return write(settings, context, report, Recorded(runs=(), cases=()))
+
+
+async def _run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Verdict:
+    """Runs one part. Nothing is compared and no policy is applied: the merge does both, for all cases."""
+    report.cases = await checkout.execute(part.plan)
+    verdict = part_verdict(part.shard, report)
+    report.verdict, report.reasons = verdict.value, list(verdict.reasons)
+    if checkout.limiter.halvings:
+        report.notices.append(
+            "The model provider refused requests of this part (429 or 503). All parts together make up to "
+            f"{part.shard.total * checkout.settings.concurrency:,} runs at once: lower `concurrency`"
+        )
+    return verdict
+
+
+def _add_parts(report: RunReport, parts: Parts) -> None:
+    """Adds to a merged report what its parts have beside their cases."""
+    report.problems += problem_reports(parts.problems)
+    report.merged_from = parts.to_report()
+    report.notices += parts.notices
+    for result in parts.results:
+        report.provenance |= result.report.provenance
 
 
 _COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
@@ -394,27 +478,6 @@ def decide_on(
     report.verdict, report.reasons, report.gate = verdict.value, list(verdict.reasons), verdict.mode
     report.blocking = list(verdict.blocking)
     return verdict
-
-
-def _spending(models: ModelPool | None, report: RunReport) -> Iterable[str]:
-    from agent_eval.report.views import (
-        backend_notes,
-        case_usage_report,
-        close_vote_notes,
-        missing_verdict_notes,
-        saved_votes,
-        truncation_notes,
-        usage_line,
-        usage_report,
-    )
-
-    if models is None:
-        return []
-    saved = saved_votes([*report.cases, *report.confirmations, *report.base_runs])
-    report.model_usage = [usage_report(entry, saved[entry.model]) for entry in models.ledger.by_model()]
-    report.case_usage = [case_usage_report(entry) for entry in models.ledger.entries()]
-    remarks = [backend_notes, close_vote_notes, missing_verdict_notes, truncation_notes]
-    return [*map(usage_line, report.model_usage), *(line for remark in remarks for line in remark(report.cases))]
 
 
 def _load_scorers(plan: Plan) -> None:

@@ -1,6 +1,7 @@
 """The models of a run's output: report, recordings, comparison, decision; and the output directory."""
 
 from agent_eval.results._merge import WITHOUT_KEY, merge, reaches, status_of_run
+from agent_eval.results._usage import sum_case_usage, sum_model_usage
 from agent_eval.results.adk_results import (
     AdkCaseResult,
     AdkMetricResult,
@@ -39,6 +40,7 @@ from agent_eval.results.folder import (
     DEFAULT,
     FILES,
     JOURNAL,
+    JUDGE_REPLIES,
     LOGS,
     InUse,
     file_in,
@@ -85,6 +87,7 @@ from agent_eval.results.report import (
     TurnEvidence,
 )
 from agent_eval.results.rule_changes import Removal, RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
+from agent_eval.results.shard import SHARD_MISSING, MergeReport, PartReport, ShardReport
 from agent_eval.results.status import GateMode, VerdictValue
 
 __all__ = [
@@ -96,11 +99,13 @@ __all__ = [
     "FAILED",
     "FILES",
     "JOURNAL",
+    "JUDGE_REPLIES",
     "LOGS",
     "NO_SCORE",
     "PASSED",
     "SCHEMA_VERSION",
     "SCORING_VERSION",
+    "SHARD_MISSING",
     "UNKNOWN",
     "WITHOUT_KEY",
     "AdkCaseResult",
@@ -134,12 +139,14 @@ __all__ = [
     "HistoryReport",
     "HistoryRule",
     "InUse",
+    "MergeReport",
     "MetricComparison",
     "MetricReport",
     "MetricStatus",
     "ModelUsageReport",
     "Move",
     "Origin",
+    "PartReport",
     "PassRates",
     "ProblemReport",
     "Reason",
@@ -154,6 +161,7 @@ __all__ = [
     "RunResult",
     "RunScore",
     "SelectionReport",
+    "ShardReport",
     "StepReport",
     "SuiteTestReport",
     "TargetReport",
@@ -174,5 +182,7 @@ __all__ = [
     "relative",
     "remove_logs",
     "status_of_run",
+    "sum_case_usage",
+    "sum_model_usage",
     "why_unwritable",
 ]

@@ -17,6 +17,7 @@ from agent_eval.results.decision import DecisionReport
 from agent_eval.results.history import HistoryReport
 from agent_eval.results.recording import RunError, ToolUse, Usage
 from agent_eval.results.rule_changes import RuleChangesReport
+from agent_eval.results.shard import MergeReport, ShardReport
 from agent_eval.results.status import CaseStatus as CaseStatus
 from agent_eval.results.status import GateMode
 from agent_eval.results.status import MetricStatus as MetricStatus
@@ -312,6 +313,10 @@ class RunReport(_Report):
     """What was tested; None if unknown."""
     selection: SelectionReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """None: all eval files of the repository."""
+    shard: ShardReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Only in the results of a part (`--shard`), which have no verdict of their own: `agent-eval merge` decides."""
+    merged_from: MergeReport | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Only in merged results."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

@@ -1,9 +1,10 @@
 """Plans and runs: plan, execution, scoring, journal, conversations for reports, cost estimate."""
 
+from agent_eval.runner._scoring import report_not_run
 from agent_eval.runner.conversations import attach_conversations, conversation_of
 from agent_eval.runner.cost_estimate import FileEstimate, PromptMeter, Range, estimate, estimate_line, times
 from agent_eval.runner.execution import Execution, Limits, Progress
-from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity
+from agent_eval.runner.fingerprints import case_fingerprint, function_source, metric_identity, versioned
 from agent_eval.runner.journal import Journal, write_lines
 from agent_eval.runner.partition import (
     Part,
@@ -14,7 +15,15 @@ from agent_eval.runner.partition import (
     split_hash,
     weigh,
 )
-from agent_eval.runner.plan import DEFAULT_APP_NAME, DEFAULT_USER_ID, MissingModels, Plan, make_plan, source_fingerprint
+from agent_eval.runner.plan import (
+    DEFAULT_APP_NAME,
+    DEFAULT_USER_ID,
+    MissingModels,
+    Plan,
+    PlannedCase,
+    make_plan,
+    source_fingerprint,
+)
 from agent_eval.runner.replay import Tapes
 from agent_eval.runner.stored_cases import StoredCase, case_lines
 from agent_eval.runner.stored_index import StoredIndex, stored_index
@@ -30,6 +39,7 @@ __all__ = [
     "MissingModels",
     "Part",
     "Plan",
+    "PlannedCase",
     "Progress",
     "PromptMeter",
     "Range",
@@ -50,10 +60,12 @@ __all__ = [
     "parse_part",
     "partition",
     "recorded_seconds",
+    "report_not_run",
     "source_fingerprint",
     "split_hash",
     "stored_index",
     "times",
+    "versioned",
     "weigh",
     "write_lines",
 ]

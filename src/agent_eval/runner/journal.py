@@ -79,6 +79,18 @@ class Journal:
             OSError: The disk is full. The partial line is removed, because it would damage the next one.
         """
         line = recording.model_dump_json(exclude_unset=True, exclude_none=True).encode() + b"\n"
+        self._write(line, recording)
+
+    def adopt(self, line: bytes) -> None:
+        """Takes over the recording of another job, as a line of its recordings.jsonl.gz.
+
+        Raises:
+            ValueError: It is not a recording.
+            OSError: As `add` does.
+        """
+        self._write(line.rstrip(b"\n") + b"\n", Recording.model_validate_json(line))
+
+    def _write(self, line: bytes, recording: Recording) -> None:
         start = self._file.seek(0, 2)
         written = 0
         try:

@@ -12,8 +12,12 @@ import json
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
+
+from agent_eval.core.wire import WireModel
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import RunReport
 
@@ -58,13 +62,12 @@ class Unit:
     """Turns of one run; of a scenario their limit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedSeconds:
-    """How long runs of cases took."""
+class RecordedSeconds(WireModel):
+    """How long runs of cases took; in the output of `agent-eval plan`, which `--shard-plan` reads."""
 
-    per_run: Mapping[str, float] = field(default_factory=dict)
+    per_run: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(default_factory=dict)
     """Seconds of one run, by case id."""
-    per_turn: float = 0.0
+    per_turn: float = Field(default=0.0, ge=0, le=1e9)
     """Seconds of a turn of a case that was not recorded; 0 if nothing was recorded."""
 
 

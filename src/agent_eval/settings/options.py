@@ -153,6 +153,14 @@ def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 _megabytes = _number("of megabytes from 1 to 100", lambda number: 1 <= number <= 100)
 
 
+def _part(value: str) -> Any:
+    if not value.strip():
+        return None
+    from agent_eval.runner import parse_part  # imports what only runs need
+
+    return parse_part(value)
+
+
 def _judge(value: str) -> str:
     if not re.fullmatch(r"live|replay:.*\S", value.strip()):
         raise ValueError("must be live or replay:DIR")
@@ -405,6 +413,43 @@ SETTINGS: tuple[Setting, ...] = (
         parse=_choice("error", "warn"),
     ),
     Setting(
+        input="shard",
+        group=RUNS,
+        help="Run only part I of N of the cases, e.g. 2/5. `agent-eval merge` (`mode: merge`) makes one verdict of all "
+        "parts. The exit code of a part is 0 if all of its runs were judged, passed or not, and 3 if it is incomplete.",
+        parse=_part,
+        in_file=False,
+        metavar="I/N",
+    ),
+    Setting(
+        input="shard-plan",
+        group=RUNS,
+        help="The output of `agent-eval plan --durations RESULTS --format json`: parts are balanced by the recorded "
+        "durations of the cases instead of their turns. Every part needs the same file.",
+        parse=_path,
+        in_file=False,
+        metavar="FILE",
+    ),
+    Setting(
+        input="shards",
+        group=RUNS,
+        help="With `mode: merge`, the directories that contain the results of the parts, separated by spaces. They are "
+        "searched two levels deep.",
+        default="shards",
+        parse=words,
+        in_file=False,
+        metavar="DIR",
+    ),
+    Setting(
+        input="run-missing",
+        group=RUNS,
+        help="With `mode: merge`, run the cases of parts without results here, instead of reporting them as not run.",
+        default="false",
+        parse=_switch,
+        in_file=False,
+        metavar="BOOL",
+    ),
+    Setting(
         input="judge-model",
         group=JUDGES,
         help="The judge model for criteria that don't name one: a Gemini model, a full Vertex AI name, or "
@@ -479,6 +524,15 @@ SETTINGS: tuple[Setting, ...] = (
         "(reports, but never fails). auto: regressions if there is a baseline, else thresholds.",
         default="auto",
         parse=_choice("auto", "thresholds", "regressions", "both", "advisory"),
+    ),
+    Setting(
+        input="gate-jobs",
+        group=VERDICT,
+        help="Number of jobs that each gate the same pull request, e.g. one per agent of a matrix. The error rate "
+        "`alpha` is divided by it, so that it holds for all jobs together.",
+        default="1",
+        parse=_count(1),
+        metavar="N",
     ),
     Setting(
         input="baseline",
@@ -591,9 +645,10 @@ SETTINGS: tuple[Setting, ...] = (
         input="mode",
         group=CI,
         help="gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
-        "workflow_run job; auto selects one of them by the event.",
+        "workflow_run job; auto selects one of them by the event; merge makes one verdict of the parts of a run "
+        "(`shard`).",
         default="auto",
-        parse=_choice("auto", "gate", "publish"),
+        parse=_choice("auto", "gate", "publish", "merge"),
         in_file=False,
     ),
     Setting(

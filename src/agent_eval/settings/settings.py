@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_eval.agents.driver import ServerSpec
 from agent_eval.agents.tape_rules import Miss, Mode, ToolRule
@@ -18,6 +18,9 @@ from agent_eval.core.problem import Problem, Severity
 from agent_eval.gate.policy import Policy
 from agent_eval.settings.options import BY_INPUT, SETTINGS, Setting
 from agent_eval.settings.toml_file import CONFIG_FILE, FileSettings, nearest, read_settings_file, unknown, unreadable
+
+if TYPE_CHECKING:
+    from agent_eval.runner import Part
 
 
 def _option(name: str) -> Any:
@@ -62,6 +65,10 @@ class Settings:
     tools_stale: Literal["error", "warn"] = _option("tools-stale")
     tool_rules: tuple[ToolRule, ...] = ()
     """`[[tool]]` of agent-eval.toml, in order."""
+    shard: Part | None = _option("shard")
+    shard_plan: Path | None = _option("shard-plan")
+    shards: tuple[str, ...] = _option("shards")
+    run_missing: bool = _option("run-missing")
     on_inconclusive: Literal["fail", "pass"] = _option("on-inconclusive")
     judge_model: str | None = _option("judge-model")
     judge_api_key: str | None = _option("judge-api-key")
@@ -78,6 +85,7 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     """`[[policy]]`, `[[quarantine]]` and `max-quarantined` of agent-eval.toml."""
     gate: Literal["auto", "thresholds", "regressions", "both", "advisory"] = _option("gate")
+    gate_jobs: int = _option("gate-jobs")
     baseline: str = _option("baseline")
     rule_changes: Literal["block", "report"] = _option("rule-changes")
     removed_cases: Literal["report", "block"] = _option("removed-cases")
@@ -91,7 +99,7 @@ class Settings:
     comment: Literal["always", "on-change", "on-failure", "never"] = _option("comment")
     comment_key: str = _option("comment-key")
     comment_author: str | None = _option("comment-author")
-    mode: Literal["auto", "gate", "publish"] = _option("mode")
+    mode: Literal["auto", "gate", "publish", "merge"] = _option("mode")
     github_token: str | None = _option("github-token")
     without_keys: Literal["auto", "invalid", "inconclusive", "deterministic-only"] = _option("without-keys")
     allow_pull_request_target: bool = _option("allow-pull-request-target")
@@ -189,13 +197,14 @@ def read_settings(
             problems.append(unknown(f"the input `{input}`", near, None, None))
     problems += _headers_for_file(values, sources, in_file)
     problems += _unknown_servers(values["agent"], in_file)
+    problems += _part_conflicts(values, sources)
     settings = Settings(
         root=root,
         agents=in_file.agents,
         servers=in_file.servers,
         prices=in_file.prices,
-        policy=in_file.policy,
         tool_rules=in_file.tool_rules,
+        policy=replace(in_file.policy, jobs=values["gate_jobs"]),
         sources=sources,
         **values,
     )
@@ -246,6 +255,27 @@ def _unknown_servers(agent: str | None, in_file: FileSettings) -> list[Problem]:
         )
         for key, name in named.items()
         if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in {*in_file.servers, *declared}
+    ]
+
+
+def _part_conflicts(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+    """An error for each setting that contradicts `shard`."""
+    if values["shard"] is None:
+        return []
+    conflicts = {
+        "fail-fast": values["fail_fast"]
+        and "the other parts would not end with it, and the results depend on the split",
+        "mode": values["mode"] in {"merge", "publish"} and "a part is run before the parts are merged",
+    }
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="setting-invalid",
+            message=f"{sources.get(name, name)} and {sources['shard']} exclude each other: {reason}.",
+            hint=f"Remove `{name}` or `shard`.",
+        )
+        for name, reason in conflicts.items()
+        if reason
     ]
 
 

@@ -133,6 +133,8 @@ def unfit(report: RunReport) -> str | None:
     """Why a run must not become history, as a clause; None if it may."""
     if report.verdict == "invalid" or not report.cases:
         return "nothing was run"
+    if report.shard is not None:
+        return f"it is {report.shard.note}"
     if report.origin is not None and report.origin.pull_request is not None:
         return "it is a pull request's"
     left = sum(broken_off(case) for case in report.cases)

@@ -10,7 +10,7 @@ from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.progress import live_progress, plain_progress
 from agent_eval.report.renderers.results_json import results_pieces
-from agent_eval.report.renderers.summary import summary_markdown
+from agent_eval.report.renderers.summary import part_summary, summary_markdown
 
 __all__ = [
     "RunView",
@@ -25,6 +25,7 @@ __all__ = [
     "live_progress",
     "notice_command",
     "one_output",
+    "part_summary",
     "plain_progress",
     "results_pieces",
     "score_lines",

@@ -160,3 +160,9 @@ def _blocks(groups: grouping.Groups, base: BaseComparison) -> list[tuple[str, li
         (f"Failing on {base.branch} too", still),
         ("In quarantine", groups.quarantined),
     ]
+
+
+def part_summary(report: RunReport) -> str:
+    """The job summary of one part of a run: its headline. The merge shows the cases of all parts."""
+    title = headline(report, grouping.base_comparison(report))
+    return "\n".join(f"{prose(line)}\n" for line in (title, *report.notices)) + "\n"

@@ -17,7 +17,7 @@ from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_flaky, is_suspected
 from agent_eval.report.views.rule_changes import base_name
-from agent_eval.results import WITHOUT_KEY, CaseReport, RunReport
+from agent_eval.results import SHARD_MISSING, WITHOUT_KEY, CaseReport, RunReport
 
 _LINE = 300
 _NAME = 60
@@ -29,7 +29,7 @@ _ON_MERGE: Mapping[str, str] = {
 }
 _OF_A_RUN: Mapping[str, str] = {"failed": "Failed", "inconclusive": "Inconclusive", "invalid": "Invalid"}
 
-_WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise"})
+_WHOLE_CAUSES = frozenset({"no-secrets", "run-ended-otherwise", SHARD_MISSING})
 """Codes of reasons that explain the whole verdict: the headline is that reason, without counts of cases."""
 _NEVER_RAN: Mapping[str, str] = {
     "agent-import": "can't be imported",
@@ -64,6 +64,9 @@ def headline(report: RunReport, base: BaseComparison) -> str:
         report: The report.
         base: The comparison with the base branch.
     """
+    if report.shard is not None and report.verdict != "invalid":
+        reason = _reason(report)
+        return f"{reason[:1].upper()}{reason[1:]}"
     decision = _decision(report, base)
     if report.verdict == "invalid":
         return decision

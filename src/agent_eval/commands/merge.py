@@ -1,0 +1,15 @@
+"""`agent-eval merge`: makes one verdict of the results of all parts of a run."""
+
+from __future__ import annotations
+
+import argparse
+
+from agent_eval.commands import run
+from agent_eval.commands._io import CliIO
+
+
+def execute(arguments: argparse.Namespace, io: CliIO) -> int:
+    """Runs the command and returns its exit code: the pipeline of `run`, with results of parts instead of runs."""
+    arguments.mode = "merge"
+    arguments.from_inputs = False
+    return run.execute(arguments, io)

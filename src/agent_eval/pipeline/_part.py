@@ -1,0 +1,187 @@
+"""One part of a suite (`--shard I/N`): its cases, its share of the budget, and whether it is complete."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.core.files import MAX_RESULTS, read_regular
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import every, plural
+
+if TYPE_CHECKING:
+    from agent_eval.evalset.models import LoadedFile
+    from agent_eval.gate.verdict import Verdict
+    from agent_eval.models import Budget
+    from agent_eval.results import RunReport, ShardReport
+    from agent_eval.runner import Plan, RecordedSeconds
+    from agent_eval.settings import Settings
+
+MERGE = "`agent-eval merge` decides"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartPlan:
+    """What one part runs."""
+
+    plan: Plan
+    """With the part's cases only."""
+    shard: ShardReport
+    budget: Budget
+    """Its share of the budget of the whole run."""
+
+    @property
+    def first_line(self) -> str:
+        """What the job is about, and what its exit code says."""
+        shard, budget = self.shard, self.budget
+        limits = [
+            f"{limit:,g} {name}"
+            for limit, name in (
+                (budget.max_calls, "judge calls"),
+                (budget.max_tokens, "tokens"),
+                (budget.max_cost, "US dollars"),
+            )
+            if limit is not None
+        ]
+        share = f", with {', '.join(limits)} of the budget" if limits else ""
+        return (
+            f"part {shard.index} of {shard.total}: {len(shard.cases):,} of {plural(shard.suite_cases, 'case')}{share}. "
+            f"{MERGE[:1].upper()}{MERGE[1:]} on the verdict. Exit code 0: every run of the part was judged, "
+            "whether it passed or not; 3: the part is incomplete, run this job again."
+        )
+
+
+def read_shard_plan(path: Path | None, root: Path) -> tuple[RecordedSeconds | None, list[Problem]]:
+    """Reads the durations that `--shard-plan` names.
+
+    Args:
+        path: The file, relative to the root; None for none.
+        root: The repository.
+
+    Returns:
+        The durations, None without a usable file; and the problem of an unusable file.
+    """
+    if path is None:
+        return None, []
+    from pydantic_core import from_json
+
+    from agent_eval.runner import RecordedSeconds
+
+    try:
+        content = from_json(read_regular(root / path, MAX_RESULTS), allow_inf_nan=False)
+        return RecordedSeconds.model_validate(content["split"]["recorded"]), []
+    except OSError as error:
+        why = error.strerror or str(error)
+    except (ValueError, KeyError, TypeError):
+        why = "It is not the output of `agent-eval plan --durations ... --format json`"
+    problem = Problem(
+        severity=Severity.ERROR,
+        code="shard-plan-invalid",
+        message=f"shard-plan: {path} can't be used. {why}.",
+        hint="Write it with `agent-eval plan --durations RESULTS --format json > FILE`.",
+    )
+    return None, [problem]
+
+
+def with_durations(plan: Plan, recorded: RecordedSeconds | None) -> Plan:
+    """The plan with recorded durations as weights, if there are any."""
+    from agent_eval.runner import weigh
+
+    return plan if recorded is None else dataclasses.replace(plan, weights=weigh(plan.units(), recorded))
+
+
+def plan_part(settings: Settings, files: Sequence[LoadedFile], plan: Plan, weights_from_file: bool) -> PartPlan | None:
+    """Splits a plan.
+
+    Args:
+        settings: Its `shard` names the part.
+        files: The eval files of the plan.
+        plan: The whole plan, with its final weights.
+        weights_from_file: Whether the weights are recorded durations.
+
+    Returns:
+        None without `shard`.
+    """
+    from agent_eval.results import ShardReport
+    from agent_eval.runner import partition, split_hash
+
+    part = settings.shard
+    if part is None:
+        return None
+    assignment = partition(plan.weights, part.total)
+    mine = frozenset(case_id for case_id, index in assignment.items() if index == part.index)
+    shard = ShardReport(
+        index=part.index,
+        total=part.total,
+        plan=split_hash(assignment, plan.units(), total=part.total, num_runs=plan.num_runs),
+        cases=[case.case_id for case in plan.cases if case.case_id in mine],
+        suite_cases=len(plan.cases),
+        weights_from="recorded" if weights_from_file else "turns",
+    )
+    share = _share(files, mine, settings)
+    return PartPlan(
+        plan=plan.more(mine, plan.num_runs, first_run=plan.first_run),
+        shard=shard,
+        budget=_budget(settings, share),
+    )
+
+
+def _share(files: Sequence[LoadedFile], case_ids: Collection[str], settings: Settings) -> tuple[int, int]:
+    """The expected model calls of some cases, and those of all."""
+    from agent_eval.pipeline.context import default_model
+    from agent_eval.runner import estimate
+
+    def calls(chosen: Sequence[LoadedFile]) -> int:
+        estimated = estimate(chosen, num_runs=settings.num_runs, default_model=default_model(settings))
+        ranges = [criterion.calls for criterion in estimated.with_model()]
+        return sum(max(calls.least, 1) if calls.most is None else calls.most for calls in ranges)
+
+    def those(here: bool) -> list[LoadedFile]:
+        halves = [
+            dataclasses.replace(
+                file,
+                cases=tuple(one for one in file.cases if (f"{file.path}:{one.case.eval_id}" in case_ids) is here),
+            )
+            for file in files
+        ]
+        return [file for file in halves if file.cases]
+
+    mine = calls(those(True))
+    return mine, mine + calls(those(False))
+
+
+def _budget(settings: Settings, share: tuple[int, int]) -> Budget:
+    """The part's share of each limit, rounded down: the parts together never exceed the limit."""
+    from agent_eval.models import Budget
+
+    here, everywhere = share
+
+    def of(limit: int | None) -> int | None:
+        return limit if limit is None or not everywhere else limit * here // everywhere
+
+    cost = of(None if settings.max_cost is None else int(settings.max_cost * 1e6))
+    return Budget(
+        max_calls=of(settings.max_judge_calls),
+        max_tokens=of(settings.max_tokens),
+        max_cost=None if cost is None else cost / 1e6,
+    )
+
+
+def part_verdict(shard: ShardReport, report: RunReport) -> Verdict:
+    """The verdict of a part: none of its own."""
+    from agent_eval.gate.verdict import Verdict, unjudged_runs
+    from agent_eval.results import Reason
+
+    unjudged = unjudged_runs(report.cases)
+    runs = sum(len(case.runs) for case in report.cases)
+    if not report.cases:
+        state = "it has no cases, since there are more parts than cases"
+    elif unjudged:
+        state = f"{unjudged:,} of {plural(runs, 'run')} could not be judged: run this job again"
+    else:
+        state = f"{every(runs, 'run')} {'was' if runs == 1 else 'were'} judged"
+    reasons = [Reason(code="part", message=f"part {shard.index} of {shard.total}; {MERGE}; {state}")]
+    return Verdict(value="inconclusive", reasons=tuple(reasons))

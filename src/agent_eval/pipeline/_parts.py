@@ -1,0 +1,297 @@
+"""Merges the results of the parts of a run (`agent-eval merge`): which parts there are, and what each run's outcome is.
+
+Everything after that, from the policy to the comment, is the pipeline's own code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.core.files import read_lines
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless, plural
+from agent_eval.results import (
+    FILES,
+    JUDGE_REPLIES,
+    SHARD_MISSING,
+    CaseReport,
+    MergeReport,
+    MetricReport,
+    PartReport,
+    RunError,
+    RunReport,
+    ShardReport,
+    merge,
+    relative,
+)
+
+if TYPE_CHECKING:
+    from agent_eval.models import Spent
+    from agent_eval.pipeline._checkout import Checkout
+    from agent_eval.runner import Journal, Plan, PlannedCase
+    from agent_eval.settings import Settings
+
+_RESULTS = FILES["results-file"]
+_JUDGED = frozenset({"passed", "failed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartResults:
+    """The results that one job left."""
+
+    folder: Path
+    file: str
+    """Its results.json relative to the root, for messages."""
+    report: RunReport
+    shard: ShardReport
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt of the workflow run."""
+        return self.report.origin.run_attempt if self.report.origin is not None else None
+
+
+@dataclass(kw_only=True)
+class Parts:
+    """The parts of one run."""
+
+    results: Sequence[PartResults]
+    """By index, then by attempt."""
+    total: int
+    owners: Mapping[str, int]
+    """The part of each case by case id, as far as it is known."""
+    missing: list[int] = field(default_factory=list)
+    """Parts without results."""
+    notices: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    """Files that the results do not depend on and that can't be read."""
+    _sources: dict[str, int] = field(default_factory=dict)
+    """The result (a number in `results`) whose recording counts, by run id."""
+
+    async def execute(self, checkout: Checkout, plan: Plan) -> list[CaseReport]:
+        """The cases of all parts in the plan's order; with `run-missing`, those of missing parts are run here.
+
+        Args:
+            checkout: The tested checkout. Its agents start only for missing parts.
+            plan: The whole plan.
+        """
+        checkout.run_ids += [case.run_id(number) for case, number in plan.runs()]
+        parts: dict[str, list[tuple[int, CaseReport]]] = {}
+        for number, result in enumerate(self.results):
+            for case in result.report.cases:
+                parts.setdefault(case.case_id, []).append((number, case))
+            result.report.cases = []
+        rate = checkout.settings.min_pass_rate
+        filled: Counter[int] = Counter()
+        cases = {
+            planned.case_id: self._first_judged(parts.pop(planned.case_id), filled, rate)
+            for planned in plan.cases
+            if planned.case_id in parts
+        }
+        self.notices += [
+            f"Part {index} of {self.total} was repeated: {plural(count, 'run')} that its first attempt could not "
+            f"judge {'was' if count == 1 else 'were'} taken from a later one. A judged run is never replaced"
+            for index, count in sorted(filled.items())
+        ]
+        # Before an agent starts, which could change the files.
+        self.problems += self._adopt_recordings(checkout.journal)
+        if checkout.settings.run_missing and self.missing:
+            absent = [planned.case_id for planned in plan.cases if planned.case_id not in cases]
+            checkout.context.log(f"agent-eval: {self._names()} left no results: {plural(len(absent), 'case')} run here")
+            ran = await checkout.execute(plan.more(frozenset(absent), plan.num_runs, first_run=plan.first_run))
+            cases |= {case.case_id: case for case in ran}
+            self.notices.append(f"The cases of {self._names()} ran in the merge, because their results are missing")
+            self.missing.clear()
+        for planned in plan.cases:
+            if planned.case_id not in cases:
+                [cases[planned.case_id]] = merge(self._not_run(planned, plan.numbers()), min_pass_rate=rate)
+        return [cases[planned.case_id] for planned in plan.cases]
+
+    def _first_judged(self, parts: list[tuple[int, CaseReport]], filled: Counter[int], rate: float) -> CaseReport:
+        """Of each run the first outcome that was judged; the last one if none was."""
+        for _, case in parts:
+            case.conversation = None
+        chosen: dict[int, int] = {}
+        for position, (_, case) in enumerate(parts):
+            for run in case.runs:
+                before = chosen.get(run.run)
+                if before is None or _status(parts[before][1], run.run) not in _JUDGED:
+                    chosen[run.run] = position
+        for run_number, position in chosen.items():
+            number, case = parts[position]
+            self._sources[next(run.run_id for run in case.runs if run.run == run_number)] = number
+            if position and _status(case, run_number) in _JUDGED:
+                filled[self.results[number].shard.index] += 1
+        if len(parts) == 1:
+            return parts[0][1]
+        pieces = [
+            _only(case, {run for run, at in chosen.items() if at == position})
+            for position, (_, case) in enumerate(parts)
+        ]
+        [merged] = merge((piece for piece in pieces if piece.runs), min_pass_rate=rate)
+        return merged
+
+    def _not_run(self, planned: PlannedCase, numbers: range) -> list[CaseReport]:
+        from agent_eval.runner import report_not_run
+
+        owner = self.owners.get(planned.case_id)
+        name = f"part {owner} of {self.total}" if owner is not None else self._names()
+        error = RunError(
+            kind=SHARD_MISSING,
+            owner="gate",
+            message=f"{name} left no results: its job failed, was cancelled, or its artifact was not downloaded",
+            hint="Re-run the failed jobs, or set `run-missing` to run these cases in the merge.",
+        )
+        return [report_not_run(planned, number, error) for number in numbers]
+
+    def _names(self) -> str:
+        from agent_eval.gate.verdict import parts
+
+        return parts(self.missing, self.total) if self.missing else f"a part of {self.total}"
+
+    def _adopt_recordings(self, journal: Journal) -> list[Problem]:
+        """Copies the recordings of the runs that count, and returns a problem for each unreadable file."""
+        from pydantic_core import from_json
+
+        problems = []
+        for number, result in enumerate(self.results):
+            path = result.folder / FILES["recordings-file"]
+            line_number = 0
+            try:
+                for line in read_lines(path):
+                    line_number += 1
+                    content = from_json(line)
+                    run_id = content.get("run_id") if isinstance(content, dict) else None
+                    if self._sources.get(run_id or "") == number:
+                        journal.adopt(line)
+            except FileNotFoundError:
+                problems.append(_recordings_lost(path, "It does not exist"))
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or "It is damaged"
+                problems.append(_recordings_lost(path, f"{why} (line {max(line_number, 1)})"))
+        return problems
+
+    def copy_replies(self, cache: Path) -> int:
+        """Copies the judges' replies of all parts into a cache, and returns how many were new."""
+        from agent_eval.models import copy_replies
+
+        return sum(copy_replies(result.folder / JUDGE_REPLIES, cache) for result in self.results)
+
+    @property
+    def spent(self) -> Spent:
+        """Model usage of all parts and attempts."""
+        from agent_eval.models import Spent
+
+        usage = [model for result in self.results for model in result.report.model_usage]
+        return Spent(
+            calls=sum(model.calls for model in usage),
+            tokens=sum(sum(filter(None, (m.input_tokens, m.output_tokens, m.thought_tokens))) for m in usage),
+            cost=sum(model.cost or 0.0 for model in usage),
+        )
+
+    def to_report(self) -> MergeReport:
+        """What was merged."""
+        return MergeReport(
+            total=self.total,
+            parts=[
+                PartReport(
+                    index=result.shard.index,
+                    attempt=result.attempt,
+                    run_url=result.report.origin.run_url if result.report.origin is not None else None,
+                    started_at=result.report.started_at,
+                    duration=result.report.duration,
+                    cases=len(result.shard.cases),
+                )
+                for result in self.results
+            ],
+            missing=list(self.missing),
+        )
+
+
+def _status(case: CaseReport, run_number: int) -> str:
+    return next(run.status for run in case.runs if run.run == run_number)
+
+
+def _only(case: CaseReport, runs: set[int]) -> CaseReport:
+    """A case with some of its runs."""
+    metrics = [
+        MetricReport(**{**dict(metric), "runs": [run for run in metric.runs if run.run in runs]})
+        for metric in case.metrics
+    ]
+    return CaseReport(
+        **{
+            **dict(case),
+            "runs": [run for run in case.runs if run.run in runs],
+            "metrics": metrics,
+            "conversation": None,
+        }
+    )
+
+
+def _recordings_lost(path: Path, why: str) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="shard-recordings",
+        message=f"{harmless(str(path))} can't be read, so the recordings of this part are missing. {why}.",
+        hint="The scores and the verdict do not depend on it. Download the artifact of the part again.",
+    )
+
+
+def read_parts(settings: Settings) -> tuple[list[PartResults], list[Problem]]:
+    """Finds the results of all parts, two levels below `shards`.
+
+    Returns:
+        The results by index and attempt, without copies; and a problem for each unreadable file, or if there is none.
+    """
+    results: dict[tuple[int, int, float], PartResults] = {}
+    problems: list[Problem] = []
+    others = 0
+    for path in _candidates(settings):
+        try:
+            report = read_file(path)
+        except UnreadableError as error:
+            problems.append(refusal(code="shard-unreadable", message=error.message, hint=error.hint))
+            continue
+        if report.shard is None:
+            others += 1
+            continue
+        file = harmless(relative(path, settings.root))
+        part = PartResults(folder=path.parent, file=file, report=report, shard=report.shard)
+        results.setdefault((report.shard.index, part.attempt or 0, report.started_at), part)
+    if not results and not problems:
+        where = " ".join(settings.shards)
+        found = (
+            f" {plural(others, 'results.json')} there {'has' if others == 1 else 'have'} no `shard`." if others else ""
+        )
+        message = f"There are no results of a part (`run --shard I/N`) in {harmless(where)}.{found}"
+        problems.append(
+            refusal(
+                code="shards-none",
+                message=message,
+                hint="Download the artifacts of all parts, or name their directories.",
+            )
+        )
+    return [results[key] for key in sorted(results)], problems
+
+
+def _candidates(settings: Settings) -> Iterator[Path]:
+    """Paths of results.json, without that of this run."""
+    own = (settings.output / _RESULTS).resolve()
+    seen = {own}
+    for name in settings.shards:
+        top = settings.root / name
+        for pattern in ("", "*/", "*/*/"):
+            for path in sorted(top.glob(pattern + _RESULTS)):
+                if path.resolve() not in seen:
+                    seen.add(path.resolve())
+                    yield path
+
+
+def refusal(*, code: str, message: str, hint: str) -> Problem:
+    """An error that ends the merge with exit code 2."""
+    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)

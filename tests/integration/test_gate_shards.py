@@ -1,0 +1,328 @@
+"""Parts of a run and their merge, with recorded agents: the merge equals one run, and is never green with a part
+missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recorded_evals import AGENT, write_evals
+
+from agent_eval.pipeline import Outcome, RunContext
+from agent_eval.pipeline.pipeline import run
+from agent_eval.report.renderers import comment_markdown
+from agent_eval.runner import parse_part
+from agent_eval.settings import Settings, read_settings
+
+TOML = """
+[[policy]]
+cases = ["evals/b.test.json:*"]
+metric = "tool_trajectory_avg_score"
+threshold = 0.5
+
+[[policy]]
+metric = "tool_call_count_v1"
+threshold = 1.0
+direction = "lower"
+
+[[quarantine]]
+case = "evals/a.test.json:q"
+reason = "known"
+owner = "us"
+expires = 2027-01-31
+"""
+
+
+def configured(root: Path, **changes: Any) -> Settings:
+    read, problems = read_settings(root)
+    assert problems == []
+    return dataclasses.replace(read, agent=AGENT, **changes)
+
+
+def execute(settings: Settings) -> Outcome:
+    return asyncio.run(run(settings, RunContext(environ={})))
+
+
+def part(root: Path, text: str, folder: str, **changes: Any) -> Outcome:
+    settings = configured(root, shard=parse_part(text), output_dir=Path(folder), **changes)
+    return execute(settings)
+
+
+def merged(root: Path, *folders: str, **changes: Any) -> Outcome:
+    return execute(configured(root, mode="merge", shards=folders or ("shards",), output_dir=Path("merged"), **changes))
+
+
+def comparable(outcome: Outcome) -> dict[str, Any]:
+    """results.json without times and without what only a merge has."""
+
+    def without_times(value: Any) -> Any:
+        if isinstance(value, dict):
+            left_out = {"started_at", "duration", "merged_from"}
+            return {key: without_times(item) for key, item in value.items() if key not in left_out}
+        return [without_times(item) for item in value] if isinstance(value, list) else value
+
+    content: dict[str, Any] = without_times(json.loads(outcome.files["results-file"].read_text("utf-8")))
+    for case in content["cases"]:
+        case["metrics"] = [metric for metric in case["metrics"] if metric["name"] != "invocation_duration_v1"]
+    return content
+
+
+def text_of(outcome: Outcome) -> str:
+    """The comment without its lines about time."""
+    lines = comment_markdown(outcome.report).splitlines()
+    return "\n".join(line for line in lines if "<sub>" not in line and " a run" not in line)
+
+
+SUITES = st.dictionaries(
+    st.sampled_from([f"c{number}" for number in range(12)] + ["q"]),
+    st.sampled_from([["lamp"], ["fan"], ["lamp", "fan"], None]),
+    min_size=1,
+)
+"""The tools that were called, by eval id; None if nothing was recorded, which is an error of the agent."""
+
+
+def write_suite(root: Path, first: Mapping[str, Any], second: Mapping[str, Any], policy: bool) -> None:
+    for path, suite in (("evals/a.test.json", {"q": ["fan"], **first}), ("evals/b.test.json", second)):
+        answers = {name: called for name, called in suite.items() if called is not None}
+        write_evals(root, path, answers, missing=[name for name, called in suite.items() if called is None])
+    text = "max-quarantined = 1.0\n"
+    (root / "agent-eval.toml").write_text(text + (TOML if policy else ""), "utf-8")
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    first=SUITES,
+    second=SUITES,
+    total=st.integers(1, 5),
+    num_runs=st.integers(1, 3),
+    policy=st.booleans(),
+    data=st.data(),
+)
+def test_merge__equals_one_run(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    total: int,
+    num_runs: int,
+    policy: bool,
+    data: st.DataObject,
+) -> None:
+    root = tmp_path_factory.mktemp("suite")
+    write_suite(root, first, second, policy)
+    options = {"num_runs": num_runs, "min_pass_rate": data.draw(st.sampled_from([0.5, 1.0]))}
+    folders = data.draw(st.permutations([f"shards/x{index}" for index in range(1, total + 1)]))
+    parts = [part(root, f"{index}/{total}", folder, **options) for index, folder in enumerate(folders, 1)]
+    whole = execute(configured(root, **options))
+
+    outcome = merged(root, **options)
+
+    assert comparable(outcome) == comparable(whole)
+    assert text_of(outcome) == text_of(whole)
+    assert outcome.report.exit_code == whole.report.exit_code
+    assert {one.report.exit_code for one in parts} == {0}, "an error of the agent is judged"
+    recordings = [one.files["recordings-file"].stat().st_size for one in (outcome, whole)]
+    assert abs(recordings[0] - recordings[1]) < 0.1 * recordings[1] + 50
+
+
+@pytest.fixture(scope="module")
+def three_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three parts of which all cases pass; one has only a quarantined case."""
+    root = tmp_path_factory.mktemp("parts")
+    write_suite(root, {"q": ["lamp"], "c1": ["lamp"]}, {"c2": ["lamp"]}, True)
+    for index in (1, 2, 3, 4):
+        part(root, f"{index}/4", f"all/{index}")
+    return root
+
+
+@pytest.mark.parametrize("changes", [{}, {"on_inconclusive": "pass"}, {"gate": "advisory"}])
+def test_merge__is_never_green_with_a_part_missing(three_parts: Path, changes: dict[str, Any]) -> None:
+    everything = ("all/1", "all/2", "all/3", "all/4")
+    assert merged(three_parts, *everything, **changes).report.exit_code == 0
+    for size in (1, 2, 3):
+        for folders in itertools.combinations(everything, size):
+            report = merged(three_parts, *folders, **changes).report
+
+            assert (report.verdict, report.exit_code) == ("inconclusive", 3), folders
+            assert report.reasons[0].code == "shard-missing"
+            assert report.merged_from is not None
+            missing = [index for index in (1, 2, 3, 4) if f"all/{index}" not in folders]
+            assert report.merged_from.missing == missing
+            owners = {
+                run.error.message.partition(" left")[0]
+                for case in report.cases
+                for run in case.runs
+                if run.error is not None and run.error.kind == "shard-missing"
+            }
+            assert owners <= {f"part {index} of 4" for index in missing}
+
+
+def test_merge__runs_missing_cases_if_asked(three_parts: Path) -> None:
+    report = merged(three_parts, "all/2", "all/3", run_missing=True).report
+
+    assert (report.verdict, report.exit_code) == ("passed", 0)
+    assert any("ran in the merge" in notice for notice in report.notices)
+    assert report.merged_from is not None
+    assert report.merged_from.missing == []
+
+
+def test_merge__first_judged_outcome_counts_and_attempts_fill_the_rest(tmp_path: Path) -> None:
+    write_suite(tmp_path, {"c1": ["lamp"]}, {"c2": ["lamp"]}, False)
+    (tmp_path / "evals/b.test.json").rename(tmp_path / "evals/b.json.off")
+    part(tmp_path, "1/1", "shards/first")
+    results = tmp_path / "shards/first/results.json"
+    content = json.loads(results.read_text("utf-8"))
+    assert [case["eval_id"] for case in content["cases"]] == ["q", "c1"]
+    shutil.copytree(tmp_path / "shards/first", tmp_path / "shards/second")
+    # The first attempt judged `q` (failed) and could not judge `c1`; the second one passed both.
+    run_of_c1 = content["cases"][1]
+    run_of_c1["status"] = run_of_c1["runs"][0]["status"] = "errored"
+    run_of_c1["runs"][0]["error"] = {"kind": "provider-unavailable", "owner": "provider", "message": "503"}
+    run_of_c1["metrics"] = []
+    results.write_text(json.dumps(content), "utf-8")
+    second = tmp_path / "shards/second/results.json"
+    again = json.loads(second.read_text("utf-8"))
+    again["started_at"] += 60
+    again["cases"][0]["status"] = again["cases"][0]["runs"][0]["status"] = "passed"
+    for metric in again["cases"][0]["metrics"]:
+        metric["status"] = "passed" if metric["status"] == "failed" else metric["status"]
+        for one in metric["runs"]:
+            one["status"] = "passed" if one["status"] == "failed" else one["status"]
+    second.write_text(json.dumps(again), "utf-8")
+
+    report = merged(tmp_path).report
+
+    assert {case.eval_id: case.status for case in report.cases} == {"q": "failed", "c1": "passed"}
+    assert [notice for notice in report.notices if "repeated" in notice] == [
+        "Part 1 of 1 was repeated: 1 run that its first attempt could not judge was taken from a later one. "
+        "A judged run is never replaced"
+    ]
+
+
+def messages(outcome: Outcome) -> str:
+    assert (outcome.report.verdict, outcome.report.exit_code) == ("invalid", 2)
+    return " ".join(f"{problem.code} {problem.message}" for problem in outcome.report.problems)
+
+
+def edit(path: Path, **changes: Any) -> None:
+    content = json.loads(path.read_text("utf-8"))
+    content.update(changes)
+    path.write_text(json.dumps(content), "utf-8")
+
+
+def test_merge__refuses_what_does_not_belong_together(tmp_path: Path) -> None:
+    write_suite(tmp_path, {f"c{number}": ["lamp"] for number in range(6)}, {"d": ["lamp"]}, False)
+    assert "shards-none" in messages(merged(tmp_path))
+    part(tmp_path, "1/2", "shards/1")
+    part(tmp_path, "2/2", "shards/2")
+    first = tmp_path / "shards/1/results.json"
+    intact = first.read_bytes()
+
+    def refused(**changes: Any) -> str:
+        edit(first, **changes)
+        found = messages(merged(tmp_path))
+        first.write_bytes(intact)
+        assert "shards/1/results.json" in found
+        return found
+
+    shard = json.loads(intact)["shard"]
+    cases = json.loads(intact)["cases"]
+    assert "number of parts is 3 in" in refused(shard={**shard, "total": 3})
+    assert "plan is 0000" in refused(shard={**shard, "plan": "0" * 64})
+    assert "version of agent-eval is" in refused(tool_version="0.0.1")
+    assert "min-pass-rate is 1.0 in this run; 0.25 in" in refused(min_pass_rate=0.25)
+    assert "commit is" in refused(origin={"commit": "f" * 40})
+    assert "are listed, but have no results" in refused(cases=cases[1:])
+    assert "have another content" in refused(cases=[{**cases[0], "fingerprint": "0"}, *cases[1:]])
+    metric, *others = cases[0]["metrics"]
+    for change, why in (({"threshold": 0.4}, "the threshold of"), ({"fingerprint": "0"}, "other options")):
+        changed = {**cases[0], "metrics": [{**metric, **change}, *others]}
+        assert why in refused(cases=[changed, *cases[1:]])
+    first.write_text("{", "utf-8")
+    assert "shard-unreadable" in messages(merged(tmp_path))
+    first.write_bytes(intact)
+    narrower = ("evals/a.test.json",)
+    assert "cases do not exist in this run: evals/b.test.json:d" in messages(merged(tmp_path, paths=narrower))
+    for index in (1, 2):
+        part(tmp_path, f"{index}/2", f"narrow/{index}", paths=narrower)
+    assert "is about 7 cases, this run about 8" in messages(merged(tmp_path, "narrow"))
+    assert "num-runs" in messages(merged(tmp_path, num_runs=2))
+    (tmp_path / "evals/a.test.json").rename(tmp_path / "evals/z.test.json")
+    assert "do not exist in this run" in messages(merged(tmp_path))
+
+
+def test_merge__overlapping_parts_of_one_plan_are_a_bug(tmp_path: Path) -> None:
+    write_suite(tmp_path, {"c1": ["lamp"], "c2": ["lamp"]}, {"d": ["lamp"]}, False)
+    part(tmp_path, "1/2", "shards/1")
+    part(tmp_path, "2/2", "shards/2")
+    other = json.loads((tmp_path / "shards/2/results.json").read_text("utf-8"))
+    edit(tmp_path / "shards/1/results.json", shard={**other["shard"], "index": 1}, cases=other["cases"])
+
+    with pytest.raises(RuntimeError, match="is in part 1 and in part 2 of one plan"):
+        merged(tmp_path)
+
+
+def test_merge__works_without_a_parts_recordings(tmp_path: Path) -> None:
+    write_suite(tmp_path, {"c1": ["lamp"], "c2": ["fan"]}, {"d": ["lamp"]}, False)
+    part(tmp_path, "1/2", "shards/1")
+    part(tmp_path, "2/2", "shards/2")
+    (tmp_path / "shards/1/recordings.jsonl.gz").unlink()
+    (tmp_path / "shards/2/recordings.jsonl.gz").write_bytes(b"no gzip")
+
+    report = merged(tmp_path).report
+
+    assert report.verdict == "failed"
+    assert [problem.code for problem in report.problems] == ["shard-recordings", "shard-recordings"]
+
+
+def test_shard__without_cases_ends_at_once_and_its_merge_needs_it(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {"only": ["lamp"]})
+    empty = part(tmp_path, "2/2", "shards/2").report
+    part(tmp_path, "1/2", "shards/1")
+
+    assert (empty.exit_code, empty.cases) == (0, [])
+    assert "it has no cases" in empty.reasons[0].message
+    assert merged(tmp_path).report.exit_code == 0
+    assert merged(tmp_path, "shards/1").report.exit_code == 3
+
+
+def test_shard_plan__balances_by_recorded_seconds_and_every_job_needs_it(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    seconds = {f"evals/a.test.json:{name}": value for name, value in zip("abc", (9.0, 3.0, 3.0), strict=True)}
+    split = {"split": {"recorded": {"per_run": seconds, "per_turn": 2.0}}}
+    (tmp_path / "plan.json").write_text(json.dumps(split), "utf-8")
+    plan = {"shard_plan": Path("plan.json")}
+    first = part(tmp_path, "1/2", "shards/1", **plan).report.shard
+    part(tmp_path, "2/2", "shards/2", **plan)
+
+    assert first is not None
+    assert first.cases == ["evals/a.test.json:a"]
+    assert first.weights_from == "recorded"
+    assert merged(tmp_path, **plan).report.exit_code == 0
+    assert merged(tmp_path).report.exit_code == 0, "the merge doesn't need it if no part is missing"
+    assert merged(tmp_path, "shards/1").report.exit_code == 3
+    (tmp_path / "plan.json").write_text("[]", "utf-8")
+    assert "shard-plan-invalid" in messages(part(tmp_path, "1/2", "shards/1", **plan))
+
+
+def test_shard__incomplete_part_ends_with_3(tmp_path: Path) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+
+    stop = asyncio.Event()
+    stop.set()
+    settings = configured(tmp_path, shard=parse_part("1/2"), output_dir=Path("shards/1"), on_inconclusive="pass")
+    report = asyncio.run(run(settings, RunContext(environ={}, stop=stop))).report
+
+    assert report.exit_code == 3
+    assert "could not be judged" in report.reasons[0].message
+    part(tmp_path, "2/2", "shards/2")
+    assert merged(tmp_path).report.exit_code == 3
