@@ -36,7 +36,7 @@ def make(
     workers: int = 1,
     turn_timeout: float = 180.0,
     on_throttle: Callable[[], None] = lambda: None,
-    on_answer: Callable[[], None] = lambda: None,
+    on_answer: Callable[[float | None], None] = lambda _: None,
     **options: Any,
 ) -> AdkAgent:
     """An agent of agents_fixtures (or a dotted module), not started."""

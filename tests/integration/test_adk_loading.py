@@ -195,7 +195,7 @@ async def test_loading__another_user_runs_the_host_without_a_way_to_our_files(tm
         masker=Masker(),
         log_dir=tmp_path,
     )
-    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, on_throttle=lambda: None, on_answer=lambda: None))
+    agent = AdkAgent(spec, ModelOutages(turn_timeout=180, on_throttle=lambda: None, on_answer=lambda _: None))
     with pytest.raises(AgentFailure, match=r"google-adk is not installed for /usr/bin/python3"):
         await agent.start()
     await agent.close()

@@ -26,7 +26,7 @@ class Watched:
     def _throttle(self) -> None:
         self.throttles += 1
 
-    def _answer(self) -> None:
+    def _answer(self, seconds: float | None) -> None:
         self.answers += 1
 
     @staticmethod

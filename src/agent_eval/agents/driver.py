@@ -90,7 +90,7 @@ class DriverContext:
     """The environment for installing packages."""
     sandbox: Sandbox
     masker: Masker
-    workers: int
+    workers: int | None
     """Processes per agent."""
     cache_dir: Path
     """Where environments are kept."""

@@ -15,7 +15,20 @@ Most of them answer calls that were in flight already and say nothing about the 
 would pin the size to its minimum as long as a provider refuses some share of all calls.
 """
 _FLOOR = 4
-"""The size never falls below the maximum divided by this: one refusal in three is no reason to queue up."""
+"""The size never falls below the first one divided by this: one refusal in three is no reason to queue up."""
+AUTO_START, AUTO_MAXIMUM = 8, 64
+"""First and largest size of an adaptive limiter: `concurrency: auto`."""
+_SEARCH_STEP = 0.5
+"""Growth for each answer until the first refusal: the size grows by half while all places are answered once. It then
+exceeds what the provider allows by at most half; doubling, as TCP does, would refuse up to every second request."""
+_BELOW_REFUSED = 0.8
+_FORGOTTEN = 60.0
+"""Seconds after the last refusal in which the size stays below the refused one; the window of most quotas."""
+_SLOWER = 2.0
+"""An adaptive limiter does not grow while answers take more than this many times as long as the first ones."""
+_SMOOTHING = 0.1
+_TOLERANCE = 0.05
+"""Seconds by which answers may always be slower: two answers of a few milliseconds say nothing about load."""
 
 
 class Place:
@@ -49,41 +62,115 @@ class Place:
         self.lend()
 
 
-class Limiter:
-    """A semaphore whose size halves on throttling and grows back by one per `size` successes.
+class _Latency:
+    """Whether answers take longer than the first ones, which nobody else was waiting beside."""
 
-    Additive increase, multiplicative decrease, as TCP does (Chiu and Jain, 1989).
+    def __init__(self, *, until: int) -> None:
+        """`until`: how many answers make up the reference."""
+        self._first: list[float] = []
+        self._until = max(until, 1)
+        self._recent = 0.0
+
+    def add(self, seconds: float) -> None:
+        if len(self._first) < self._until:
+            self._first.append(seconds)
+            self._recent = sum(self._first) / len(self._first)
+        else:
+            self._recent += _SMOOTHING * (seconds - self._recent)
+
+    @property
+    def has_grown(self) -> bool:
+        if len(self._first) < self._until:
+            return False
+        reference = sum(self._first) / len(self._first)
+        return self._recent > _SLOWER * reference + _TOLERANCE
+
+
+class Limiter:
+    """A semaphore whose size halves on throttling and grows back by one per `size` answers.
+
+    Additive increase, multiplicative decrease, as TCP does (Chiu and Jain, 1989). An adaptive limiter begins below its
+    maximum and grows faster, by half an answer each, until the provider refuses a request or answers more slowly (TCP's
+    slow start). It never grows unless somebody waits for a place.
     """
 
-    def __init__(self, maximum: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begins at the maximum, which is at least 1."""
-        self._maximum = maximum
-        self._minimum = max(1.0, maximum / _FLOOR)
-        self._size = float(maximum)
+    def __init__(self, maximum: int, *, start: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begins at `start`.
+
+        Args:
+            maximum: The largest size, at least 1.
+            start: The first size of an adaptive limiter, 1 to `maximum`; None begins at the maximum.
+            clock: Only goes forward.
+        """
+        self._maximum = self._ceiling = float(maximum)
+        self._size = float(maximum if start is None else start)
+        self._minimum = max(1.0, self._size / _FLOOR)
+        self._is_adaptive = start is not None
+        self._is_searching = self._is_adaptive
+        self._latency = _Latency(until=int(self._size))
         self._clock = clock
         self._shrunk_at = float("-inf")
-        self.halvings = 0
-        """How often `throttled` reduced the size."""
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self.peak = 0
+        """The most that was ever in flight."""
+        self.refusals = 0
+        """Calls of `throttled`."""
+
+    @classmethod
+    def of(cls, setting: int | None) -> Limiter:
+        """The limiter for the setting `concurrency`: a fixed number, or None for `auto`."""
+        return cls(AUTO_MAXIMUM, start=AUTO_START) if setting is None else cls(setting)
 
     @property
     def size(self) -> int:
         """How much may be in flight now."""
         return int(self._size)
 
+    @property
+    def most(self) -> int:
+        """How much may ever be in flight."""
+        return int(self._maximum)
+
+    @property
+    def summary(self) -> str:
+        """What was reached, e.g. `32 at once at most, 3 requests refused`."""
+        refused = f", {self.refusals:,} requests refused" if self.refusals else ""
+        return f"{self.peak} at once at most{refused}"
+
     def throttled(self) -> None:
         """Halves the size, unless it was halved in the last five seconds; the provider refused a request."""
         now = self._clock()
+        self.refusals += 1
         if now - self._shrunk_at >= _PAUSE:
             self._shrunk_at = now
-            self.halvings += 1
+            if self._is_adaptive:
+                # What was refused now will be refused again: stay below it for a while.
+                self._is_searching = False
+                self._ceiling = max(self._minimum, self._size * _BELOW_REFUSED)
             self._size = max(self._minimum, self._size / 2)
 
-    def answered(self) -> None:
-        """Raises the size a little; the provider answered a request."""
-        self._size = min(float(self._maximum), self._size + 1 / self._size)
+    def answered(self, seconds: float | None = None) -> None:
+        """Raises the size a little; the provider answered a request, after `seconds` if they are known."""
+        if seconds is not None:
+            self.measured(seconds)
+        if self._is_adaptive:
+            self._grow()
+        else:
+            self._size = min(self._maximum, self._size + 1 / self._size)
         self._wake()
+
+    def measured(self, seconds: float) -> None:
+        """Takes in how long a request took. An adaptive limiter stops growing while that is much more than at first."""
+        self._latency.add(seconds)
+
+    def _grow(self) -> None:
+        if not self._waiting or self._latency.has_grown:
+            return
+        if self._clock() - self._shrunk_at >= _FORGOTTEN:
+            self._ceiling = min(self._maximum, self._ceiling + 1 / self._size)
+        step = _SEARCH_STEP if self._is_searching else 1 / self._size
+        self._size = max(self._size, min(self._ceiling, self._size + step))
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Place]:
@@ -93,9 +180,9 @@ class Limiter:
         place = Place(self)
         try:
             yield place
-        finally:
             if self._shrunk_at < begun:
                 self.answered()
+        finally:
             place.close()
 
     def _leave(self) -> None:
@@ -104,7 +191,7 @@ class Limiter:
 
     async def _enter(self, *, first: bool = False) -> None:
         if self._in_flight < self.size:
-            self._in_flight += 1
+            self._take()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if first:
@@ -124,5 +211,9 @@ class Limiter:
         while self._in_flight < self.size and self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                self._in_flight += 1
+                self._take()
                 turn.set_result(None)
+
+    def _take(self) -> None:
+        self._in_flight += 1
+        self.peak = max(self.peak, self._in_flight)

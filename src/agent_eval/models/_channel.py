@@ -75,7 +75,7 @@ class ModelChannel:
         self._settings = settings
         self._meter = meter
         self._until = until
-        self._limiter = Limiter(settings.concurrency)
+        self._limiter = Limiter(max(settings.concurrency, settings.most_concurrent), start=settings.concurrency)
         # Some providers quote a rejected key in their message.
         self._masker = Masker([endpoint.api_key] if endpoint.api_key else [])
         where = f" at {endpoint.address}" if endpoint.address else ""
@@ -162,7 +162,9 @@ class ModelChannel:
         cost: float | None = None
         try:
             timeout = min(self._settings.attempt_timeout, max(0.001, self._remaining(call)))
+            begun = time.monotonic()
             reply = await self._send(replace(request, timeout=timeout))
+            self._limiter.measured(time.monotonic() - begun)
             call.usage = add_usage(call.usage, reply.usage)
             tokens, cost = self._usage_of(reply, reservation)
             return reply

@@ -196,7 +196,9 @@ class ModelPool:
             raise no_price(endpoint)
         client = self._clients.get(endpoint.client_key)
         if client is None:
-            client = await asyncio.to_thread(_open_client, endpoint, 4 * self._settings.concurrency)
+            client = await asyncio.to_thread(
+                _open_client, endpoint, max(4 * self._settings.concurrency, self._settings.most_concurrent)
+            )
             self._clients[endpoint.client_key] = client
         return ModelChannel(endpoint, client, self._settings, self.meter, price=price, until=self._until)
 

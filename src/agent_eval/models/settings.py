@@ -45,7 +45,9 @@ class ModelSettings:
     base_url: str | None = None
     """The base URL of that provider. Never read it from a file of the pull request: the key is sent there."""
     concurrency: int = 16
-    """Maximum attempts in flight per model; temporarily lower after a 429."""
+    """Attempts in flight per model at first; fewer after a 429."""
+    most_concurrent: int = 64
+    """The most attempts in flight per model, reached if the provider neither refuses any nor becomes slower."""
     attempt_timeout: float = 60.0
     """Seconds for one attempt."""
     call_timeout: float = 300.0

@@ -71,7 +71,7 @@ class Checkout:
             agents=self.agents,
             journal=self.journal,
             limits=Limits(
-                concurrency=settings.concurrency,
+                concurrency=self.limiter.most,
                 turn_timeout=settings.turn_timeout,
                 case_timeout=settings.case_timeout,
                 run_timeout=max(self.until - time.monotonic(), 0.0),

@@ -304,7 +304,7 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
         journal = stack.enter_context(contextlib.closing(Journal(settings.output / JOURNAL, resume=settings.resume)))
         loading = asyncio.create_task(asyncio.to_thread(_load_scorers, plan))
         resources = Resources(
-            journal=journal, limiter=Limiter(settings.concurrency), models=models, until=until, tapes=planned.tapes
+            journal=journal, limiter=Limiter.of(settings.concurrency), models=models, until=until, tapes=planned.tapes
         )
         async with (
             open_checkout(settings, context, choices, isolation, resources, prepared) as checkout,
@@ -316,6 +316,8 @@ async def _run(settings: Settings, context: RunContext, planned: _Planned, repor
                 verdict = await _judged(planned, report, checkout, base_checkout)
             await loading
         report.provenance |= {name: value for name, value in checkout.provenance.items() if value}
+        if settings.concurrency is None:
+            report.provenance["concurrency"] = resources.limiter.summary
         report.pass_rates = pass_rates(report.cases, report.num_runs)
         report.warnings = [note.message for note in verdict.notes if note.code == QUARANTINED_BROKEN]
         report.notices += [
@@ -409,7 +411,7 @@ async def _run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Ve
     report.cases = await checkout.execute(part.plan)
     verdict = part_verdict(part.shard, report)
     report.verdict, report.reasons = verdict.value, list(verdict.reasons)
-    if checkout.limiter.halvings:
+    if checkout.limiter.refusals:
         report.notices.append(
             "The model provider refused requests of this part (429 or 503). All parts together make up to "
             f"{part.shard.total * checkout.settings.concurrency:,} runs at once: lower `concurrency`"

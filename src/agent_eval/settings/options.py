@@ -128,6 +128,18 @@ def _count(low: int) -> Callable[[str], int]:
     return parse
 
 
+def _auto(parse: Callable[[str], int]) -> Callable[[str], int | None]:
+    def parse_or_auto(value: str) -> int | None:
+        if value.strip() == "auto":
+            return None
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace("must be", "must be auto or", 1)) from None
+
+    return parse_or_auto
+
+
 def _number(unit: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
     def parse(value: str) -> float:
         try:
@@ -326,9 +338,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="workers",
         group=AGENT,
-        help="Processes per agent. Each serves many sessions concurrently; add workers for CPU-bound agents.",
-        default="1",
-        parse=_count(1),
+        help="Processes per agent, or auto: one, and further ones up to the number of cores while an agent keeps its "
+        "processes busy. Each serves many sessions concurrently.",
+        default="auto",
+        parse=_auto(_count(1)),
         metavar="N",
     ),
     Setting(
@@ -350,9 +363,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         input="concurrency",
         group=RUNS,
-        help="Maximum number of concurrent runs; reduced temporarily when the model provider answers 429 or 503.",
-        default="8",
-        parse=_count(1),
+        help="Number of concurrent runs, or auto: 8 at first, up to 64 while the model provider neither refuses "
+        "requests nor becomes slower. Reduced temporarily when it answers 429 or 503.",
+        default="auto",
+        parse=_auto(_count(1)),
         metavar="N",
     ),
     Setting(

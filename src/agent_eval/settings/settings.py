@@ -52,10 +52,11 @@ class Settings:
     agent_headers: Mapping[str, str] = _option("agent-headers")
     remote_user_id: Literal["unique", "as-given"] = _option("remote-user-id")
     keep_sessions: bool = _option("keep-sessions")
-    workers: int = _option("workers")
+    workers: int | None = _option("workers")
     num_runs: int = _option("num-runs")
     min_pass_rate: float = _option("min-pass-rate")
-    concurrency: int = _option("concurrency")
+    concurrency: int | None = _option("concurrency")
+    """None: `auto`; also for `workers`."""
     turn_timeout: float = _option("turn-timeout")
     case_timeout: float = _option("case-timeout")
     run_timeout: float = _option("run-timeout")

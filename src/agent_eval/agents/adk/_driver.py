@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from agent_eval.agents.adk.events import MalformedEvent, calls_of, to_invocation
 from agent_eval.agents.host import (
     ConnectionLost,
+    CpuShare,
     HostProcess,
     HostSpec,
     ModelOutages,
@@ -42,6 +44,8 @@ _STALLED = 0.5
 """Seconds, and as a share of the turn's time. If the host's event loop was blocked for longer than both, a turn that
 timed out is run again in its own process, because any of the host's sessions may have blocked the loop."""
 _STALLED_SHARE = 0.02
+_SESSIONS_OF_A_BUSY_HOST = 2
+"""One session can't use a second process."""
 _LOAD_ATTEMPTS = 2
 """Failed replacements of a dead host after which no more are started."""
 
@@ -49,18 +53,19 @@ _LOAD_ATTEMPTS = 2
 class AdkAgent:
     """An ADK agent in its own host processes."""
 
-    def __init__(self, spec: HostSpec, outages: ModelOutages, *, workers: int = 1) -> None:
+    def __init__(self, spec: HostSpec, outages: ModelOutages, *, workers: int | None = 1) -> None:
         """Describes the agent; nothing is started yet.
 
         Args:
             spec: How to start a host.
             outages: Tracks the models that the hosts call.
-            workers: Host processes, at least 1. Each serves many sessions at once.
+            workers: Host processes, at least 1. Each serves many sessions at once. None: one, and another one each time
+                all of them are busy computing, up to the number of cores.
 
         Raises:
             ValueError: `workers` is less than 1.
         """
-        if workers < 1:
+        if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
         self.outages = outages
         self._spec = dataclasses.replace(spec, outages=outages)
@@ -68,7 +73,8 @@ class AdkAgent:
         self._log_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name) or "agent"
         self._numbers = itertools.count(1)
         self._keys = itertools.count(1)
-        self._slots = [_Slot() for _ in range(workers)]
+        self._slots = [_Slot() for _ in range(workers or 1)]
+        self._most_slots = workers or os.cpu_count() or 1
         self._alone: set[HostProcess] = set()
         self._failure: AgentFailure | None = None
         self._failed_loads = 0
@@ -104,6 +110,7 @@ class AdkAgent:
             host = await self._new_host()
             self._alone.add(host)
         else:
+            self._add_slot_if_busy()
             slot = min(self._slots, key=lambda slot: slot.load)
             slot.reserved += 1
             try:
@@ -113,6 +120,11 @@ class AdkAgent:
         host.sessions += 1
         host.opened += 1
         return AdkSession(self, host, f"s{next(self._keys)}", request)
+
+    def _add_slot_if_busy(self) -> None:
+        """Adds a host process if those that run have no time left: waiting for models costs a process almost none."""
+        if len(self._slots) < self._most_slots and all(slot.is_busy() for slot in self._slots):
+            self._slots.append(_Slot())
 
     async def _host_of(self, slot: _Slot) -> HostProcess:
         async with slot.lock:
@@ -181,11 +193,22 @@ class _Slot:
         self.lock = asyncio.Lock()
         self.host: HostProcess | None = None
         self.reserved = 0
+        self._cpu: CpuShare | None = None
 
     @property
     def load(self) -> int:
         """Open sessions, and those about to be opened."""
         return self.reserved + (self.host.sessions if self.host is not None and self.host.exit is None else 0)
+
+    def is_busy(self) -> bool:
+        """Whether the host has several sessions and has computed nearly all the time for some seconds."""
+        host = self.host
+        if host is None or host.exit is not None or host.sessions < _SESSIONS_OF_A_BUSY_HOST:
+            self._cpu = None
+            return False
+        if self._cpu is None or self._cpu.pid != host.pid:
+            self._cpu = CpuShare(host.pid)
+        return self._cpu.has_been_high()
 
 
 class AdkSession:

@@ -1,5 +1,6 @@
 """The agent's host process: its life cycle, its protocol, its log, and the owner of its failures."""
 
+from agent_eval.agents.host._cpu import CpuShare
 from agent_eval.agents.host._exit import exit_description
 from agent_eval.agents.host._log import HostLog
 from agent_eval.agents.host.blame import KEY_HINT
@@ -12,6 +13,7 @@ __all__ = [
     "ADAPTERS",
     "KEY_HINT",
     "ConnectionLost",
+    "CpuShare",
     "HostLog",
     "HostProcess",
     "HostSpec",

@@ -59,7 +59,7 @@ class ModelOutages:
         *,
         turn_timeout: float,
         on_throttle: Callable[[], None],
-        on_answer: Callable[[], None],
+        on_answer: Callable[[float | None], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with all of them healthy.
@@ -67,7 +67,7 @@ class ModelOutages:
         Args:
             turn_timeout: Seconds that a turn may take.
             on_throttle: Called when an attempt is answered with 429 or 503.
-            on_answer: Called when an attempt is answered otherwise.
+            on_answer: Called when an attempt is answered otherwise, with its seconds if they are known.
             clock: Only goes forward.
         """
         self._outage = outage_seconds(turn_timeout)
@@ -76,6 +76,8 @@ class ModelOutages:
         self._on_answer = on_answer
         self._clock = clock
         self._models: dict[_Key, _Model] = {}
+        self._asked_at: dict[asyncio.Future[AgentFailure], float] = {}
+        """When the last attempt of each of these turns began."""
         self._waiting: dict[asyncio.Future[AgentFailure], _Key] = {}
         """The turns that ask a model right now: their `outage`, and which model."""
 
@@ -87,13 +89,17 @@ class ModelOutages:
             news: What happened.
         """
         key, now = (news.address, news.model), self._clock()
+        if news.what == "failed":
+            self._asked_at.pop(outage, None)  # The next attempt begins after a pause.
         model = self._models.get(key) or self._add(key, now)
         match news.what:
             case "asked":
                 self._waiting[outage] = key
+                self._asked_at[outage] = now
             case "answered":
                 self._waiting.pop(outage, None)
-                self._answered(model, now)
+                asked_at = self._asked_at.pop(outage, None)
+                self._answered(model, now, None if asked_at is None else now - asked_at)
             case "failed" if news.status is None or blame.is_temporary(news.status):
                 self._failed(model, news, now)
             case "failed" if news.status in _CREDENTIALS:
@@ -116,13 +122,13 @@ class ModelOutages:
         )
         return self._models.setdefault(key, _Model(health=health))
 
-    def _answered(self, model: _Model, now: float) -> None:
+    def _answered(self, model: _Model, now: float, seconds: float | None = None) -> None:
         model.health.answered(now)
         model.causes.clear()
         model.refused = 0
         model.ever_answered = True
         model.answered_at = now
-        self._on_answer()
+        self._on_answer(seconds)
 
     def _failed(self, model: _Model, news: ModelNews, now: float) -> None:
         if news.status in _THROTTLED:
@@ -146,6 +152,7 @@ class ModelOutages:
     def ended(self, outage: asyncio.Future[AgentFailure]) -> None:
         """A turn has ended."""
         self._waiting.pop(outage, None)
+        self._asked_at.pop(outage, None)
 
     def _end_turns(self) -> None:
         for outage, key in list(self._waiting.items()):

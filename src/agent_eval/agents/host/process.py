@@ -306,6 +306,12 @@ class HostProcess:
             case _:
                 pass  # from a newer host
 
+    @property
+    def pid(self) -> int:
+        """The id of the started process; a sandbox replaces itself by the agent's interpreter."""
+        assert self._process is not None
+        return self._process.pid
+
     # -- turns
 
     def begin(

@@ -31,7 +31,7 @@ class ServerAgent:
         self._spec = spec
         self._server = server
         self._numbers = itertools.count(1)
-        self._slots = [_Slot() for _ in range(spec.context.workers)]
+        self._slots = [_Slot() for _ in range(spec.context.workers or 1)]
         self._failure: AgentFailure | None = None
         self._provenance: Mapping[str, str] = {}
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_eval.core.content import Content
 from agent_eval.core.invocation import Invocation
+from agent_eval.core.limiter import AUTO_START
 
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
@@ -72,7 +73,7 @@ class LiveAgent:
         return self._thread.run(self._converse(messages, runs))
 
     async def _converse(self, messages: Sequence[Content], runs: int) -> list[Take]:
-        slots = asyncio.Semaphore(self._settings.concurrency)
+        slots = asyncio.Semaphore(self._settings.concurrency or AUTO_START)
 
         async def take() -> Take:
             async with slots:
