@@ -51,7 +51,7 @@ def test_lanes__throttled_agent_leaves_the_judge_at_full_speed(repository: Repos
 
     assert (done.code, len(done.statuses)) == (0, 2 * AT_ONCE), done.out + done.err
     assert agents.stats.statuses == {429: 4, 200: 2 * AT_ONCE}
-    assert judges.stats.peak_in_flight == 16
+    assert judges.stats.peak_in_flight >= 16
     assert {request.headers["x-goog-api-key"] for request in judges.received} == {KEY}
     assert {request.headers["x-goog-api-key"] for request in agents.received} == {"the-agents-key"}
 
