@@ -414,7 +414,7 @@ async def _run_part(part: PartPlan, report: RunReport, checkout: Checkout) -> Ve
     if checkout.limiter.refusals:
         report.notices.append(
             "The model provider refused requests of this part (429 or 503). All parts together make up to "
-            f"{part.shard.total * checkout.settings.concurrency:,} runs at once: lower `concurrency`"
+            f"{part.shard.total * checkout.limiter.most:,} runs at once: lower `concurrency`"
         )
     return verdict
 
