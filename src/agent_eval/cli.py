@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.calibration.arguments import add_arguments
-from agent_eval.commands import CliIO, export_arguments, record_arguments
+from agent_eval.commands import CliIO, authoring_arguments, export_arguments, record_arguments
 from agent_eval.core.text import harmless
 from agent_eval.settings import BY_INPUT, GROUPS, SETTINGS, Setting
 
@@ -40,6 +40,16 @@ examples:
       compare with main by running its agent, too; fails only for regressions
 """
 
+_ACCEPT_EXAMPLES = """\
+examples:
+  agent-eval accept
+      asks about each failed case of agent-eval-results, on a terminal
+  agent-eval accept agent-eval-results.zip evals/home.test.json --dry-run
+      what would change in one file, from the artifact of a CI run, as a diff
+  agent-eval accept --all --only calls
+      all calls, unseen
+"""
+
 _ERROR_HINTS = {
     errno.ENOSPC: ". Free space there, or set another --output-dir or --cache-dir.",
     errno.EDQUOT: ". Free space there, or set another --output-dir or --cache-dir.",
@@ -63,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not typed or (typed[0] not in commands and typed[0] not in {"-h", "--help", "--version"}):
         parser.error(_unknown_command(typed[0] if typed else "", commands))
     parsed, rest = parser.parse_known_args(typed)
-    if rest and (not hasattr(parsed, "paths") or any(word.startswith("-") for word in rest)):
+    words = next((getattr(parsed, name) for name in ("paths", "words", "shards") if hasattr(parsed, name)), None)
+    if rest and (words is None or any(word.startswith("-") for word in rest)):
         commands[typed[0]].error(_unrecognized(rest, typed[0], commands))
-    elif rest:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
-        words = parsed.shards if typed[0] == "merge" else parsed.paths
+    elif rest and words is not None:  # argparse accepts only the first group of paths: `PATH --flag PATH` has two.
         words += rest
     return run_command(parsed.module, parsed)
 
@@ -269,6 +279,17 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     show.add_argument("--run", type=_natural, metavar="N", help="number of the run. Default: the first failed run")
     show.set_defaults(module="show")
+
+    accept = commands.add_parser(
+        "accept",
+        allow_abbrev=False,
+        help="make what the agent did the expectation of failed cases, after a look at each",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_ACCEPT_EXAMPLES,
+    )
+    authoring_arguments.add_accept(accept)
+    _add_settings(accept, [BY_INPUT[name] for name in ("include", "exclude", "config")], paths=False)
+    accept.set_defaults(module="accept")
 
     export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools")
     export_arguments.add_arguments(export)

@@ -14,6 +14,7 @@ MAKERS = {
     "Problem": None,
     "SyntaxFinding": None,
     "NoChoice": None,
+    "refuse": 0,
     "_Finding": None,
     "error": 0,
     "_error": 0,
@@ -26,12 +27,21 @@ MAKERS = {
 """What makes a finding, and which positional argument is its code (None: the keyword `code`)."""
 
 
+def assigned(statement: ast.Assign) -> Iterator[tuple[str, object]]:
+    """The constants that an assignment gives names to, one by one or as a tuple."""
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=False))
+    else:
+        pairs = [(target, value)]
+    for name, constant in pairs:
+        if isinstance(name, ast.Name) and isinstance(constant, ast.Constant):
+            yield name.id, constant.value
+
+
 def codes_in(tree: ast.Module) -> Iterator[str]:
-    constants = {
-        getattr(item.targets[0], "id", ""): item.value.value
-        for item in tree.body
-        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
-    }
+    statements = [statement for statement in tree.body if isinstance(statement, ast.Assign)]
+    constants = dict(pair for statement in statements for pair in assigned(statement))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

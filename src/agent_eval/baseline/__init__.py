@@ -2,7 +2,14 @@
 
 from agent_eval.baseline._earlier_attempt import earlier_attempt
 from agent_eval.baseline.adk_results import ADK_SUFFIX, read_adk_results
-from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, read_results, unpack
+from agent_eval.baseline.archive import (
+    ArchiveLimits,
+    UnsafeArchive,
+    archived_lines,
+    read_recordings,
+    read_results,
+    unpack,
+)
 from agent_eval.baseline.artifact import ArtifactSource
 from agent_eval.baseline.chain import Resolver, resolve
 from agent_eval.baseline.compatibility import with_head
@@ -35,6 +42,7 @@ __all__ = [
     "UnreadableError",
     "UnsafeArchive",
     "agents_on_base",
+    "archived_lines",
     "describe",
     "earlier_attempt",
     "find_request",
@@ -42,6 +50,7 @@ __all__ = [
     "open_git",
     "read_adk_results",
     "read_file",
+    "read_recordings",
     "read_report",
     "read_results",
     "resolve",

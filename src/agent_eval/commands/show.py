@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agent_eval.baseline import UnreadableError
+from agent_eval.commands._case_selection import select_cases, split_words
 from agent_eval.commands._io import CliIO
 from agent_eval.commands._stored_run import folder_of, read_recordings, read_stored_report, unchanged_cases
-from agent_eval.core.selectors import matches, nearby, parse_selector
 from agent_eval.core.text import harmless, plural
 from agent_eval.evalset.models import EvalCase
 from agent_eval.report.renderers import RunView, case_text
-from agent_eval.results import DEFAULT, FILES, CaseReport, ConversationReport, Recording, RunReport, RunResult
-
-_EVAL_FILES = (".test.json", ".evalset.json")
+from agent_eval.results import CaseReport, ConversationReport, Recording, RunReport, RunResult
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
     """Runs the command and returns its exit code."""
     root = Path.cwd()
     try:
-        text = show(read_request(arguments.words, root), root, run=arguments.run, width=io.width, color=io.color)
+        results, cases = split_words(arguments.words, root)
+        text = show(Request(results=results, cases=cases), root, run=arguments.run, width=io.width, color=io.color)
     except UnreadableError as error:
         io.log(f"agent-eval: {error}")
         return 2
@@ -40,21 +39,6 @@ class Request:
     """Selectors as for `run`; empty for the cases that did not pass."""
     every: bool = False
     """Show all cases and ignore `cases`."""
-
-
-def read_request(words: Sequence[str], root: Path) -> Request:
-    """Splits the arguments: the first one names the results if it is a results file or an output directory.
-
-    Args:
-        words: The arguments of the command.
-        root: The directory that paths are relative to.
-    """
-    if words:
-        path = root / words[0]
-        is_file = path.is_file() and not words[0].endswith(_EVAL_FILES)
-        if is_file or (path / FILES["results-file"]).exists():
-            return Request(results=path, cases=words[1:])
-    return Request(results=root / DEFAULT, cases=words)
 
 
 def show(request: Request, root: Path, *, run: int | None = None, width: int = 100, color: bool = False) -> str:
@@ -96,43 +80,7 @@ def _selected(report: RunReport, selectors: Sequence[str], source: str) -> list[
         return [
             case for case in report.cases if case.status in {"failed", "errored"} or case.case_id in report.blocking
         ]
-    paths = {case.file for case in report.cases}
-    paths |= {str(folder) for file in paths for folder in PurePosixPath(file).parents}
-    selected: set[str] = set()
-    for selector in selectors:
-        is_selected = _selector(selector.removeprefix("./"), paths)
-        matching = {case.case_id for case in report.cases if is_selected(case)}
-        if not matching:
-            raise UnreadableError(f"{source} has no case {harmless(selector)!r}.", _suggestion(selector, report))
-        selected |= matching
-    return [case for case in report.cases if case.case_id in selected]
-
-
-def _selector(text: str, paths: Collection[str]) -> Callable[[CaseReport], bool]:
-    """Whether a case is selected by an eval id, a case id, FILE:ID,ID, a file, a directory, or a glob of ids.
-
-    Args:
-        text: The selector.
-        paths: The files of the results, and the directories above them.
-    """
-    selector = parse_selector(text.rstrip("/"), paths.__contains__)
-    path = selector.path if selector.path in paths else None
-
-    def is_selected(case: CaseReport) -> bool:
-        if matches(text, case.eval_id) or matches(text, case.case_id):
-            return True
-        in_path = path is not None and (path in {case.file, "."} or case.file.startswith(f"{path}/"))
-        return in_path and (not selector.ids or any(matches(pattern, case.eval_id) for pattern in selector.ids))
-
-    return is_selected
-
-
-def _suggestion(selector: str, report: RunReport) -> str:
-    names = [name for case in report.cases for name in (case.eval_id, case.case_id)]
-    if close := nearby(selector, names):
-        return f"Did you mean {harmless(' or '.join(map(repr, close)))}?"
-    some = ", ".join(case.eval_id for case in report.cases[:5]) + (", …" if len(report.cases) > 5 else "")
-    return harmless(f"It has {plural(len(report.cases), 'case')}: {some}") if some else "It has no cases."
+    return select_cases(report, selectors, source)
 
 
 def _runs(case: CaseReport, report: RunReport) -> list[RunResult]:

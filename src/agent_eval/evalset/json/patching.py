@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_eval.core.files import MAX_TEXT, read_regular
 from agent_eval.evalset.json._style import Layout, Style
-from agent_eval.evalset.json.positions import Entry, JsonPath
+from agent_eval.evalset.json.positions import Entry, JsonPath, Positions
 from agent_eval.evalset.json.writing import write_text
 
 _MARK = "\ufeff"
@@ -109,6 +109,23 @@ def without(value: Any, path: JsonPath) -> Any:
         return copy
 
     return _changed(value, tuple(parent), remove)
+
+
+def value_text(text: str, path: JsonPath) -> str:
+    """The text of a value, without the indentation of the line on which it starts.
+
+    Raises:
+        KeyError: The path does not exist.
+    """
+    positions = Positions(text.removeprefix(_MARK))
+    body = text.removeprefix(_MARK)
+    start, end = positions.start(), len(body.rstrip())
+    for step in path:
+        entry = positions.children(start)[step]
+        start, end = entry.value, entry.end
+    line = body[body.rfind("\n", 0, start) + 1 : start]
+    indentation = line[: len(line) - len(line.lstrip(" \t"))]
+    return body[start:end].replace(f"\n{indentation}", "\n").replace("\r\n", "\n")
 
 
 def write_if_unchanged(path: Path, before: str, after: str) -> None:

@@ -1,0 +1,131 @@
+"""The cases of a run whose expectations may be changed, and the new expectations. Reads files, writes none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_eval.authoring.expectation import Field
+from agent_eval.authoring.proposals import CallsFrom, Proposal, propose, what_would_hold
+from agent_eval.authoring.prospects import OpenFile, Prospect, in_order, prospect
+from agent_eval.authoring.refusals import Refused, refuse
+from agent_eval.authoring.stored_run import StoredRun
+from agent_eval.core.problem import Problem
+from agent_eval.evalset.discovery import discover
+from agent_eval.evalset.json import read_document
+from agent_eval.evalset.loading import load_suite
+from agent_eval.results import CaseReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkingTree:
+    """Where the eval files are, and how they are found: settings as for `agent-eval run`."""
+
+    root: Path
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    config: Path | None = None
+    skip: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    only: frozenset[str] = frozenset()
+    """Fields and metrics; empty for all."""
+    run: int | None = None
+    """1-based; None for the most typical run of each case."""
+    calls_from: CallsFrom | None = None
+    rescore: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What may be accepted, and what not."""
+
+    prospects: tuple[Prospect, ...] = ()
+    refusals: tuple[Refused, ...] = ()
+
+
+@dataclass(kw_only=True)
+class Decisions:
+    """What was accepted and what was refused."""
+
+    accepted: list[Proposal] = field(default_factory=list)
+    refusals: list[Problem] = field(default_factory=list)
+
+
+def find_prospects(
+    stored: StoredRun, cases: Iterable[CaseReport], tree: WorkingTree, named: Collection[str], options: Options
+) -> Offer:
+    """What may be accepted of the results.
+
+    Args:
+        stored: The run.
+        cases: Cases of its report.
+        tree: The eval files.
+        named: Files that the user named. The others have to be found by discovery: a path of an artifact is no reason
+            to open a file.
+        options: What the user asked for.
+
+    Raises:
+        UnreadableError: The recordings can't be read.
+    """
+    ordered = in_order(cases, stored.report)
+    files = _open_files([case.file for case in ordered], tree, named)
+    recordings = stored.recordings({case.case_id for case in ordered})
+    prospects, refusals = [], []
+    for case in ordered:
+        try:
+            file = files.get(case.file)
+            item = prospect(case, stored.report, file, recordings[case.case_id], only=options.only)
+            prospects.append(item)
+        except Refused as refusal:
+            refusals.append(refusal)
+    return Offer(prospects=tuple(prospects), refusals=tuple(refusals))
+
+
+def accept_all(prospects: Iterable[Prospect], options: Options) -> Decisions:
+    """Accepts everything that is offered and holds: the runs have to pass with the new expectation, or the user has to
+    choose the run.
+    """
+    decisions = Decisions()
+    for item in prospects:
+        try:
+            proposal = asyncio.run(propose_for(item, options))
+            if not proposal.holds and options.run is None:
+                raise varies(proposal)
+            decisions.accepted.append(proposal)
+        except Refused as refusal:
+            decisions.refusals.append(refusal.problem)
+    return decisions
+
+
+async def propose_for(item: Prospect, options: Options, *, fields: Collection[Field] = ()) -> Proposal:
+    """The proposal that the options describe; see `propose`."""
+    return await propose(item, fields=fields, run=options.run, calls_from=options.calls_from, rescore=options.rescore)
+
+
+def varies(proposal: Proposal) -> Refused:
+    """The refusal of a case for which no single conversation holds."""
+    runs = len(proposal.prospect.runs)
+    message = f"would fail again: {proposal.passing} of {runs} runs would pass with the most typical run expected."
+    return refuse("accept-varies", proposal.prospect.report, message, what_would_hold(proposal))
+
+
+def _open_files(files: Iterable[str], tree: WorkingTree, named: Collection[str]) -> Mapping[str, OpenFile]:
+    wanted = dict.fromkeys(files)
+    found = discover(tree.root, include=tree.include, exclude=tree.exclude, skip=tree.skip)
+    allowed = {file.name for file in found.files} | set(named)
+    targets = [name for name in wanted if name in allowed]
+    if not targets:
+        return {}
+    opened = {}
+    for loaded in load_suite(tree.root, targets, config=tree.config).files:
+        document, _ = read_document(tree.root / loaded.path, loaded.path)
+        if document is not None and loaded.path in wanted:
+            opened[loaded.path] = OpenFile(loaded=loaded, text=document.text, value=document.value)
+    return opened

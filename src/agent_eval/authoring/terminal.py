@@ -1,0 +1,96 @@
+"""A terminal on which one key answers a question."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_ESCAPE = "\x1b"
+_REST = 0.05
+"""Seconds in which a terminal sends the rest of an escape sequence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminal:
+    """How a review talks to the user."""
+
+    read_key: Callable[[], str]
+    """Waits for a key and returns its character; "" at the end of the input, ESC for any key without a character.
+    Raises KeyboardInterrupt for Ctrl-C."""
+    write: Callable[[str], None]
+    """Prints a text without a line break. It must be safe."""
+    color: bool = False
+
+
+def real_terminal(*, color: bool) -> Terminal:
+    """The terminal of this process. Its standard input and output have to be terminals."""
+
+    def write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    keys = _Keys(sys.stdin.fileno())
+    return Terminal(read_key=keys.read, write=write, color=color)
+
+
+def has_terminal() -> bool:
+    """Whether a person can answer questions: standard input and output are terminals."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+class _Keys:
+    """Reads keys from a terminal without waiting for the end of a line. What is typed ahead is not lost."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ended = False
+
+    def read(self) -> str:
+        with _unbuffered(self._descriptor):
+            key = self._character()
+            if key == _ESCAPE:
+                self._skip_sequence()
+            return "" if key == "\x04" else key  # Ctrl-D
+
+    def _character(self) -> str:
+        while not self._ended:
+            data = os.read(self._descriptor, 1)
+            if not data:
+                self._ended = True
+            elif text := self._decoder.decode(data):
+                return text
+        return ""
+
+    def _skip_sequence(self) -> None:
+        """Reads the rest of an escape sequence, whose letters must not be taken for keys (ECMA-48, 5.4)."""
+        if not self._waits():
+            return
+        kind = self._character()
+        if kind == "O" and self._waits():
+            self._character()
+        while kind == "[" and self._waits():
+            if "@" <= self._character() <= "~":
+                return
+
+    def _waits(self) -> bool:
+        return bool(select.select([self._descriptor], [], [], _REST)[0])
+
+
+@contextmanager
+def _unbuffered(descriptor: int) -> Iterator[None]:
+    """Turns off line buffering and echo. Ctrl-C still interrupts."""
+    import termios
+    import tty
+
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSADRAIN)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
