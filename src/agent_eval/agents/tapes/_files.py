@@ -45,7 +45,7 @@ def folder_of(eval_file: str) -> str:
 def tape_name(eval_id: str) -> str:
     """The file name of a case's tape: safe for every file system, unique for every id."""
     name = quote(eval_id.encode("utf-8", "surrogatepass"), safe="")
-    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    name = f"%2E{name[1:]}" if name.startswith(".") else name or "%"
     if len(name) > _LONGEST_NAME:
         digest = hashlib.sha256(eval_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         name = f"{name[:60]}-{digest}"

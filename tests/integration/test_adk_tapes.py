@@ -1,0 +1,204 @@
+"""Recorded tools on every supported google-adk, in real processes: a replay gives the same events, and runs no tool."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_envs import MATRIX, REFERENCE, adk_python, packages_python
+from adk_harness import failure, make, say
+from loopback import loopback
+
+from agent_eval.agents.adk._driver import AdkAgent
+from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.tapes import (
+    Mode,
+    Tape,
+    TapeIndex,
+    TapeSession,
+    ToolRule,
+    ToolRules,
+    Unanswerable,
+    tape_of,
+    tape_text,
+)
+from agent_eval.core.invocation import Invocation
+
+WORDS = (
+    *("book", "twice", "parallel", "forbidden", "broken", "form", "hand over", "price", "missing"),
+    *("office", "loop", "both", "mcp"),
+)
+"""What the fixture agent is asked; each word leads to other calls."""
+
+
+class Decider:
+    """`ToolDecider` of one session, on top of a TapeSession."""
+
+    def __init__(self, session: TapeSession) -> None:
+        self.session = session
+        self.unanswerable: list[Unanswerable] = []
+
+    def ask(self, call: ToolAsked, so_far: Any) -> Any:
+        try:
+            return self.session.ask(call)
+        except Unanswerable as error:
+            self.unanswerable.append(error)
+            raise AgentFailure(str(error), kind=FailureKind.NOT_RECORDED, owner=Owner.GATE) from None
+
+    def ran(self, result: ToolRan) -> None:
+        self.session.ran(result)
+
+
+def session(mode: Mode, tape: Tape | None = None, rules: ToolRules | None = None) -> Decider:
+    rules = rules or ToolRules()
+    index = None if tape is None else TapeIndex(tape, rules)
+    return Decider(TapeSession(mode=mode, rules=rules, index=index))
+
+
+def recorded(*deciders: Decider) -> Tape:
+    """The tape of some recorded sessions, as it is after it was written and read."""
+    taped = tape_of([decider.session for decider in deciders], ToolRules())
+    tape = Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
+    return Tape.model_validate_json(tape_text(tape))
+
+
+def seen(invocation: Invocation, *, in_parallel: bool = False) -> Any:
+    """An invocation without ids and times; of agents in parallel without the order of their events."""
+    raw = invocation.model_dump(mode="json", exclude_none=True)
+    for key in ("invocation_id", "creation_timestamp", "duration", "model_duration", "tool_duration", "spans"):
+        raw.pop(key, None)
+    events = json.loads(json.dumps(raw), object_hook=_without_ids)
+    if in_parallel:
+        # The last answer may be that of either agent; its event has no content then.
+        made = events["intermediate_data"]["invocation_events"]
+        contents = [events["final_response"], *(event["content"] for event in made if "content" in event)]
+        return sorted(json.dumps(content, sort_keys=True) for content in contents)
+    return events
+
+
+def _without_ids(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key != "id"}
+
+
+@asynccontextmanager
+async def toolbox(logs: Path, version: str, *, name: str = "toolbox") -> AsyncIterator[tuple[AdkAgent, Counter[str]]]:
+    """The fixture agent, and how often each of its tools reached the server."""
+    counts: Counter[str] = Counter()
+    numbers = itertools.count(1)
+
+    async def count(request: Any, answer: Any) -> None:
+        counts[request.target.strip("/")] += 1
+        await answer.send(200, str(next(numbers)).encode())
+
+    async with loopback(count) as server:
+        environment = {"COUNTER_URL": server.url}
+        # Older versions of ADK bring `mcp` with them.
+        new = version == REFERENCE
+        python = (
+            packages_python(f"adk-{version}-mcp", f"google-adk=={version}", "mcp<2") if new else adk_python(version)
+        )
+        agent = make(name, logs, python=python, environment=environment, asks_for_tools=True)
+        try:
+            await agent.start()
+            yield agent, counts
+        finally:
+            await agent.close()
+
+
+@pytest.mark.parametrize("version", MATRIX)
+async def test_replay__gives_the_recorded_events_and_runs_no_tool(version: str, tmp_path: Path) -> None:
+    async with toolbox(tmp_path / "logs", version) as (agent, counts):
+        tapes: dict[str, Tape] = {}
+        events: dict[str, Any] = {}
+        for word in WORDS:
+            decider = session("record")
+            events[word] = seen(await say(agent, word, tools=decider), in_parallel=word == "both")
+            tapes[word] = recorded(decider)
+            assert all(call.replayable for call in tapes[word].calls), (word, tapes[word].calls)
+        live = counts.copy()
+        log_of_recording = _callbacks(tmp_path)
+        assert live == Counter(book=3 + 1 + 3 + 1 + 2, booked=2, broken=2, form=1, hand_over=1, price=1, stop=1, mcp=1)
+        assert "sunny in Oslo" in json.dumps(events["mcp"])
+
+        for word in WORDS:
+            decider = session("replay", tapes[word])
+            invocation = await say(agent, word, tools=decider)
+            assert seen(invocation, in_parallel=word == "both") == events[word], word
+            assert decider.session.use.replayed == len(tapes[word].calls) or word == "twice"
+            assert not decider.session.changed
+        assert counts == live, "a tool ran in a replay"
+        assert sorted(_callbacks(tmp_path)[len(log_of_recording) :]) == sorted(log_of_recording), "callbacks differ"
+
+        # Every run of a session without a decider is live.
+        await say(agent, "price")
+        assert counts["price"] == 2
+
+        # A call that is not on the tape ends the turn, whatever the agent does with errors.
+        decider = session("replay", tapes["book"])
+        assert (await failure(agent, "price", tools=decider)).kind is FailureKind.NOT_RECORDED
+        assert counts["price"] == 2
+        assert [error.call.name for error in decider.unanswerable] == ["price"]
+        # The process is still usable.
+        assert seen(await say(agent, "book", tools=session("replay", tapes["book"]))) == events["book"]
+
+        # A recorded exception reaches the run, as the class that it was.
+        decider = session("record")
+        error = await failure(agent, "really broken", tools=decider)
+        again = await failure(agent, "really broken", tools=session("replay", recorded(decider)))
+        assert (again.kind, again.message, again.owner) == (error.kind, error.message, error.owner)
+        assert error.kind is FailureKind.EXCEPTION
+        await _check_what_cannot_be_replayed(agent, counts)
+
+    calls = [call for tape in tapes.values() for call in tape.calls]
+    hashes = {name: tool for tape in tapes.values() for name, tool in tape.tools.items()}
+    assert hashes.keys() == {call.tool for call in calls}
+    assert all(tool.declaration for tool in hashes.values())
+    assert [name for name, tool in hashes.items() if not tool.source] == ["forecast"]
+    assert {call.agent for call in tapes["both"].calls} == {"left", "right"}
+    assert [call.agent for call in tapes["office"].calls] == ["helper"]
+    assert [call.actions.model_dump(exclude_none=True) for call in tapes["form"].calls] == [
+        {"skip_summarization": True}
+    ]
+    assert tapes["book"].calls[0].state == {"booked": ["blue"]}
+    assert [call.occurrence for call in tapes["parallel"].calls] == [0, 0, 1, 0]
+
+
+def _callbacks(folder: Path) -> list[str]:
+    """What the callbacks of the agent and of the app's plugin printed."""
+    text = "".join(path.read_text() for path in sorted((folder / "logs").glob("*.log")))
+    return [line for line in text.splitlines() if line.split(" ")[0] in {"guard", "after", "error", "audit"}]
+
+
+async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) -> None:
+    reasons = {}
+    for word in ("raw", "save", "pay"):
+        decider = session("record")
+        await say(agent, word, tools=decider)
+        reasons |= {call.tool: call.reason for call in recorded(decider).calls}
+    # Newer versions of ADK ask for the confirmation before they call the tool: nothing is recorded then.
+    assert reasons.pop("pay", None) in {None, "it asks for a confirmation"}
+    assert reasons == {
+        "raw": "its response contains a value of type bytes, which JSON can't carry",
+        "save": "it saves artifacts",
+    }
+    assert counts["pay"] == 0
+    decider = session("replay", None, ToolRules(rules=(ToolRule(name="raw", replay=False),)))
+    await say(agent, "raw", tools=decider)
+    assert (counts["raw"], decider.session.use.live) == (2, 1)
+
+
+async def test_replay__answers_the_tool_node_of_a_workflow(tmp_path: Path) -> None:
+    async with toolbox(tmp_path / "logs", REFERENCE, name="toolbox_workflow") as (agent, counts):
+        decider = session("record")
+        live = seen(await say(agent, '{"room": "blue"}', tools=decider))
+        tape = recorded(decider)
+        assert [(call.tool, call.args) for call in tape.calls] == [("book", {"room": "blue"})]
+        assert seen(await say(agent, '{"room": "blue"}', tools=session("replay", tape))) == live
+        assert counts["book"] == 1

@@ -1,0 +1,172 @@
+"""`tools: record` and `tools: replay` as a user runs them: no change of a tool is green on its old answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from gate_runs import Done, Repository, repository_in
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "home_automation"
+SAID, ANSWER = "Turn off the lamp in the bedroom.", "The bedroom lamp is now off."
+CALLS = (
+    {"name": "find_devices", "args": {"room": "bedroom"}},
+    {"name": "set_device_status", "args": {"device_id": "bedroom_lamp", "status": "off"}},
+)
+
+TOOL_MUTATIONS: Mapping[str, tuple[str, str, str]] = {
+    "body": ("tools.py", '"changed": device["status"] != status', '"changed": True'),
+    "swallowed": ("tools.py", 'return {"error": f"there is no device {device_id}"}', "return {}"),
+    "default": ("tools.py", 'room: str = ""', 'room: str = "kitchen"'),
+    "helper": ("tools.py", "switched = tool_context.state", "switched = {} and tool_context.state"),
+    "constant": ("tools.py", '"kind": "lamp", "status": "on"', '"kind": "lamp", "status": "off"'),
+    "declaration": ("tools.py", "Switches a device on or off.", "Switches a device."),
+    "parameter": (
+        "tools.py",
+        "device_id: str, status: str) ->",
+        "device_id: str, status: str, force: bool = False) ->",
+    ),
+    "raises": ("tools.py", "    device = _devices(tool_context).get(device_id)", "    raise OSError('down')"),
+    "state": ("tools.py", 'tool_context.state["devices"] =', 'tool_context.state["device"] ='),
+    "depends": ("db.txt", "one", "two"),
+}
+"""Changes of tools: the file, and what is replaced in it."""
+
+CALL_MUTATIONS: Mapping[str, tuple[str, str]] = {
+    "case": ('{"room": room} if room', '{"room": room.title()} if room'),
+    "dropped": ('{"room": room} if room else {}', "{}"),
+    "added": ('{"room": room} if room else {}', '{"room": room, "floor": 1}'),
+    "type": ('{"room": room} if room else {}', '{"room": [room]}'),
+    "device": (
+        '"device_id": device["device_id"], "status": status}) for',
+        '"device_id": "lamp", "status": status}) for',
+    ),
+    "status": (
+        '"device_id": device["device_id"], "status": status}) for',
+        '"device_id": "bedroom_lamp", "status": "OFF"}) for',
+    ),
+    "opposite": (
+        '"device_id": device["device_id"], "status": status}) for',
+        '"device_id": "bedroom_lamp", "status": "on"}) for',
+    ),
+    "key": ('"device_id": device["device_id"], "status": status}) for', '"id": "bedroom_lamp", "status": status}) for'),
+    "tool": (
+        '("set_device_status", {"device_id": device["device_id"], "status": status})',
+        '("get_temperature", {"room": room})',
+    ),
+    "again": (
+        "    results = yield calls\n",
+        '    yield [("find_devices", {"room": "kitchen"})]\n    results = yield calls\n',
+    ),
+}
+"""Changes that make the agent call something else, as a changed prompt does: what is replaced in model.py."""
+
+ROUTER = """
+from google.adk.agents.base_agent import BaseAgent
+{imports}
+
+AGENTS = {{{names}}}
+
+
+class Router(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = "".join(part.text or "" for part in ctx.user_content.parts)
+        async for event in AGENTS[said.split(":")[0]].run_async(ctx):
+            yield event
+
+
+root_agent = Router(name="router")
+"""
+SETTINGS = '[[tool]]\nname = "look_up"\ndepends = ["home/t_depends/db.txt"]\n'
+
+
+@pytest.fixture
+def mutants(tmp_path: Path) -> Repository:
+    """One agent with a copy of the example for each mutation, not changed yet, and a case for each copy."""
+    names = [*(f"t_{name}" for name in TOOL_MUTATIONS), *(f"c_{name}" for name in CALL_MUTATIONS)]
+    with repository_in(tmp_path / "repo") as repository:
+        home = repository.root / "home"
+        for name in names:
+            shutil.copytree(
+                EXAMPLE, home / name, ignore=shutil.ignore_patterns("evals", "__pycache__", "*.md", "*.txt")
+            )
+        for file in ("tools.py", "model.py"):
+            path = home / "t_depends" / file
+            path.write_text(path.read_text().replace("find_devices", "look_up"))
+        (home / "t_depends" / "db.txt").write_text("one")
+        imports = "\n".join(f"from .{name}.agent import create_agent as {name}" for name in names)
+        router = ROUTER.format(imports=imports, names=", ".join(f'"{name}": {name}()' for name in names))
+        (home / "agent.py").write_text(router)
+        (home / "__init__.py").write_text("from . import agent\n")
+        (repository.root / "agent-eval.toml").write_text(SETTINGS)
+        repository.evals(
+            "home/home.evalset.json", {name: f"{name}: {SAID}" for name in names}, expect=dict.fromkeys(names, ANSWER)
+        )
+        yield repository
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text, (path, old)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def _errors(done: Done) -> dict[str, tuple[str, str, str]]:
+    """Kind, owner and message of each case's error."""
+    errors = {case.eval_id: case.runs[0].error for case in done.report.cases}
+    return {name: (error.kind, error.owner, error.message) for name, error in errors.items() if error is not None}
+
+
+def test_replay__no_mutation_is_green(mutants: Repository) -> None:
+    recorded = mutants.gate("run", "--tools", "record", environment={"CI": ""})
+    assert recorded.code == 0, recorded.out + recorded.err
+    assert len(list((mutants.root / "home" / "home.evalset.tools").iterdir())) == 20
+    assert "20 tapes written with 40 calls" in recorded.out
+    replayed = mutants.gate("run", "--tools", "replay")
+    assert replayed.code == 0, replayed.out
+    use = [case.runs[0].tools for case in replayed.report.cases]
+    assert {(tools.mode, tools.replayed, tools.live, tools.missed) for tools in use if tools} == {("replay", 2, 0, 0)}
+
+    for name, (file, old, new) in TOOL_MUTATIONS.items():
+        _replace(mutants.root / "home" / f"t_{name}" / file, old, new)
+    for name, (old, new) in CALL_MUTATIONS.items():
+        _replace(mutants.root / "home" / f"c_{name}" / "model.py", old, new)
+    changed = mutants.gate("run", "--tools", "replay", "--on-inconclusive", "pass")
+    assert changed.code == 3, changed.out
+    assert [case for case, status in changed.statuses.items() if status == "passed"] == []
+    errors = _errors(changed)
+    assert {errors[f"t_{name}"][:2] for name in TOOL_MUTATIONS} == {("tool-tape-stale", "gate")}
+    assert "a file that it depends on" in errors["t_depends"][2]
+    assert {errors[f"c_{name}"][:2] for name in CALL_MUTATIONS} == {("tool-not-recorded", "gate")}
+    differences = {
+        "case": 'find_devices(room): expected "bedroom", got "Bedroom"',
+        "dropped": "find_devices(room): missing",
+        "added": "find_devices(floor): not expected, got 1",
+        "type": "find_devices(room): expected",
+        "device": 'set_device_status(device_id): expected "bedroom_lamp", got "lamp"',
+        "status": 'set_device_status(status): expected "off", got "OFF"',
+        "opposite": 'set_device_status(status): expected "off", got "on"',
+        "key": "set_device_status(device_id): missing",
+        "tool": "no other call of `get_temperature` is",
+        "again": 'find_devices(room): expected "bedroom", got "kitchen"',
+    }
+    for name, text in differences.items():
+        assert text in errors[f"c_{name}"][2], errors[f"c_{name}"][2]
+
+    # Where the trajectory is compared exactly, a wrong call is the agent's failure.
+    path = mutants.root / "home" / "home.evalset.json"
+    data = json.loads(path.read_text())
+    for case in data["eval_cases"]:
+        case["conversation"][0]["intermediate_data"] = {"tool_uses": CALLS}
+    path.write_text(json.dumps(data))
+    (mutants.root / "home" / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    exact = mutants.gate("run", "--tools", "replay")
+    assert exact.code == 1
+    errors = _errors(exact)
+    assert {errors[f"c_{name}"][:2] for name in CALL_MUTATIONS} == {("tool-not-recorded", "agent")}
+    assert {errors[f"t_{name}"][:2] for name in TOOL_MUTATIONS} == {("tool-tape-stale", "gate")}
+    assert {exact.statuses[f"c_{name}"] for name in CALL_MUTATIONS} == {"failed"}
+    assert "crash" not in exact.out

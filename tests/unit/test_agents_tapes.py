@@ -1,0 +1,455 @@
+"""Tapes: which calls are the same, what a session decides, how tapes are made, written and read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.agents.messages import ToolAsked, ToolError, ToolRan
+from agent_eval.agents.tapes import (
+    InvalidTape,
+    Mode,
+    Obstacle,
+    RecordedCall,
+    Tape,
+    TapeIndex,
+    TapeSession,
+    ToolHashes,
+    ToolPolicy,
+    ToolRule,
+    ToolRules,
+    Unanswerable,
+    canonical,
+    changing_arguments,
+    masked,
+    read_tape,
+    tape_name,
+    tape_of,
+    tape_path,
+    tape_text,
+    tapes_below,
+    write_tape,
+)
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+arguments = st.dictionaries(st.text(max_size=3), values, max_size=3)
+calls = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from("xy"), st.integers(0, 1))), max_size=12
+)
+
+
+def session(mode: Mode = "record", tape: Tape | None = None, *rules: ToolRule, **options: Any) -> TapeSession:
+    tool_rules = ToolRules(rules=rules)
+    index = None if tape is None else TapeIndex(tape, tool_rules)
+    return TapeSession(mode=mode, rules=tool_rules, index=index, **options)
+
+
+class Player:
+    """Plays calls to a session, as a host does."""
+
+    def __init__(self, tapes: TapeSession, **identity: str) -> None:
+        self.tapes = tapes
+        self.identity = identity
+        self.count = 0
+
+    def call(self, tool: str, args: dict[str, Any], answer: Any = None, **outcome: Any) -> Any:
+        """What the agent gets: the tape's answer, or the tool's own as it runs."""
+        self.count += 1
+        asked = ToolAsked(turn=1, call=self.count, name=tool, args=args, agent="agent", **self.identity)
+        decision = self.tapes.ask(asked)
+        if decision["do"] == "answer":
+            return decision["response"]
+        self.tapes.ran(ToolRan(turn=1, call=self.count, response=answer, **outcome))
+        return answer
+
+
+def tape(*sessions: TapeSession, before: Tape | None = None, rules: ToolRules | None = None) -> Tape:
+    taped = tape_of(sessions, rules or ToolRules(), before)
+    return Tape(eval_set_id="s", eval_id="c", recorded_at=0, tools=dict(taped.tools), calls=list(taped.calls))
+
+
+def recorded(*made: tuple[str, dict[str, Any], Any], **identity: str) -> Tape:
+    player = Player(session(), **identity)
+    for tool, args, answer in made:
+        player.call(tool, args, answer)
+    return tape(player.tapes)
+
+
+# --- Keys
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Whether two values are the same JSON: a reference that is written in another way."""
+    if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left == right
+    if isinstance(left, str) and isinstance(right, str):
+        return unicodedata.normalize("NFC", left) == unicodedata.normalize("NFC", right)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        ours, theirs = (
+            {unicodedata.normalize("NFC", key): item for key, item in each.items()} for each in (left, right)
+        )
+        return ours.keys() == theirs.keys() and all(same_json(ours[key], theirs[key]) for key in ours)
+    return False
+
+
+@given(left=arguments, right=arguments)
+def test_canonical__equal_exactly_for_equal_json(left: dict[str, Any], right: dict[str, Any]) -> None:
+    policy = ToolPolicy()
+    assert (canonical(left, policy) == canonical(right, policy)) == same_json(left, right)
+    again = json.loads(json.dumps(dict(reversed(left.items()))))
+    assert canonical(again, policy) == canonical(left, policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "left", "right", "same"),
+    [
+        (ToolPolicy(), {"n": 1}, {"n": 1.0}, True),
+        (ToolPolicy(), {"n": 1}, {"n": True}, False),
+        (ToolPolicy(), {"n": "1"}, {"n": 1}, False),
+        (ToolPolicy(), {"n": "e\u0301"}, {"n": "\u00e9"}, True),
+        (ToolPolicy(), {"n": None}, {}, False),
+        (ToolPolicy(match=("city",)), {"city": "Oslo", "id": 1}, {"city": "Oslo", "id": 2}, True),
+        (ToolPolicy(match=("city",)), {"city": "Oslo"}, {"city": "Rome"}, False),
+        (ToolPolicy(match=("to.city",)), {"to": {"city": "A", "id": 1}}, {"to": {"city": "A", "id": 2}}, True),
+        (ToolPolicy(ignore=("id",)), {"city": "Oslo", "id": 1}, {"city": "Oslo"}, True),
+        (ToolPolicy(ignore=("to.id",)), {"to": [{"id": 1, "x": 1}]}, {"to": [{"id": 2, "x": 1}]}, True),
+        (ToolPolicy(ignore=("to.id",)), {"to": [{"id": 1, "x": 1}]}, {"to": [{"id": 2, "x": 2}]}, False),
+        (ToolPolicy(mask=("mail",)), {"mail": "a"}, {"mail": "b"}, True),
+        (ToolPolicy(), {"password": "a"}, {"password": "b"}, True),
+    ],
+)
+def test_canonical__rules(policy: ToolPolicy, left: Any, right: Any, same: bool) -> None:
+    assert (canonical(left, policy) == canonical(right, policy)) is same
+
+
+def test_masked__names_and_paths() -> None:
+    value = {
+        "Api-Key": "k",
+        "user": {"email": "e", "name": "n"},
+        "list": [{"token": "t", "max_tokens": 5}],
+        "cookie": "",
+    }
+    assert masked(value, ToolPolicy(mask=("user.email", "not.there"))) == {
+        "Api-Key": "***",
+        "user": {"email": "***", "name": "n"},
+        "list": [{"token": "***", "max_tokens": 5}],
+        "cookie": "",
+    }
+
+
+def test_rules__the_last_entry_with_a_key_counts() -> None:
+    rules = ToolRules(
+        rules=(
+            ToolRule(name="search_*", match=("city",), replay=False),
+            ToolRule(name="search_rooms", match=("day",)),
+            ToolRule(name="other", miss="live"),
+        ),
+        miss="error",
+    )
+    assert rules.of("search_rooms") == ToolPolicy(match=("day",), replay=False)
+    assert rules.of("other") == ToolPolicy(miss="live")
+    assert rules.of("unnamed") == ToolPolicy()
+
+
+# --- Sessions
+
+
+@given(made=calls, answers=st.lists(st.integers(), min_size=12, max_size=12))
+def test_session__what_was_recorded_replays_itself(made: list[tuple[str, dict[str, int]]], answers: list[int]) -> None:
+    live = Player(session())
+    expected = [live.call(tool, args, answer) for (tool, args), answer in zip(made, answers, strict=False)]
+    stored = Tape.model_validate_json(tape_text(tape(live.tapes)))
+    replay = Player(session("replay", stored))
+    assert [replay.call(tool, args) for tool, args in made] == expected
+    assert (replay.tapes.use.replayed, replay.tapes.use.missed) == (len(made), 0)
+    # Occurrences count the earlier calls with the same arguments.
+    counts: Counter[str] = Counter()
+    for (tool, args), call in zip(made, live.tapes.recorded, strict=True):
+        key = f"{tool} {sorted(args.items())}"
+        assert call.occurrence == counts[key]
+        counts[key] += 1
+
+
+def test_session__a_repeated_call_gets_the_only_answer_there_is() -> None:
+    stored = recorded(("get", {}, 1), ("get", {}, 1), ("roll", {}, 1), ("roll", {}, 2))
+    player = Player(session("replay", stored))
+    assert [player.call("get", {}) for _ in range(4)] == [1, 1, 1, 1]
+    assert [player.call("roll", {}) for _ in range(2)] == [1, 2]
+    with pytest.raises(Unanswerable) as caught:
+        player.call("roll", {})
+    assert caught.value.obstacle is Obstacle.NOT_RECORDED
+    assert caught.value.nearest is not None
+    assert player.tapes.use.missed == 1
+
+
+def test_session__a_miss_names_the_nearest_call() -> None:
+    stored = recorded(("book", {"room": "a", "n": 1}, 1), ("book", {"room": "b", "n": 2}, 2), ("x", {"room": "b"}, 3))
+    player = Player(session("replay", stored))
+    with pytest.raises(Unanswerable) as caught:
+        player.call("book", {"room": "b", "n": 3})
+    assert caught.value.nearest is stored.calls[1]
+    with pytest.raises(Unanswerable) as caught:
+        player.call("unheard_of", {})
+    assert (caught.value.obstacle, caught.value.nearest) == (Obstacle.NOT_RECORDED, None)
+
+
+def test_session__without_a_tape() -> None:
+    with pytest.raises(Unanswerable) as caught:
+        Player(session("replay", None)).call("book", {})
+    assert caught.value.obstacle is Obstacle.MISSING
+    lenient = Player(session("replay", None, ToolRule(name="*", miss="live")))
+    assert lenient.call("book", {}, "real") == "real"
+    assert (lenient.tapes.use.live, lenient.tapes.recorded) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("identity", "what"),
+    [
+        ({"declaration": "new", "source": "s"}, "its declaration"),
+        ({"declaration": "d", "source": "new"}, "the file that defines it"),
+        ({"declaration": "new", "source": "new"}, "its declaration and the file that defines it"),
+    ],
+)
+def test_session__a_changed_tool(identity: dict[str, str], what: str) -> None:
+    stored = recorded(("book", {}, 1), declaration="d", source="s")
+    strict = Player(session("replay", stored), **identity)
+    with pytest.raises(Unanswerable) as caught:
+        strict.call("book", {})
+    assert (caught.value.obstacle, caught.value.why) == (Obstacle.STALE, what)
+    lenient = Player(session("replay", stored, stale="warn"), **identity)
+    assert lenient.call("book", {}) == 1
+    assert lenient.tapes.changed == {"book": what}
+    base = Player(session("replay", stored, stale="ignore"), **identity)
+    assert base.call("book", {}) == 1
+    assert base.tapes.changed == {}
+
+
+def test_session__a_changed_file_that_the_tool_depends_on() -> None:
+    rule = ToolRule(name="book", depends=("db/**",))
+    live = Player(session("record", None, rule, depends=lambda patterns: f"old {patterns}"))
+    live.call("book", {}, 1)
+    stored = tape(live.tapes)
+    with pytest.raises(Unanswerable) as caught:
+        Player(session("replay", stored, rule, depends=lambda patterns: f"new {patterns}")).call("book", {})
+    assert caught.value.why == "a file that it depends on"
+
+
+def test_session__record_missing_runs_what_is_not_there_or_changed() -> None:
+    stored = recorded(("kept", {}, 1), ("old", {}, 2), declaration="d")
+    player = Player(session("record-missing", stored), declaration="d")
+    assert player.call("kept", {}, "real") == 1
+    assert player.call("new", {}, "real") == "real"
+    changed = Player(player.tapes, declaration="e")
+    changed.count = 10
+    assert changed.call("old", {}, "real") == "real"
+    completed = tape(player.tapes, before=stored)
+    assert {call.tool: call.response for call in completed.calls} == {"kept": 1, "new": "real", "old": "real"}
+    assert completed.tools["old"].declaration == "e"
+
+
+def test_session__what_can_not_be_stored() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    player = Player(session())
+    player.call("long", {}, reason="it runs long")
+    player.call("big", {}, "x" * 1_000_001)
+    player.call("deep", {}, deep)
+    assert [(call.tool, call.replayable, call.response) for call in player.tapes.recorded] == [
+        ("long", False, None),
+        ("big", False, None),
+        ("deep", False, None),
+    ]
+    with pytest.raises(Unanswerable) as caught:
+        Player(session("replay", tape(player.tapes))).call("long", {})
+    assert (caught.value.obstacle, caught.value.why) == (Obstacle.NOT_REPLAYABLE, "it runs long")
+    with pytest.raises(Unanswerable):
+        Player(session("replay", tape(player.tapes))).call("long", {"x": deep})
+
+
+def test_session__errors_state_and_actions_are_answered() -> None:
+    live = Player(session())
+    live.call(
+        "a",
+        {},
+        None,
+        error=ToolError(type="ValueError", message="no"),
+        state={"s": 1},
+        actions={"escalate": True, "x": 1},
+    )
+    decision = session("replay", tape(live.tapes)).ask(ToolAsked(turn=1, call=1, name="a"))
+    assert decision == {
+        "do": "answer",
+        "response": None,
+        "state": {"s": 1},
+        "actions": {"escalate": True},
+        "error": {"type": "ValueError", "message": "no"},
+    }
+
+
+def test_session__secrets_are_not_stored_but_found_again() -> None:
+    live = Player(session())
+    live.call("login", {"user": "u", "password": "hunter2"}, {"token": "abc123", "name": "U"}, state={"cookie": "c=1"})
+    text = tape_text(tape(live.tapes))
+    assert not [secret for secret in ("hunter2", "abc123", "c=1") if secret in text]
+    assert live.tapes.masked == {"login(token)", "login(cookie)"}
+    replay = Player(session("replay", Tape.model_validate_json(text)))
+    assert replay.call("login", {"user": "u", "password": "other"}) == {"token": "***", "name": "U"}
+
+
+# --- Making tapes
+
+
+def test_tape_of__several_runs() -> None:
+    first, second = Player(session()), Player(session())
+    first.call("get", {"id": 1}, "one")
+    first.call("time", {"now": 1}, "a")
+    second.call("get", {"id": 1}, "two")
+    second.call("time", {"now": 2}, "a")
+    second.call("more", {}, "c")
+    taped = tape_of([first.tapes, second.tapes], ToolRules())
+    assert [(call.tool, call.args, call.response, call.seen) for call in taped.calls] == [
+        ("get", {"id": 1}, "one", 2),
+        ("time", {"now": 1}, "a", 1),
+        ("time", {"now": 2}, "a", 1),
+        ("more", {}, "c", 1),
+    ]
+    assert [call.response for call in taped.conflicts] == ["two"]
+    assert changing_arguments([first.tapes, second.tapes]) == {"time(now)"}
+    assert changing_arguments([first.tapes]) == set()
+
+
+def test_tape_of__two_tools_of_one_name() -> None:
+    player = Player(session(), declaration="d", source="s")
+    player.call("get", {}, 1)
+    asked = ToolAsked(turn=1, call=9, name="get", agent="other", args={"x": 1}, declaration="e", source="s")
+    player.tapes.ask(asked)
+    player.tapes.ran(ToolRan(turn=1, call=9, response=2))
+    stored = tape(player.tapes)
+    assert set(stored.tools) == {"get", "other/get"}
+    replay = session("replay", stored)
+    assert replay.ask(asked)["response"] == 2
+    assert replay.ask(asked.model_copy(update={"agent": "agent", "args": {}, "declaration": "d"}))["response"] == 1
+
+
+def test_content_hash__is_of_the_answers_only() -> None:
+    stored = recorded(("get", {"a": 1}, 1), ("get", {"a": 2}, 2))
+    again = stored.model_copy(update={"recorded_at": 5.0, "runs": 3, "calls": list(reversed(stored.calls))})
+    assert again.content_hash == stored.content_hash
+    changed = stored.model_copy(update={"calls": [stored.calls[0].model_copy(update={"response": 3}), stored.calls[1]]})
+    assert changed.content_hash != stored.content_hash
+
+
+# --- Files
+
+
+@given(eval_id=st.text(max_size=150))
+def test_tape_name__is_safe_and_unique(eval_id: str) -> None:
+    name = tape_name(eval_id)
+    assert name.endswith(".tape.json")
+    assert len(name) <= 110
+    assert name.isascii()
+    assert not name.startswith(".")
+    assert not set(name) & set('/\\\0:*?"<>| ')
+    assert tape_name(eval_id + "x") != name
+
+
+@pytest.mark.parametrize("eval_id", ["..", "../x", "a/b", "\0", "x" * 300, ".hidden", "ü\ud800"])
+def test_write_tape__hostile_ids_stay_in_their_folder(eval_id: str, tmp_path: Path) -> None:
+    path = tape_path(tmp_path, "evals/home.evalset.json", eval_id)
+    stored = recorded(("get", {}, 1))
+    write_tape(path, stored)
+    assert [file.parent for file in tmp_path.rglob("*.tape.json")] == [tmp_path / "evals" / "home.evalset.tools"]
+    assert tapes_below(tmp_path, ["evals/home.evalset.json", "other.test.json"]) == [path]
+    assert read_tape(path, tmp_path) == stored
+
+
+def test_read_tape__none(tmp_path: Path) -> None:
+    assert read_tape(tape_path(tmp_path, "a.test.json", "x"), tmp_path) is None
+    (tmp_path / "a.test.tools").write_text("a file in its place")
+    assert read_tape(tape_path(tmp_path, "a.test.json", "x"), tmp_path) is None
+
+
+GOOD = tape_text(recorded(("get", {"a": 1}, 1)))
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "line"),
+    [
+        ("", "empty-file", 1),
+        ("[" * 100_000, None, None),
+        (GOOD.replace('"tool": "get"', '"tool": 5'), "wrong-type", 10),
+        (GOOD.replace('"calls"', '"cals"'), None, None),
+        (GOOD.replace('"schema_version": "1"', '"schema_version": "9"'), None, None),
+        (GOOD.replace('"occurrence": 0', '"occurrence": -1'), None, None),
+        (GOOD.replace('"get": {}', '"got": {}'), "tape-invalid", None),
+        ('{"eval_set_id": "' + "x" * 5_000_001 + '"}', "tape-invalid", None),
+    ],
+)
+def test_read_tape__invalid(data: str, code: str | None, line: int | None, tmp_path: Path) -> None:
+    path = tape_path(tmp_path, "a.test.json", "x")
+    path.parent.mkdir()
+    path.write_text(data)
+    with pytest.raises(InvalidTape) as caught:
+        read_tape(path, tmp_path)
+    problem = caught.value.problems[0]
+    assert problem.file == "a.test.tools/x.tape.json"
+    assert code in {None, problem.code}
+    assert line in {None, problem.line}
+
+
+def test_read_tape__no_links_and_pipes(tmp_path: Path) -> None:
+    path = tape_path(tmp_path, "a.test.json", "x")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.tape.json").write_text(GOOD)
+    path.parent.symlink_to(elsewhere)
+    with pytest.raises(InvalidTape, match="symbolic link"):
+        read_tape(path, tmp_path)
+    with pytest.raises(OSError, match="symbolic link"):
+        write_tape(path, recorded(("get", {}, 1)))
+    path.parent.unlink()
+    path.parent.mkdir()
+    path.symlink_to(elsewhere / "x.tape.json")
+    with pytest.raises(InvalidTape, match="symbolic link"):
+        read_tape(path, tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidTape, match="named pipe"):
+        read_tape(path, tmp_path)
+
+
+def test_write_tape__bounds(tmp_path: Path) -> None:
+    path = tape_path(tmp_path, "a.test.json", "x")
+    big = Tape(
+        eval_set_id="s",
+        eval_id="x",
+        recorded_at=0,
+        tools={"get": ToolHashes()},
+        calls=[RecordedCall(tool="get", occurrence=n, response="x" * 900_000) for n in range(6)],
+    )
+    with pytest.raises(OSError, match="5 MB"):
+        write_tape(path, big)
+    with pytest.raises(ValueError, match="JSON"):
+        write_tape(path, recorded(("get", {}, math.inf)))
+    assert not path.exists()
