@@ -177,7 +177,7 @@ def _callbacks(folder: Path) -> list[str]:
 
 
 async def _check_what_cannot_be_replayed(agent: AdkAgent, counts: Counter[str]) -> None:
-    reasons = {}
+    reasons: dict[str, str | None] = {}
     for word in ("raw", "save", "pay"):
         decider = session("record")
         await say(agent, word, tools=decider)

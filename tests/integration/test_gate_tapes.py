@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -84,7 +84,7 @@ SETTINGS = '[[tool]]\nname = "look_up"\ndepends = ["home/t_depends/db.txt"]\n'
 
 
 @pytest.fixture
-def mutants(tmp_path: Path) -> Repository:
+def mutants(tmp_path: Path) -> Iterator[Repository]:
     """One agent with a copy of the example for each mutation, not changed yet, and a case for each copy."""
     names = [*(f"t_{name}" for name in TOOL_MUTATIONS), *(f"c_{name}" for name in CALL_MUTATIONS)]
     with repository_in(tmp_path / "repo") as repository:
