@@ -158,15 +158,15 @@ def pin(root: Path, name: str) -> str:
     return pinned[1]
 
 
-def replace(path: Path, pattern: str, by: str) -> None:
-    """Replaces the end of the only line that matches.
+def replace(path: Path, pattern: str, by: str, *, lines: int = 1) -> None:
+    """Replaces the end of the lines that match.
 
     Raises:
-        Refused: No line matches, or several do.
+        Refused: Another number of lines matches.
     """
     text, count = re.subn(pattern, lambda match: match[1] + by, path.read_text("utf-8"), flags=re.MULTILINE)
-    if count != 1:
-        raise Refused(f"{path.name}: {count} lines match {pattern}, 1 is expected")
+    if count != lines:
+        raise Refused(f"{path.name}: {count} lines match {pattern}, not {lines}")
     path.write_text(text, "utf-8")
 
 
@@ -210,7 +210,9 @@ def commit(root: Path, version: str, name: str, digest: str) -> tuple[str, str]:
 
     replace(root / "gate/action.yml", r"^(  image: )\.\./Dockerfile\b.*$", f"docker://{image(name)}@{digest}")
     gate = record(f"Release {version}: the gate, with its image by digest")
-    replace(root / "action.yml", rf"^( +uses: ){re.escape(name)}/gate@\S+ .*$", f"{name}/gate@{gate} # v{version}")
+    replace(
+        root / "action.yml", rf"^( +uses: ){re.escape(name)}/gate@\S+ .*$", f"{name}/gate@{gate} # v{version}", lines=2
+    )
     release = record(f"Release {version}: the action, with the gate by its commit")
     for tag in (f"v{version}", f"v{version.partition('.')[0]}"):
         git(root, "tag", "--no-sign", "--force", tag)

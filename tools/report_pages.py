@@ -18,9 +18,9 @@ from agent_eval.results import FILES, RunReport
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = Links(
     server_url="https://github.com",
-    repository="org/shop",
-    source_url="https://github.com/org/shop/blob/5f0c1d2e3a4b5c6d7e8f90123456789abcdef012",
-    run_url="https://github.com/org/shop/actions/runs/71",
+    repository="octo/shop",
+    source_url="https://github.com/octo/shop/blob/5f0c1d2e3a4b5c6d7e8f90123456789abcdef012",
+    run_url="https://github.com/octo/shop/actions/runs/71",
 )
 
 

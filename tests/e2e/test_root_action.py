@@ -44,16 +44,51 @@ jobs:
 GATE = """
     - id: gate
       shell: bash
-      env: {ALL: "${{ toJSON(inputs) }}", OUT: "${{ inputs.output-dir }}", REPLIES: "${{ inputs.judge-cache }}"}
+      env:
+        ALL: "${{ toJSON(inputs) }}"
+        OUT: "${{ inputs.output-dir }}"
+        REPLIES: "${{ inputs.judge-cache }}"
+        MODE: "${{ inputs.mode }}"
+        PAGE: "${{ inputs.report }}"
+        URL: "${{ inputs.report-url }}"
       run: |
+        if [ "$MODE" = link ]; then
+          printf %s "$ALL" >"$NOTED/linking.json"
+          echo "link $URL" >>"$NOTED/steps"
+          exit 0
+        fi
         printf %s "$ALL" >"$NOTED/inputs.json"
         echo "gate $GOOGLE_API_KEY" >>"$NOTED/steps"
         mkdir -p "$OUT"
         touch "$OUT/results.json"
+        if [ "$PAGE" != off ]; then
+          echo page >"$OUT/report.html"
+          echo "report-file=$OUT/report.html" >>"$GITHUB_OUTPUT"
+        fi
         [ "$REPLIES" = off ] || { mkdir -p "$REPLIES" && touch "$REPLIES/reply"; }
         echo verdict=VERDICT >>"$GITHUB_OUTPUT"
         [ VERDICT = passed ]
 """
+
+
+UPLOAD = """
+    - id: upload
+      shell: bash
+      env: {FILE: "${{ inputs.path }}"}
+      run: |
+        if [ "${{ inputs.archive }}" = false ]; then
+          echo "upload the file $(basename "$FILE"): $(cat "$FILE")" >>"$NOTED/steps"
+          echo "artifact-url=https://github.com/o/r/actions/runs/1/artifacts/9" >>"$GITHUB_OUTPUT"
+        else
+          kept="kept ${{ inputs.retention-days }} days"
+          echo "upload ${{ inputs.name }}: $(ls "$FILE" | xargs), $kept" >>"$NOTED/steps"
+        fi
+"""
+ADDRESS = 'outputs:\n  artifact-url: {description: x, value: "${{ steps.upload.outputs.artifact-url }}"}\n'
+LINKED = [
+    "upload the file agent-eval-results-report.html: page",
+    "link https://github.com/o/r/actions/runs/1/artifacts/9",
+]
 
 
 def stand_in(folder: Path, inputs: list[str], steps: str, outputs: str = "") -> None:
@@ -72,14 +107,16 @@ def run(tmp_path: Path, verdict: str, more: str = "") -> tuple[list[str], dict[s
     """Runs the workflow: what the steps noted in order, the gate's inputs, and how it ended."""
     noted, actions, work = tmp_path / "noted", tmp_path / "actions", tmp_path / "work"
     noted.mkdir()
-    verdicts = 'outputs:\n  verdict: {description: x, value: "${{ steps.gate.outputs.verdict }}"}\n'
+    verdicts = "outputs:\n" + "".join(
+        f'  {name}: {{description: x, value: "${{{{ steps.gate.outputs.{name} }}}}"}}\n'
+        for name in ("verdict", "report-file")
+    )
     names = [setting.input for setting in SETTINGS]
     stand_in(actions / "ours/gate", names, GATE.replace("VERDICT", verdict), verdicts)
     (actions / "ours/action.yml").write_text(ACTION, "utf-8")
     for name in ("restore", "save"):
         stand_in(actions / "cache" / name, ["path", "key", "restore-keys"], noting(name + " ${{ inputs.key }}"))
-    kept = "upload ${{ inputs.name }}: $(ls '${{ inputs.path }}' | xargs), kept ${{ inputs.retention-days }} days"
-    stand_in(actions / "upload", ["name", "path", "retention-days"], noting(kept))
+    stand_in(actions / "upload", ["name", "path", "retention-days", "archive"], UPLOAD, ADDRESS)
     stand_in(actions / "download", ["pattern", "path"], noting("download ${{ inputs.pattern }} to ${{ inputs.path }}"))
     repositories = {"org/agent-eval-action@v1": "ours"}
     used_actions = {
@@ -113,7 +150,8 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
     assert steps == [
         "restore agent-eval-judge-agent-eval-results-1-1",
         "gate a-key",
-        "upload agent-eval-results: results.json, kept 0 days",
+        "upload agent-eval-results: report.html results.json, kept 0 days",
+        *LINKED,
         "save agent-eval-judge-agent-eval-results-1-1",
         f"after {outcome} {verdict}",
     ]
@@ -121,6 +159,9 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
     given = {name: value for name, value in inputs.items() if value}
     assert Path(given.pop("judge-cache")).name == "agent-eval-judge-cache"
     assert not list((tmp_path / "work").rglob("agent-eval-judge-cache")), "in the checkout a pull request could fill it"
+    linking = json.loads((tmp_path / "noted/linking.json").read_text())
+    differing = {name for name in inputs if linking.get(name, "") != inputs[name]}
+    assert differing == {"mode", "report-url"}, "else it would not write the same comment"
     assert given == {
         "paths": "evals",
         "github-token": "a-token",
@@ -131,7 +172,7 @@ def test_root_action__everything_around_the_gate_also_when_it_fails(tmp_path: Pa
 
 
 def test_root_action__a_matrix_has_names_of_its_own_and_no_cache_if_none_is_wanted(tmp_path: Path) -> None:
-    own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off"}
+    own = {"artifact-name": "results-billing", "output-dir": "out/billing", "judge-cache": "off", "report": "off"}
     steps, inputs, _ = run(tmp_path, "passed", "".join(f'{name}: "{value}"\n          ' for name, value in own.items()))
 
     assert steps == ["gate a-key", "upload results-billing: results.json, kept 0 days", "after success passed"]
@@ -149,14 +190,15 @@ def test_root_action__a_part_has_an_artifact_of_its_own_and_the_merge_gets_all(t
     assert part == [
         "restore agent-eval-judge-agent-eval-results-1-1",
         "gate a-key",
-        "upload agent-eval-results-part-2-attempt-1: results.json, kept 3 days",
+        "upload agent-eval-results-part-2-attempt-1: report.html results.json, kept 3 days",
         "after success passed",
     ]
     assert merge == [
         "restore agent-eval-judge-agent-eval-results-1-1",
         "download agent-eval-results-part-* to shards",
         "gate a-key",
-        "upload agent-eval-results: results.json, kept 0 days",
+        "upload agent-eval-results: report.html results.json, kept 0 days",
+        *LINKED,
         "save agent-eval-judge-agent-eval-results-1-1",
         "after success passed",
     ]

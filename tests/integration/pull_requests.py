@@ -50,6 +50,8 @@ class Lab:
     github: FakeGitHub
     repo: Repo
     runs: list[Run] = field(default_factory=list)
+    environments: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The environment of each run's job."""
 
     @classmethod
     def make(cls, root: Path, github: FakeGitHub, *cases: str) -> Lab:
@@ -141,6 +143,12 @@ class Lab:
         own = self.github.state.run(self.repo.head, path=".github/workflows/comment.yml", event="workflow_run")
         return self._gate("workflow_run", payload, self.repo.head, "refs/heads/main", own, *arguments, **options)
 
+    def link(self, url: str, *arguments: str, run: Run | None = None) -> Done:
+        """The gate once more in the job of a run, the last one if none is named: `mode: link`."""
+        environment = self.environments[(run or self.runs[-1]).id]
+        arguments = ("--mode", "link", "--report-url", url, *arguments)
+        return self.repository.gate("run", *arguments, environment=environment)
+
     def _gate(
         self, event: str, payload: Mapping[str, Any], sha: str, ref: str, run: Run, *arguments: str, **options: Any
     ) -> Done:
@@ -165,4 +173,5 @@ class Lab:
             "GITHUB_TOKEN": self.github.token,
             **options.pop("environment", {}),
         }
+        self.environments[run.id] = environment
         return self.repository.gate("run", *arguments, environment=environment, **options)

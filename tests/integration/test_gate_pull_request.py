@@ -268,3 +268,65 @@ def test_pull_request__ignoring_an_eval_file_does_not_hide_it(lab: Lab) -> None:
     assert (some.report.comparison.cases, some.report.comparison.compared) == ([], 1)
     assert "5 cases of the base branch not compared" in some.report.comparison.notes[0]
     assert "gone" not in ours(lab)[0].lower()
+
+
+def test_link__adds_the_report_to_the_comment_of_this_run_only(lab: Lab, github: FakeGitHub) -> None:
+    lab.base_run()
+    broken = lab.pull_request(7, {"door": 0.0})
+    [before] = ours(lab)
+    url = f"{github.server_url}/octo/shop/actions/runs/{lab.runs[-1].id}/artifacts/5"
+    assert "#case=" not in before
+
+    linked = lab.link(url)
+
+    assert linked.code == 0, linked.err
+    assert broken.results == linked.results, "nothing was run"
+    assert linked.err.splitlines() == ["agent-eval: The comment was updated."]
+    [comment] = ours(lab)
+    assert f"**[Open the report]({url})**" in comment
+    assert f"[`door`]({url}#case=evals%2Fbot.evalset.json%3Adoor)" in comment
+    summary = Path(lab.environments[lab.runs[-1].id]["GITHUB_STEP_SUMMARY"]).read_text("utf-8")
+    assert summary.endswith(f"[Open the report]({url}): every case, turn by turn.\n")
+    writes = len(github.writes())
+    assert lab.link(url).code == 0
+    assert len(github.writes()) == writes, "the same text is not sent again"
+
+    # 403: the job summary has the link, and the job goes on.
+    github.faults.append(Fault(method="PATCH", status=403, times=10))
+    refused = lab.link(f"{url}0")
+    github.faults.clear()
+    assert (refused.code, "could not be posted" in refused.err) == (0, True), refused.err
+    assert ours(lab) == [comment]
+
+    # A newer run has commented, or the results are of another attempt: the comment is left alone.
+    first = lab.runs[-1]
+    lab.pull_request(7, {"door": 0.0}, files={"README.md": "w"})
+    newer = ours(lab)
+    stale = lab.link(url, run=first)
+    assert (stale.code, "is of run" in stale.err) == (1, True), stale.err
+    assert ours(lab) == newer
+
+    for wrong, message in (
+        ("https://evil.example/octo/shop/actions/runs/1/artifacts/5", "which is not an address of"),
+        (f"{github.server_url}/octo/other/actions/runs/1/artifacts/5", "which is not an address of"),
+        ("javascript:alert(1)", "must be an https:// address"),
+    ):
+        invalid = lab.link(wrong)
+        assert (invalid.code, message in invalid.err) == (2, True), invalid.err
+    assert ours(lab) == newer
+
+
+def test_link__makes_no_comment_and_links_no_fork(lab: Lab, github: FakeGitHub) -> None:
+    url = f"{github.server_url}/octo/shop/actions/runs/71/artifacts/5"
+    lab.pull_request(7, {}, "--comment", "never")
+
+    silent = lab.link(url)
+
+    assert (silent.code, ours(lab)) == (0, []), silent.err
+    assert "has no comment of this run" in silent.err
+
+    lab.pull_request(8, {}, fork="eve/shop")
+    before = ours(lab, 8)
+    fork = lab.link(url)
+    assert (fork.code, ours(lab, 8)) == (0, before), fork.err
+    assert "from a fork" in fork.err

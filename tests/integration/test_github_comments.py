@@ -458,3 +458,22 @@ def test_comments__at_most_one_write_a_second(fake: FakeGitHub) -> None:
         upsert_comment(github, NewComment(number=7, key=key, body="text", run=stamp()))
 
     assert clock.slept == [1.0, 1.0]
+
+
+def test_own_only__changes_the_comment_of_this_run_and_attempt_and_no_other(fake: FakeGitHub) -> None:
+    assert post(fake, "linked", own_only=True).kind == "skipped"
+    assert fake.state.comments_of(7) == []
+
+    post(fake, "plain", run=stamp(100))
+    assert post(fake, "linked", run=stamp(100), own_only=True).kind == "updated"
+    again = post(fake, "linked", run=stamp(100), own_only=True)
+    assert (again.kind, again.overwrites) == ("unchanged", False)
+    for other in (stamp(99), stamp(101), stamp(100, attempt=2)):
+        posted = post(fake, "other", run=other, own_only=True)
+        assert posted.kind == "superseded"
+        assert "(100, attempt 1)" in posted.message
+
+    [comment] = ours(fake)
+    result = read_marker(comment.body)
+    assert result is not None
+    assert (result.text, result.run) == ("linked", stamp(100))

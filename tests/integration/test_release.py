@@ -89,7 +89,7 @@ def test_release__tagged_tree_has_no_placeholder(tagged: Path) -> None:
 
 
 def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
-    for name in ("results", "eval-set", "test-config"):
+    for name in ("results", "eval-set", "test-config", "tape"):
         url = f"https://raw.githubusercontent.com/{NAME}/v1/schemas/{name}.schema.json"
         assert f'"$id": "{url}"' in (tagged / f"schemas/{name}.schema.json").read_text("utf-8")
     program = (
@@ -102,7 +102,7 @@ def test_release__schemas_are_at_their_own_address(tagged: Path) -> None:
         env={"PYTHONPATH": f"{tagged / 'src'}:{tagged / 'tools'}"},
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout.count(f"https://raw.githubusercontent.com/{NAME}/v1/schemas/") == len(done.stdout.split()) == 3
+    assert done.stdout.count(f"https://raw.githubusercontent.com/{NAME}/v1/schemas/") == len(done.stdout.split()) == 4
 
 
 def test_release__the_action_names_the_gate_and_the_gate_its_image_immutably(original: Path, tagged: Path) -> None:
@@ -111,8 +111,8 @@ def test_release__the_action_names_the_gate_and_the_gate_its_image_immutably(ori
     assert git(tagged, "rev-parse", "v1") == release_commit
 
     root: dict[str, Any] = YAML(typ="safe").load(tagged / "action.yml")
-    (used,) = [step["uses"] for step in root["runs"]["steps"] if step.get("id") == "gate"]
-    assert used == f"{NAME}/gate@{gate_commit}"
+    used = [step["uses"] for step in root["runs"]["steps"] if "/gate@" in step.get("uses", "")]
+    assert used == [f"{NAME}/gate@{gate_commit}"] * 2
     assert f"gate@{gate_commit} # v1.2.3\n" in (tagged / "action.yml").read_text("utf-8")
     others = [step["uses"] for step in root["runs"]["steps"] if "uses" in step]
     assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", other) for other in others), others

@@ -68,32 +68,41 @@ OWN_DEFAULTS = {
 
 
 def root_blocks() -> dict[str, str]:
-    """The generated parts of action.yml, by their first line."""
-    inputs, outputs, passed = ["inputs:"], ["outputs:"], ["      with:"]
+    """The generated parts of action.yml, by the line before each: inputs, outputs, and what the two gates get."""
+    inputs, outputs, passed, linking = ["inputs:"], ["outputs:"], ["      with:"], ["      with:"]
     for setting in SETTINGS:
         default = OWN_DEFAULTS.get(setting.input, "${{ github.token }}" if setting.input == "github-token" else None)
         text = f" Default: {setting.default}." if setting.default and setting.input not in OWN_DEFAULTS else ""
         inputs += [f"  {setting.input}:", f"    description: {quoted(setting.help + text)}"]
         inputs += [f"    default: {default}"] if default else []
-        passed.append(f"        {setting.input}: ${{{{ inputs.{setting.input} }}}}")
+        value = f"${{{{ inputs.{setting.input} }}}}"
+        passed.append(f"        {setting.input}: {value}")
+        # It renders the comment again, so it needs all that the gate had, except the keys of models and servers.
+        if setting.secret is None or setting.input == "github-token":
+            linking.append(f"        {setting.input}: {LINKING.get(setting.input, value)}")
     for name, description in OUTPUTS.items():
         outputs += [f"  {name}:", f"    description: {quoted(description)}"]
         outputs.append(f"    value: ${{{{ steps.gate.outputs.{name} }}}}")
-    return {lines[0]: "\n".join(lines) + "\n" for lines in (inputs, outputs, passed)}
+    blocks = {"inputs": inputs, "outputs": outputs, "      id: gate": passed, "    - name: Link the report": linking}
+    return {after: "\n".join(lines) + "\n" for after, lines in blocks.items()}
 
 
-@pytest.mark.parametrize("first", root_blocks())
-def test_root_action__passes_everything_on(first: str) -> None:
-    text = ROOT_ACTION.read_text("utf-8")
-    after = text.partition("      id: gate\n")[2] if first.startswith(" ") else text
+LINKING = {"mode": "link", "report-url": "${{ steps.report.outputs.artifact-url }}"}
+
+
+@pytest.mark.parametrize("place", root_blocks())
+def test_root_action__passes_everything_on(place: str) -> None:
+    text, block = ROOT_ACTION.read_text("utf-8"), root_blocks()[place]
+    first = block.partition("\n")[0]
+    after = text.partition(f"{place}\n")[2] if place.startswith(" ") else text
     indent = " " * (len(first) - len(first.lstrip()))
     match = re.search(rf"^{first}\n(?:{indent}  .*\n)*", after, re.MULTILINE)
     assert match is not None
     if os.environ.get("UPDATE_GOLDEN"):
         head = text[: len(text) - len(after)]
-        ROOT_ACTION.write_text(head + after.replace(match[0], root_blocks()[first], 1), "utf-8")
+        ROOT_ACTION.write_text(head + after.replace(match[0], block, 1), "utf-8")
         return
-    assert match[0] == root_blocks()[first], "UPDATE_GOLDEN=1 writes it"
+    assert match[0] == block, "UPDATE_GOLDEN=1 writes it"
 
 
 def test_action__claims_no_required_input() -> None:

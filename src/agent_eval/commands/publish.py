@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent_eval.baseline import ArchiveLimits, UnsafeArchive, describe, read_report, read_results
@@ -23,7 +23,9 @@ _LIMITS = ArchiveLimits(archive_bytes=64 * _MB, entries=2_000, results_bytes=16 
 """Limits for an untrusted artifact; 10,000 cases fit."""
 
 
-def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Posted | None:
+def comment(
+    report: RunReport, settings: Settings, ci: CIContext, warnings: Sequence[str], *, report_url: str | None = None
+) -> Posted | None:
     """Writes the comment of this run. Errors of GitHub are returned, not raised.
 
     Args:
@@ -31,6 +33,7 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
         settings: The settings of the run.
         ci: The event and the pull request.
         warnings: Texts at the top of the comment.
+        report_url: Where report.html can be opened. With it, only the comment that this run has written is updated.
 
     Returns:
         The result; None if no comment is due.
@@ -44,7 +47,7 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
         return None
     if not ci.forge.has_token:
         return Posted(kind="forbidden", message="No comment: this step has no token (`github-token`).")
-    links = links_of(ci, settings, ci.source_url)
+    links = replace(links_of(ci, settings, ci.source_url), report_url=report_url)
     return ci.forge.upsert_comment(
         Comment(
             number=pull_request.number,
@@ -54,6 +57,7 @@ def comment(report: RunReport, settings: Settings, ci: CIContext, warnings: Sequ
             mode=settings.comment,
             failed=report.verdict != "passed",
             changed=_changed(report),
+            own_only=report_url is not None,
             author=settings.comment_author,
         ),
     )

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_eval.baseline import UnreadableError
-from agent_eval.commands import publish, show
+from agent_eval.commands import link, publish, show
 from agent_eval.commands._io import CliIO
+from agent_eval.commands._problems_text import log_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.pipeline import (
@@ -77,11 +78,13 @@ def _gate(read: _ReadSettings, io: CliIO, *, yes: bool) -> int:
     # Invalid settings, too, are reported in the pull request.
     ci, ci_problems = detect_ci_context(settings, io.environ, io.log)
     problems += ci_problems
-    if io.on_github:
+    if io.on_github and settings.mode != "link":
         io.log(f"agent-eval: {ci.activity.explanation}")
-    if ci.activity.kind == "publish" and not has_error(problems):
+    if ci.activity.kind == "publish" and settings.mode != "link" and not has_error(problems):
         return _publish(settings, ci, io)
     settings, problems, warnings = _with_base_rules(read, settings, problems, ci)
+    if settings.mode == "link":
+        return _link(settings, ci, [*problems, *link.link_problems(settings, ci)], warnings, io)
     problems += [] if yes else recording_refused(settings, ci, io.environ)
     ci = for_artifact(ci, settings.artifact_name)
     context = dataclasses.replace(_run_context(io, ci), warnings=tuple(warnings))
@@ -263,6 +266,19 @@ def _publish(settings: Settings, ci: CIContext, io: CliIO) -> int:
     if published.url is not None:
         _append("GITHUB_OUTPUT", one_output("comment-url", published.url, secrets.token_hex(16)), io)
     return 0 if published.ok else 1
+
+
+def _link(settings: Settings, ci: CIContext, problems: Sequence[Problem], warnings: Sequence[str], io: CliIO) -> int:
+    if has_error(problems):
+        log_problems([problem for problem in problems if problem.severity is Severity.ERROR], io)
+        return 2
+    linked = link.link(settings, ci, warnings)
+    io.log(f"agent-eval: {linked.message}")
+    if linked.summary:
+        _append("GITHUB_STEP_SUMMARY", linked.summary, io)
+    if linked.url is not None:
+        _append("GITHUB_OUTPUT", one_output("comment-url", linked.url, secrets.token_hex(16)), io)
+    return 0 if linked.ok else 1
 
 
 def _append(variable: str, text: str, io: CliIO) -> None:

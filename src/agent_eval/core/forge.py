@@ -177,6 +177,8 @@ class Comment:
     """The verdict is not `passed`."""
     changed: bool = False
     """The results differ from the base branch's."""
+    own_only: bool = False
+    """Update only a comment that this run and attempt has written, and create none."""
     author: str | None = None
     """Login that the token comments as, e.g. `my-app[bot]` for an own App. None: detected; a token without permission
     to read its login is assumed to be `github-actions[bot]`."""

@@ -91,11 +91,31 @@ class _Upsert:
 
     def _once(self) -> Posted:
         listing = self._read_comments()
+        if self._comment.own_only:
+            return self._update_own(listing.ours)
         if not listing.ours:
             return self._checked(self._create(listing))
         newest = _newest(listing.ours)
         posted = self._update(newest)
         return replace(posted, message=posted.message + self._link_others(newest, listing.ours))
+
+    def _update_own(self, ours: list[_Ours]) -> Posted:
+        """Updates the comment that this run has written. No other is changed, and none is created."""
+        run = self._comment.run
+        if not ours:
+            return Posted(kind="skipped", message="The pull request has no comment of this run.")
+        newest = _newest(ours)
+        written = newest.marked.run
+        if (written.run_id, written.attempt) != (run.run_id, run.attempt):
+            message = (
+                f"The comment belongs to another run ({written.run_id}, attempt {written.attempt}) and was not changed."
+            )
+            return Posted(kind="superseded", url=newest.url, message=message)
+        if same_text(newest.marked.text, self._comment.body):
+            return Posted(kind="unchanged", url=newest.url, message="The comment is up to date.")
+        path = self._github.repo("issues", "comments", newest.id)
+        url = text_at(self._github.patch(path, {"body": self._text}), "html_url")
+        return Posted(kind="updated", url=url, message="The comment was updated.")
 
     def _update(self, current: _Ours) -> Posted:
         written = current.marked.run

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent_eval.settings.baseline_sources import parse_order
 
@@ -171,6 +172,21 @@ def _part(value: str) -> Any:
     from agent_eval.runner import parse_part  # imports what only runs need
 
     return parse_part(value)
+
+
+def _web_address(value: str) -> str | None:
+    """Accepts an https address, or an http one, without credentials; "" for none."""
+    address = value.strip()
+    if not address:
+        return None
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in {"https", "http"} and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        valid = False
+    if not valid or not address.isascii() or not address.isprintable() or " " in address:
+        raise ValueError("must be an https:// address without a user name")
+    return address
 
 
 def _judge(value: str) -> str:
@@ -660,9 +676,10 @@ SETTINGS: tuple[Setting, ...] = (
         group=CI,
         help="gate runs the evals; publish writes the comment for the finished run of a fork's pull request, in a "
         "workflow_run job; auto selects one of them by the event; merge makes one verdict of the parts of a run "
-        "(`shard`).",
+        "(`shard`); link runs nothing, but adds the address of the uploaded report.html (`report-url`) to the comment "
+        "of the gate that ran before in the same job.",
         default="auto",
-        parse=_choice("auto", "gate", "publish", "merge"),
+        parse=_choice("auto", "gate", "publish", "merge", "link"),
         in_file=False,
     ),
     Setting(
@@ -725,6 +742,14 @@ SETTINGS: tuple[Setting, ...] = (
         default="15",
         parse=_megabytes,
         metavar="MB",
+    ),
+    Setting(
+        input="report-url",
+        group=CI,
+        help="Web address of the uploaded report.html, for `mode: link`.",
+        parse=_web_address,
+        in_file=False,
+        metavar="URL",
     ),
     Setting(
         input="output-dir",

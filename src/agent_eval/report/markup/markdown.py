@@ -54,6 +54,7 @@ def environment() -> Environment:
         "fence": escape.fence,
         "quoted": _quoted,
         "linked": pass_context(lambda context, reference: linked(reference, context["links"])),
+        "case_link": pass_context(lambda context, name, case_id: case_link(name, case_id, context["links"])),
         "commit": pass_context(lambda context, sha: commit(sha, context["links"])),
         "baseline": pass_context(lambda context, view: _baseline(view, context["links"])),
         "duration": duration_text,
@@ -73,9 +74,16 @@ def _escaped(value: Any) -> Any:
 
 def linked(reference: Reference, links: Links) -> Markup:
     """A name or a place as code, as a link if its page is known."""
-    url = links.line_url(reference.file, reference.line)
+    url = links.case_url(reference.case_id) if reference.case_id is not None else None
+    url = url or links.line_url(reference.file, reference.line)
     label = escape.code(reference.text)
     return label if url is None else escape.link(label, url)
+
+
+def case_link(name: str, case_id: str, links: Links) -> Markup:
+    """The name of a case as code, as a link to it if the report has an address."""
+    url = links.case_url(case_id)
+    return escape.code(name) if url is None else escape.link(escape.code(name), url)
 
 
 def commit(sha: str | None, links: Links) -> Markup:

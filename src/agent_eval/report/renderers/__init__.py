@@ -5,7 +5,7 @@ from agent_eval.report.renderers._case_text import RunView, case_text
 from agent_eval.report.renderers._comparison_text import comparison_text
 from agent_eval.report.renderers._console import console
 from agent_eval.report.renderers.annotations import annotation_commands, notice_command, stop_commands
-from agent_eval.report.renderers.comment import comment_markdown
+from agent_eval.report.renderers.comment import comment_markdown, report_link
 from agent_eval.report.renderers.junit import junit_xml
 from agent_eval.report.renderers.outputs import github_outputs, one_output
 from agent_eval.report.renderers.progress import live_progress, plain_progress
@@ -27,6 +27,7 @@ __all__ = [
     "one_output",
     "part_summary",
     "plain_progress",
+    "report_link",
     "results_pieces",
     "score_lines",
     "stop_commands",

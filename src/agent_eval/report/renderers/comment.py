@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from agent_eval.core.text import shorten
-from agent_eval.report.markup import MARKS, environment, prose
+from agent_eval.report.markup import MARKS, environment, link, prose
 from agent_eval.report.views import (
     BaseComparison,
     Detail,
@@ -94,6 +96,12 @@ def comment_markdown(
     return f"## {MARKS[status]} {prose(shorten(title, 120))}\n" if text is None else text
 
 
+def report_link(links: Links) -> str:
+    """A paragraph with a link to the report, for the job summary; "" without an address of the repository."""
+    url = links.own(links.report_url)
+    return "" if url is None else f"{link(Markup('Open the report'), url)}: every case, turn by turn.\n"
+
+
 def utf16_length(text: str) -> int:
     """Characters as GitHub may count them: an emoji is two."""
     return len(text) + sum(char > "\uffff" for char in text)
@@ -158,6 +166,7 @@ def _context(
         "quiet": quiet,
         "reproduce": reproduce([*failing, *groups.errored], report.options) if detail.explained else Reproduction(),
         "run_url": links.own(links.run_url),
+        "report_url": links.own(links.report_url),
         "artifacts": [detail.shorten(name) for name in links.artifacts[:5]],
         "tested_commit": _tested_commit(report),
         "note": run_note(report),

@@ -45,6 +45,7 @@ def _explained(case: CaseReport, base: BaseComparison, detail: Detail, *, opened
     notes = grouping.metric_base_notes(base.changes.get(case.case_id), base.branch)
     return {
         "name": detail.shorten(case_name(case)),
+        "case_id": case.case_id,
         "place": file_reference(case.file, case.line),
         "mark": case.status,
         "crashed": case.status == "failed" and has_crashed(case) and not is_unanswered(case),

@@ -33,6 +33,8 @@ class Links:
     """The workflow run that the text is about."""
     artifacts: Sequence[str] = ()
     """Names of the artifacts that hold everything."""
+    report_url: str | None = None
+    """The uploaded report.html, which opens one case at `#case=ID`."""
 
     def own(self, url: str | None) -> str | None:
         """The address if it is one of the repository's; None for every other."""
@@ -55,6 +57,13 @@ class Links:
             return None
         return f"{self.server_url.rstrip('/')}/{self.repository}/commit/{sha}"
 
+    def case_url(self, case_id: str) -> str | None:
+        """The page of a case in the report; None if the report has no address or the id is too long for one."""
+        report = self.own(self.report_url)
+        if report is None or len(case_id) > LONGEST_PATH:
+            return None
+        return f"{report.partition('#')[0]}#case={quote(visible(case_id), safe='')}"
+
     def line_url(self, file: str | None, line: int | None) -> str | None:
         """The page of a line of a file; None if that is unknown or the path is not a plain one."""
         if file is None or self.source_url is None or len(file) > LONGEST_PATH:
@@ -67,16 +76,17 @@ class Links:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The name of a case or of a place, and the line of a file that it leads to."""
+    """The name of a case or of a place, and where it leads: to the case in the report, else to a line of a file."""
 
     text: str
     file: str | None = None
     line: int | None = None
+    case_id: str | None = None
 
 
 def case_reference(case: CaseReport, detail: Detail) -> Reference:
-    """A case's name, leading to its place."""
-    return Reference(text=detail.shorten(case_name(case)), file=case.file, line=case.line)
+    """A case's name, leading to the case in the report or to its place."""
+    return Reference(text=detail.shorten(case_name(case)), file=case.file, line=case.line, case_id=case.case_id)
 
 
 def file_reference(file: str | None, line: int | None = None) -> Reference | None:

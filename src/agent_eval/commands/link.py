@@ -1,0 +1,100 @@
+"""`mode: link`: adds the address of the uploaded report.html to the comment of the gate that ran before in the job.
+
+The artifact has its address only after it is uploaded, and so after the gate has commented. Nothing is run here, and
+nothing here changes a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent_eval.baseline import UnreadableError, read_file
+from agent_eval.commands.publish import comment
+from agent_eval.core.problem import Problem, Severity
+from agent_eval.core.text import harmless
+from agent_eval.pipeline import links_of
+from agent_eval.results import FILES
+
+if TYPE_CHECKING:
+    from agent_eval.pipeline import CIContext
+    from agent_eval.report.views import Links
+    from agent_eval.results import RunReport
+    from agent_eval.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linked:
+    """The result of linking the report."""
+
+    message: str
+    """One or two plain sentences for the log."""
+    ok: bool
+    """False after an error. True also if there was no comment to change."""
+    url: str | None = None
+    """URL of the comment."""
+    summary: str = ""
+    """Markdown for the job summary."""
+
+
+def link_problems(settings: Settings, ci: CIContext) -> list[Problem]:
+    """What forbids `mode: link`: no address, or one that is not the repository's."""
+    if settings.report_url is None:
+        return [_error("`mode: link` needs `report-url`.", "Pass the artifact-url of actions/upload-artifact.")]
+    if ci.event.name and _links(settings, ci).own(settings.report_url) is None:
+        where = f"{ci.event.server_url}/{ci.event.repository or ''}"
+        message = f"`report-url` is {settings.report_url}, which is not an address of {where}."
+        return [_error(message, "Pass the artifact-url of actions/upload-artifact.")]
+    return []
+
+
+def _error(message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code="setting-invalid", message=message, hint=hint)
+
+
+def _links(settings: Settings, ci: CIContext) -> Links:
+    return replace(links_of(ci, settings, ci.source_url), report_url=settings.report_url)
+
+
+def link(settings: Settings, ci: CIContext, warnings: Sequence[str]) -> Linked:
+    """Adds the report's address to the comment of this run and attempt. Errors of GitHub are returned.
+
+    A comment of a newer run is left alone, and none is created. The comment on a fork's pull request never leads to the
+    page: the author of the pull request decides what it contains.
+
+    Args:
+        settings: The same as those of the gate, and `report-url`.
+        ci: The event and the pull request.
+        warnings: Texts at the top of the comment.
+    """
+    from agent_eval.report.renderers import report_link
+
+    links = _links(settings, ci)
+    try:
+        report = read_file(settings.output)
+    except UnreadableError as error:
+        return Linked(message=f"The report was not linked. {error}", ok=False)
+    if (reason := _stranger(report, ci)) is not None:
+        return Linked(message=f"The report was not linked: {reason}.", ok=False)
+    summary = report_link(links)
+    pull_request = ci.activity.pull_request
+    if pull_request is None:
+        return Linked(message="The job summary links the report.", ok=True, summary=summary)
+    if pull_request.is_fork:
+        message = "The comment does not link the report: the pull request is from a fork."
+        return Linked(message=message, ok=True, summary=summary)
+    posted = comment(report, settings, ci, warnings, report_url=settings.report_url)
+    if posted is None:
+        return Linked(message="The job summary links the report.", ok=True, summary=summary)
+    ok = posted.is_posted or posted.kind in {"skipped", "superseded", "forbidden"}
+    return Linked(message=posted.message, ok=ok, url=posted.url if posted.is_posted else None, summary=summary)
+
+
+def _stranger(report: RunReport, ci: CIContext) -> str | None:
+    """Why the results are not those of this run and attempt, as a clause; None if they are."""
+    origin, event = report.origin, ci.event
+    if origin is None or (origin.run_id, origin.run_attempt) != (event.run_id, event.run_attempt):
+        there = "no run" if origin is None else f"run {origin.run_id}, attempt {origin.run_attempt}"
+        return harmless(f"{FILES['results-file']} is of {there}, not of this one")
+    return None
