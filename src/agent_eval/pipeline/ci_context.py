@@ -96,7 +96,7 @@ def detect_ci_context(
         return LOCAL, [_error("event-unreadable", str(error), "Run it as a step of GitHub Actions, or outside of it.")]
     detected = activity(
         event,
-        mode="auto" if settings.mode in ("merge", "link") else settings.mode,
+        mode="auto" if settings.mode == "merge" or settings.mode == "link" else settings.mode,
         allow_unsafe_pull_request_target=settings.allow_pull_request_target,
         base_branches=settings.base_branches,
     )
