@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         EvalInvalid,
         EvalResult,
         InvalidOptions,
+        SaveError,
         evaluate,
         run,
+        save_session,
     )
 
 __version__ = "1.0.0.dev0"
@@ -33,8 +35,10 @@ __all__ = [
     "EvalInvalid",
     "EvalResult",
     "InvalidOptions",
+    "SaveError",
     "evaluate",
     "run",
+    "save_session",
 ]
 
 

@@ -5,6 +5,7 @@ from agent_eval.api._engine import EngineInterrupted, EngineOutcome, EngineReque
 from agent_eval.api._options import InvalidOptions, default_options, engine_request, option_text, setting_named
 from agent_eval.api._result import CaseResult, Cases, EvalFailed, EvalInconclusive, EvalInvalid, EvalResult, result_of
 from agent_eval.api._run import run
+from agent_eval.api._save import SaveError, save_session
 from agent_eval.api._veadk import ADKEvaluator, MetricScore
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "EvalResult",
     "InvalidOptions",
     "MetricScore",
+    "SaveError",
     "default_options",
     "engine_request",
     "evaluate",
@@ -28,5 +30,6 @@ __all__ = [
     "result_of",
     "run",
     "run_engine",
+    "save_session",
     "setting_named",
 ]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.authoring import recording
 from agent_eval.authoring.recording import Draft, Refused, Target, error
@@ -18,7 +18,7 @@ from agent_eval.commands._problems_text import log_problems, print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
 from agent_eval.core.problem import Problem, has_error
 from agent_eval.core.text import harmless, plural
-from agent_eval.sources import CaseForm, Conversation, Place, eval_cases
+from agent_eval.sources import CaseForm, Conversation, Place
 
 if TYPE_CHECKING:
     from agent_eval.core.content import Content
@@ -86,7 +86,7 @@ class _Recorder:
         if arguments.target is None:
             raise error("record-file", "The eval file is missing.", "Write `agent-eval record FILE[:EVAL_ID] ...`.")
         replaces = arguments.replace or arguments.again
-        target = recording.open_target(self.settings.root, arguments.target, replace=replaces)
+        target = recording.open_target(self.settings.root, *recording.split_name(arguments.target), replace=replaces)
         state = None if arguments.state is None else recording.read_state(arguments.state)
         if arguments.source is not None:
             return self._write(target, self._from_source(target, state), flag=None)
@@ -156,11 +156,13 @@ class _Recorder:
             user_id = user_id or recording.USER_ID
         return replace(stored, app_name=app_name, user_id=user_id, state=stored.state if state is None else state)
 
-    def _agent_name(self, target: Target) -> str | None:
+    def _agent_name(self, target: Target) -> str:
+        from agent_eval.runner import DEFAULT_APP_NAME
+
         try:
-            return recording.choose_agent(target, self.settings, None, {}).app_name
+            return recording.choose_agent(target, self.settings, None, {}).app_name or DEFAULT_APP_NAME
         except Refused:
-            return None
+            return DEFAULT_APP_NAME
 
     def _compare_app(self, app_name: str, target: Target) -> None:
         """Warns if the session is of another app than the agent that will answer."""
@@ -268,27 +270,21 @@ class _Recorder:
         return recording.Terminal(read=input, write=print, width=self.io.width)
 
     def _form(self, target: Target) -> CaseForm:
-        form: Literal["flat", "events"] = self.arguments.form or ("events" if target.uses_events else "flat")
-        return CaseForm(expect=self.arguments.expect, form=form)
+        return CaseForm(expect=self.arguments.expect, form=self.arguments.form or target.form)
 
     def _write(self, target: Target, recorded: Sequence[_Recorded], *, flag: str | None) -> int:
         if not recorded:
             self.io.print_result(f"{target.name}: nothing new.")
             return 0
-        taken = [one for one in target.taken if one != target.eval_id]
-        cases, problems = eval_cases([one.conversation for one in recorded], form=self._form(target), taken=taken)
-        if target.eval_id and len(cases) == 1:
-            cases = [cases[0].model_copy(update={"eval_id": target.eval_id})]
-        if has_error(problems) or (len(cases) < len(recorded) and len(recorded) == 1):
-            raise Refused(problems)
-        text = recording.checked_text(target, cases, again=self.arguments.again)
-        problems += recording.masks_in(cases, target.name) + recording.personal_data(cases, target.name)
-        log_problems([*target.notices, *problems], self.io)
+        again = self.arguments.again
+        new = recording.new_cases(target, [one.conversation for one in recorded], self._form(target), again=again)
+        cases = new.cases
+        log_problems([*target.notices, *new.problems], self.io)
         if self.arguments.dry_run:
             shown = [case.model_dump(mode="json", exclude_unset=True, exclude_none=True) for case in cases]
             self.io.print_result("\n".join(json.dumps(case, indent=2, ensure_ascii=False) for case in shown))
             return 0
-        recording.write_target(target, text, cases)
+        recording.write_target(target, new.text, cases)
         return self._report(target, cases, recorded, flag)
 
     def _report(

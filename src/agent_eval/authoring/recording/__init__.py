@@ -1,12 +1,12 @@
 """Records eval cases: conversations with an agent, and conversations that something else has recorded."""
 
-from agent_eval.authoring.recording._agent_choice import USER_ID, ChosenAgent, choose_agent
+from agent_eval.authoring.recording._agent_choice import ChosenAgent, choose_agent
 from agent_eval.authoring.recording._chat import Chat, Left, Terminal, failure_lines
 from agent_eval.authoring.recording._draft import Draft
 from agent_eval.authoring.recording._live import LiveAgent, SessionStart, Take, live_agent
 from agent_eval.authoring.recording._messages import read_messages, read_state, said
 from agent_eval.authoring.recording._names import new_set_id, stem
-from agent_eval.authoring.recording._personal import personal_data
+from agent_eval.authoring.recording._new_cases import NewCases, new_cases
 from agent_eval.authoring.recording._refused import Refused, error
 from agent_eval.authoring.recording._self_check import SelfCheck, config_of, most_typical_take, self_check
 from agent_eval.authoring.recording._stored import (
@@ -14,11 +14,12 @@ from agent_eval.authoring.recording._stored import (
     choose_stored,
     conversation_table,
     masked,
-    masks_in,
+    read_session_value,
     read_stored,
+    with_state,
     without_known,
 )
-from agent_eval.authoring.recording._target import Target, checked_text, open_target, split_name, write_target
+from agent_eval.authoring.recording._target import USER_ID, Target, open_target, split_name, write_target
 from agent_eval.authoring.recording._view import message_lines, turn_lines
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Draft",
     "Left",
     "LiveAgent",
+    "NewCases",
     "Refused",
     "SelfCheck",
     "SessionStart",
@@ -35,7 +37,6 @@ __all__ = [
     "Take",
     "Target",
     "Terminal",
-    "checked_text",
     "choose_agent",
     "choose_stored",
     "config_of",
@@ -44,13 +45,13 @@ __all__ = [
     "failure_lines",
     "live_agent",
     "masked",
-    "masks_in",
     "message_lines",
     "most_typical_take",
+    "new_cases",
     "new_set_id",
     "open_target",
-    "personal_data",
     "read_messages",
+    "read_session_value",
     "read_state",
     "read_stored",
     "said",
@@ -58,6 +59,7 @@ __all__ = [
     "split_name",
     "stem",
     "turn_lines",
+    "with_state",
     "without_known",
     "write_target",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.authoring.recording._refused import Refused, error
-from agent_eval.authoring.recording._target import Target
+from agent_eval.authoring.recording._target import USER_ID, Target
 from agent_eval.core.content import user_message
 from agent_eval.core.invocation import Invocation
 from agent_eval.core.problem import has_error
@@ -16,9 +16,6 @@ from agent_eval.evalset.models import EvalCase, EvalConfig, EvalSet, LoadedFile,
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoice, AgentChoices
     from agent_eval.settings import Settings
-
-USER_ID = "user"
-"""The user of new cases, as in `adk web`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,11 @@ class Refused(Exception):
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = tuple(problems)
 
+    @property
+    def text(self) -> str:
+        """The reasons with their places and hints."""
+        return "\n".join(map(str, self.problems))
+
 
 def error(code: str, message: str, hint: str | None = None, *, file: str | None = None) -> Refused:
     """The refusal for one reason; see `Problem`."""

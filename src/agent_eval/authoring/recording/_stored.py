@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from agent_eval.authoring.recording._refused import Refused, error
+from agent_eval.authoring.recording._target import USER_ID
 from agent_eval.core.content import text_of
 from agent_eval.core.files import read_lines
 from agent_eval.core.masking import MASK, Masker
@@ -20,9 +21,11 @@ from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import matches
 from agent_eval.core.text import first_line, plural, shorten
 from agent_eval.criteria import visible
+from agent_eval.evalset.json import Document
 from agent_eval.evalset.models import EvalCase
 from agent_eval.results import FILES
-from agent_eval.sources import Conversation, Request, Source, read_source
+from agent_eval.runner import DEFAULT_APP_NAME
+from agent_eval.sources import Conversation, Request, Source, read_source, read_value
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
@@ -72,6 +75,30 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
         what += f" in run {request.run}" if request.run else ""
         raise error(_CODE, f"`{name}` is {source.kind}, and has no {what}.", "--list shows what there is.")
     return source, chosen
+
+
+def read_session_value(value: Any) -> list[Conversation]:
+    """The conversation of a session's JSON.
+
+    Raises:
+        Refused: It is none, or has no turn with an answer.
+    """
+    source = read_value(Document(file="the session", text=json.dumps(value), value=value))
+    if source is None:
+        raise error(_CODE, "The value is not a session of ADK.", "A session has `id`, `app_name` and `events`.")
+    if has_error(source.problems):
+        raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
+    return list(source.conversations)
+
+
+def with_state(conversation: Conversation, state: Mapping[str, Any]) -> Conversation:
+    """The conversation with another state at its beginning."""
+    return replace(
+        conversation,
+        state=dict(state),
+        app_name=conversation.app_name or DEFAULT_APP_NAME,
+        user_id=conversation.user_id or USER_ID,
+    )
 
 
 def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic.alias_generators import to_camel, to_snake
 
 from agent_eval.authoring.recording._names import new_set_id
 from agent_eval.authoring.recording._refused import Refused, error
 from agent_eval.core.files import MAX_TEXT, read_regular
+from agent_eval.core.invocation import InvocationEvents
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import nearby
 from agent_eval.core.text import listed, short_name
@@ -36,6 +37,8 @@ from agent_eval.evalset.paths import absolute, name_of
 _FILE = "record-file"
 _ID = "record-id"
 _CHANGED = "record-changed"
+USER_ID = "user"
+"""The user of new cases, as in `adk web`."""
 _ONE_CASE = ".test.json"
 _KEPT = 1_000
 _EXPECTATIONS = ("final_response", "intermediate_data")
@@ -75,11 +78,12 @@ class Target:
         return None if self.index is None else self.cases[self.index]
 
     @property
-    def uses_events(self) -> bool:
-        """Whether most cases of the file have the newer form of intermediate data."""
+    def form(self) -> Literal["flat", "events"]:
+        """The form of calls in most turns of the file."""
         turns = [turn for case in self.cases for turn in case.conversation or ()]
         forms = [turn.intermediate_data for turn in turns if turn.intermediate_data is not None]
-        return 2 * sum(form.__class__.__name__ == "InvocationEvents" for form in forms) > len(forms)
+        events = sum(isinstance(form, InvocationEvents) for form in forms)
+        return "events" if 2 * events > len(forms) else "flat"
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -89,18 +93,18 @@ def split_name(text: str) -> tuple[str, str]:
     return text[:end], text[end + 1 :]
 
 
-def open_target(root: Path, argument: str, *, replace: bool = False) -> Target:
+def open_target(root: Path, file: str, eval_id: str = "", *, replace: bool = False) -> Target:
     """Checks that a case can be written, before anything is asked.
 
     Args:
         root: The repository.
-        argument: `FILE` or `FILE:EVAL_ID`, relative to the root.
+        file: The eval file, relative to the root.
+        eval_id: The id of the case; "" to derive it from the first message.
         replace: The case exists, and is replaced.
 
     Raises:
         Refused: The file or the id can't be used.
     """
-    file, eval_id = split_name(argument)
     path = absolute(root / file)
     name = name_of(path, root)
     if not name.endswith(SUFFIXES) or path.name in SUFFIXES:

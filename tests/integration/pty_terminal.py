@@ -1,0 +1,101 @@
+"""A command on a real pseudo-terminal: type, and wait for what it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gate_runs import patience
+
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07|\x08")
+
+
+class PtyTerminal:
+    """The user's side of the terminal."""
+
+    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        self.process = process
+        self._descriptor = descriptor
+        self._data = b""
+        self._seen = 0
+
+    @property
+    def screen(self) -> str:
+        """All that was shown, without escape sequences of the line editor."""
+        return _SEQUENCE.sub("", self._data.decode("utf-8", "replace")).replace("\r\n", "\n").replace("\r", "")
+
+    def expect(self, pattern: str, *, seconds: float = 60) -> str:
+        """Waits for text after the last match, and returns what was shown up to its end."""
+        deadline = time.monotonic() + seconds * patience()
+        while True:
+            new = self.screen[self._seen :]
+            if match := re.search(pattern, new):
+                self._seen += match.end()
+                return new[: match.end()]
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._read(left):
+                raise AssertionError(f"{pattern!r} was not shown. Screen:\n{self.screen}")
+
+    def type(self, text: str) -> None:
+        """Types a line."""
+        self.press(f"{text}\n")
+
+    def press(self, keys: str) -> None:
+        """Presses keys: `\\x03` is Ctrl-C, `\\x04` is Ctrl-D."""
+        os.write(self._descriptor, keys.encode())
+
+    def code(self, *, seconds: float = 60) -> int:
+        """The exit code, once the command has ended."""
+        deadline = time.monotonic() + seconds * patience()
+        while time.monotonic() < deadline and self._read(0.2):
+            pass
+        return self.process.wait(timeout=seconds)
+
+    def _read(self, seconds: float) -> bool:
+        """Reads what is there; False at the end of the output."""
+        if not select.select([self._descriptor], [], [], seconds)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self._descriptor, 65_536)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self._data += data
+        return bool(data)
+
+
+@contextlib.contextmanager
+def pty_terminal(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], columns: int = 100
+) -> Iterator[PtyTerminal]:
+    """Starts a command whose three streams are a terminal of its own session."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**environment, "TERM": "xterm", "LC_ALL": "C.UTF-8"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    try:
+        yield PtyTerminal(process, ours)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=10)
+        os.close(ours)
