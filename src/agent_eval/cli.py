@@ -291,6 +291,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     _add_settings(accept, [BY_INPUT[name] for name in ("include", "exclude", "config")], paths=False)
     accept.set_defaults(module="accept")
 
+    view = commands.add_parser("view", allow_abbrev=False, help="open the report page of stored results in the browser")
+    _add_view(view)
+    view.set_defaults(module="view")
+
     export = commands.add_parser("export", allow_abbrev=False, help="export results for other tools")
     export_arguments.add_arguments(export)
     export.set_defaults(module="export")
@@ -343,6 +347,40 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     for name in ("run", "plan", "validate", "agents", "tapes"):
         commands.choices[name].usage = f"agent-eval {name} [options] [PATH ...]     (options: agent-eval {name} --help)"
     return parser, commands.choices
+
+
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "results",
+        nargs="*",
+        type=Path,
+        metavar="RESULTS",
+        help="an output directory, its results.json, or an artifact's zip (default: agent-eval-results). Of several, "
+        "the newest is shown, and the others give the trend",
+    )
+    parser.add_argument("--base", type=Path, metavar="RESULTS", help="another run, shown beside it as the base")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the page to write. Default: a temporary file")
+    parser.add_argument(
+        "--no-open",
+        dest="open",
+        action="store_false",
+        help="don't open a browser; implied by CI and without a terminal",
+    )
+    report, size = BY_INPUT["report"], BY_INPUT["report-size"]
+    parser.add_argument(
+        "--report",
+        choices=[choice for choice in report.choices if choice != "off"],
+        default=report.default,
+        help=f"the conversations of the page, as for `run`. Default: {report.default}",
+    )
+    parser.add_argument(
+        "--report-size",
+        type=_megabytes,
+        default=size.default,
+        metavar=size.metavar,
+        help=f"{size.help} Default: {size.default}",
+    )
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="also write the result as an SVG badge")
 
 
 def _add_settings(parser: argparse.ArgumentParser, settings: Sequence[Setting], *, paths: bool = True) -> None:
@@ -417,6 +455,14 @@ def _natural(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 3650:
         raise argparse.ArgumentTypeError("must be a whole number from 1 to 3650")
     return int(text)
+
+
+def _megabytes(text: str) -> float:
+    try:
+        number: float = BY_INPUT["report-size"].parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return number
 
 
 def _web_address(value: str) -> str:

@@ -21,6 +21,7 @@ from agent_eval.baseline.reader import UnreadableError, read_file, read_report
 from agent_eval.baseline.recordings import write_recordings
 from agent_eval.baseline.request import BaselineRequest
 from agent_eval.baseline.rerun import BaseWorktree, NotOnBase, RerunSource, agents_on_base, open_base
+from agent_eval.baseline.stored import StoredResults, open_results
 
 __all__ = [
     "ADK_SUFFIX",
@@ -39,6 +40,7 @@ __all__ = [
     "Remote",
     "RerunSource",
     "Resolver",
+    "StoredResults",
     "UnreadableError",
     "UnsafeArchive",
     "agents_on_base",
@@ -48,6 +50,7 @@ __all__ = [
     "find_request",
     "open_base",
     "open_git",
+    "open_results",
     "read_adk_results",
     "read_file",
     "read_recordings",

@@ -45,21 +45,36 @@ def compare_files(head: Path, base: Path) -> RunReport:
     head_report = read_file(head)
     measured_by_adk = base.name.endswith(ADK_SUFFIX)
     base_report = read_adk_results(base, head_report) if measured_by_adk else read_file(base)
-    part = f" It is {base_report.shard.note}." if base_report.shard is not None else ""
-    origin = base_report.origin
+    report = with_base(head_report, base_report, base, note=", measured by ADK" if measured_by_adk else "")
+    if measured_by_adk and not any(run.duration for case in base_report.cases for run in case.runs):
+        assert report.comparison is not None
+        duration = Delta(head=report.comparison.duration.head)
+        comparison = report.comparison.model_copy(update={"duration": duration})
+        return report.model_copy(update={"comparison": comparison})
+    return report
+
+
+def with_base(head: RunReport, base: RunReport, path: Path, *, note: str = "") -> RunReport:
+    """The head's report with a comparison with another report instead of the one with its own base branch.
+
+    Args:
+        head: The newer run.
+        base: The older run.
+        path: Where the base comes from.
+        note: Added to the sentence that says so.
+    """
+    origin = base.origin
+    part = f" It is {base.shard.note}." if base.shard is not None else ""
     commit = origin.commit or None if origin is not None else None
     baseline = BaselineReport(
         status="found",
         source="file",
         commit=commit,
         run_url=origin.run_url if origin is not None else None,
-        recorded_at=base_report.started_at,
-        message=f"The base is {harmless(str(base))}{', measured by ADK' if measured_by_adk else ''}.{part}",
+        recorded_at=base.started_at,
+        message=f"The base is {harmless(str(path))}{note}.{part}",
     )
-    comparison = compare(head_report, base_report)
-    if measured_by_adk and not any(run.duration for case in base_report.cases for run in case.runs):
-        comparison = comparison.model_copy(update={"duration": Delta(head=comparison.duration.head)})
-    return head_report.model_copy(update={"comparison": comparison, "baseline": baseline, "decision": None})
+    return head.model_copy(update={"comparison": compare(head, base), "baseline": baseline, "decision": None})
 
 
 def render(report: RunReport, format: Format, *, source_url: str | None = None, width: int = 100) -> str:

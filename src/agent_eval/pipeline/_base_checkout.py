@@ -166,7 +166,9 @@ class BaseCheckout:
 
         try:
             if self._checkout is not None:
-                write_lines(self.head.settings.output / BASE_RECORDINGS, journal.lines(self._checkout.run_ids))
+                write_lines(
+                    self.head.settings.output / BASE_RECORDINGS, journal.lines(dict.fromkeys(self._checkout.run_ids))
+                )
         except OSError as error:  # They explain the verdict and don't decide it.
             self.head.context.log(f"agent-eval: The recordings of the base branch could not be written: {error}")
         finally:

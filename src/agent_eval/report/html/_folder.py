@@ -42,9 +42,9 @@ def folder_source(
 
         recordings = index(folder / FILES["recordings-file"])
         cases = stack.enter_context(stored_index(folder / FILES["cases-file"], StoredCase))
-        base = index(folder / BASE_RECORDINGS)
+        own_base = baseline_folder is None
         stored = folder / BASELINE_RECORDINGS if baseline_folder is None else baseline_folder / FILES["recordings-file"]
-        baseline = index(stored)
+        base, baseline = index(folder / BASE_RECORDINGS) if own_base else None, index(stored)
         fingerprints = {case.case_id: case.fingerprint for case in report.cases}
 
         def eval_case(case_id: str) -> EvalCase | None:
@@ -52,7 +52,7 @@ def folder_source(
             return next((line.case for line in matching), None)
 
         def notices() -> Sequence[str]:
-            skipped = sum(file.skipped for file in (recordings, cases, base, baseline))
+            skipped = sum(file.skipped for file in (recordings, cases, base, baseline) if file is not None)
             strangers = recordings.strangers(fingerprints)
             lines = []
             if skipped:
@@ -66,7 +66,7 @@ def folder_source(
             links=links,
             recordings=recordings.of,
             cases=eval_case,
-            base_recordings=base.of,
+            base_recordings=(lambda _: ()) if base is None else base.of,
             baseline_recordings=baseline.of,
             base_note=getattr(report.baseline, "recordings_note", None),
             history=history,

@@ -1,0 +1,65 @@
+"""Opens the results of a run that a user names: an output directory, a `results.json`, or an artifact's zip."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_eval.baseline.archive import ArchiveLimits, UnsafeArchive, unpack
+from agent_eval.baseline.reader import UnreadableError, read_file
+from agent_eval.core.files import read_regular
+from agent_eval.core.text import harmless
+from agent_eval.results import DEFAULT, FILES, RunReport
+
+_LIMITS = ArchiveLimits()
+_UNPACK = "If you trust it, unpack it and name the directory with results.json."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredResults:
+    """The results of a run."""
+
+    path: Path
+    """As the user named it."""
+    folder: Path
+    """The directory in which recordings and cases lie beside the report, if there are any."""
+    report: RunReport
+
+
+@contextlib.contextmanager
+def open_results(path: Path, command: str) -> Iterator[StoredResults]:
+    """Opens the results of a run. A zip is unpacked, within limits, into a directory that lasts as long as the context.
+
+    Args:
+        path: An output directory, its `results.json`, or the zip of an artifact.
+        command: A call of the command that names a directory, for the hint if the default directory does not exist.
+
+    Raises:
+        UnreadableError: The results can't be read, or the zip exceeds a limit.
+    """
+    if path.suffix.lower() != ".zip":
+        yield StoredResults(path=path, folder=path if path.is_dir() else path.parent, report=_report(path, command))
+        return
+    with tempfile.TemporaryDirectory(prefix="agent-eval-") as name:
+        folder = Path(name)
+        try:
+            unpack(read_regular(path, _LIMITS.archive_bytes), folder, _LIMITS)
+        except UnsafeArchive as error:
+            raise UnreadableError(f"{harmless(str(path))} is not used: {error}.", _UNPACK) from None
+        except OSError as error:
+            message = f"{harmless(str(path))} can't be read: {error.strerror or error}."
+            raise UnreadableError(message, "Name a zip as it was downloaded.") from None
+        yield StoredResults(path=path, folder=folder, report=read_file(folder))
+
+
+def _report(path: Path, command: str) -> RunReport:
+    results = path / FILES["results-file"]
+    if path.name == DEFAULT and not results.exists():
+        raise UnreadableError(
+            f"{harmless(str(results))} does not exist.",
+            f"Run `agent-eval run` first, or name a run's output directory: `agent-eval {command}`.",
+        )
+    return read_file(path)
