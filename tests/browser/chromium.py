@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,13 +49,23 @@ def visit(browser: Browser) -> Iterator[Visit]:
     contexts = []
     incidents: list[str] = []
 
-    def opened(target: Path | str, fragment: str = "", *, ready: str = "main:not(:empty)", **options: Any) -> Page:
+    def opened(
+        target: Path | str,
+        fragment: str = "",
+        *,
+        ready: str = "body[data-view]",
+        also: Collection[str] = (),
+        script: str = "",
+        **options: Any,
+    ) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
         context.set_default_timeout(20_000)
+        if script:
+            context.add_init_script(script)
         contexts.append(context)
         page = context.new_page()
         address = target.as_uri() if isinstance(target, Path) else target
-        watch(page, address, incidents)
+        watch(page, {address, *also}, incidents)
         page.goto(address + fragment)
         page.locator(ready).first.wait_for(state="attached")
         return page
@@ -81,7 +91,7 @@ def functions(browser: Browser) -> Iterator[Callable[..., Page]]:
     context.close()
 
 
-def watch(page: Page, address: str, incidents: list[str]) -> None:
+def watch(page: Page, addresses: Collection[str], incidents: list[str]) -> None:
     """Notes everything that a report must not do."""
 
     def dialog(dialog: Any) -> None:
@@ -92,7 +102,7 @@ def watch(page: Page, address: str, incidents: list[str]) -> None:
         return lambda event: incidents.append(f"{kind}: {event}")
 
     def request(request: Any) -> None:
-        if request.url.split("#")[0] != address and not request.url.startswith("data:"):
+        if request.url.split("#")[0] not in addresses and not request.url.startswith("data:"):
             incidents.append(f"request: {request.method} {request.url}")
 
     page.on("console", lambda message: incidents.append(f"console: {message.text}") if message.type != "log" else None)

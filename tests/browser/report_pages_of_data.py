@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,13 +23,24 @@ _TEMPLATES = re.compile(r"(<template id=\"[a-z0-9]+\">[^<]*</template>\n)+")
 class Visit(Protocol):
     """Opens a page in the browser (the fixture `visit`)."""
 
-    def __call__(self, target: Path | str, fragment: str = "", *, ready: str = ..., **options: Any) -> Page:
+    def __call__(
+        self,
+        target: Path | str,
+        fragment: str = "",
+        *,
+        ready: str = ...,
+        also: Collection[str] = ...,
+        script: str = ...,
+        **options: Any,
+    ) -> Page:
         """A page that is ready.
 
         Args:
             target: The file, or an address.
             fragment: With `#`.
             ready: A selector of what shows that the page has been drawn.
+            also: Other addresses that may be requested.
+            script: Runs before the page's own.
             options: Of Playwright's `new_context`, e.g. `viewport`, `color_scheme`.
         """
 

@@ -145,3 +145,15 @@ function caseRow(index, i) {
     removed: Boolean(cases.removed[i]),
   };
 }
+
+/**
+ * The address of a file of the repository at the run's commit; null without one, and for a path that could lead elsewhere.
+ * @param {Index} index
+ * @param {string | null} file
+ * @param {number | null} line
+ */
+function sourceAddress(index, file, line) {
+  const names = (file ?? "").split("/");
+  if (!index.header.source_url || names.some((name) => ["", ".", ".."].includes(name))) return null;
+  return `${index.header.source_url}${names.map(encodeURIComponent).join("/")}${line ? `#L${line}` : ""}`;
+}

@@ -52,7 +52,7 @@ function foreign(text, tag = "span", props = {}) {
  * @param {...(Child | Child[])} children
  */
 function outwardLink(url, ...children) {
-  if (!url) return h("span", null, ...children);
+  if (!url || !/^https?:\/\//.test(url)) return h("span", null, ...children);
   return h("a", { href: url, rel: "noopener noreferrer", target: "_blank" }, ...children);
 }
 

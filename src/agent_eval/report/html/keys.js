@@ -12,6 +12,20 @@ const KEY_HELP = [
   ["?", "this help"],
 ];
 
+const SEARCH_HELP = [
+  ["lamp", "in the id, file, reason or messages of the user; Enter also searches the conversations"],
+  ['"two words"', "words with spaces"],
+  ["-lamp", "without it; works for all of these"],
+  ["status:failed", "passed, failed, errored or not_run"],
+  ["change:newly_failing", "compared with the base branch: fixed, added, …"],
+  ["word:suspicious", "what the statistics say: broken, worse, …"],
+  ["file:evals/home", "part of the path; agent: likewise"],
+  ["tool:set_status", "a tool that was called"],
+  ["metric:NAME<0.8", "a score; metric:NAME for cases that fail it"],
+  ["seconds>30", "also tokens and cost; <, <=, >, >=, ="],
+  ["flaky", "also quarantined, blocking"],
+];
+
 /** Whether keys of one letter act; for the page's life. */
 let lettersAct = true;
 
@@ -42,6 +56,8 @@ function keysDialog() {
       { class: "keys", "aria-labelledby": "keys-title" },
       h("h2", { id: "keys-title", text: "Keyboard" }),
       h("dl", null, KEY_HELP.map(([keys, effect]) => h("div", null, h("dt", null, keys.split(" ").map((key) => h("kbd", { text: key }))), h("dd", { text: effect })))),
+      h("h2", { text: "Search" }),
+      h("dl", { class: "tokens" }, SEARCH_HELP.map(([token, effect]) => h("div", null, h("dt", null, h("code", { text: token })), h("dd", { text: effect })))),
       h("label", { class: "switch" }, off, " Turn keys of one character off"),
       h("button", { type: "button", class: "button", text: "Close", on: { click: () => dialog.close() } }),
     )

@@ -267,7 +267,7 @@ function pageHeader(index, help) {
     verdictBadge(index.header),
     foreign(verdictSentence(index.header), "h1"),
     h("nav", { class: "views no-print", "aria-label": "Views" }, link("list", "Cases"), link("trend", "Trend"), link("about", "About"), link("print", "Print view")),
-    h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Keys", "aria-haspopup": "dialog", on: { click: help } })),
+    h("div", { class: "tools no-print" }, button, h("button", { type: "button", class: "button", text: "Help", "aria-haspopup": "dialog", on: { click: help } })),
   );
 }
 
@@ -289,8 +289,5 @@ if (!canReadData()) keepSummary("This browser can't unpack the report. Below is 
 else {
   loadIndex()
     .then((index) => new Page(index).start())
-    .catch((error) => {
-      keepSummary(`The report's data can't be read (${error.message}). Below is its summary.`);
-      throw error;
-    });
+    .catch((error) => keepSummary(`The report's data can't be read (${error.message}). Below is its summary.`));
 }

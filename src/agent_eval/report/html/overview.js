@@ -57,14 +57,14 @@ function verdictSentence(header) {
  */
 function renderSummary(index) {
   const { header } = index;
-  const sentences = new Set([header.decided, ...header.reasons.map((/** @type {any} */ reason) => reason.message)].filter((text) => text && text !== header.sentence));
+  const sentences = new Set([header.decided, ...header.reasons.map((/** @type {any} */ reason) => reason.message)].filter((text) => text && !header.sentence.includes(text)));
   return h(
     "div",
     { class: "summary" },
     [...sentences].map((text) => foreign(text, "p")),
     header.baseline ? h("p", null, foreign(header.baseline.sentence), header.baseline.url ? [" ", outwardLink(header.baseline.url, "Base run")] : null) : null,
     originLine(header.origin),
-    problemList(header),
+    problemList(index),
     [...header.notices, ...index.left_out].map((text) => foreign(text, "p", { class: "notice" })),
   );
 }
@@ -99,12 +99,13 @@ function runAddress(url) {
   return h("span", null, outwardLink(url, "Run"), " ", button, " ", field);
 }
 
-/** @param {any} header */
-function problemList(header) {
+/** @param {Index} index */
+function problemList(index) {
+  const { header } = index;
   if (!header.problems.length) return null;
   const item = (/** @type {any} */ problem) => {
     const place = problem.file ? `${problem.file}${problem.line ? `:${problem.line}` : ""}` : "";
-    const url = header.source_url && problem.file ? `${header.source_url}${problem.file.split("/").map(encodeURIComponent).join("/")}${problem.line ? `#L${problem.line}` : ""}` : null;
+    const url = sourceAddress(index, problem.file, problem.line);
     const tone = problem.severity === "error" ? "fail" : "warn";
     return h(
       "li",

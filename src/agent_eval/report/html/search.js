@@ -123,8 +123,10 @@ function textFilter(key, value, index, notes) {
  * @returns {(row: Row) => boolean}
  */
 function metricFilter(value, index, notes) {
-  const [, name = value, operator = "", limit = ""] = /^(.*?)([<>]=?|=)([^<>=]*)$/.exec(value) ?? [];
-  const at = index.metrics.findIndex((/** @type {any} */ metric) => metric.name.toLowerCase() === name.toLowerCase());
+  const place = (/** @type {string} */ text) => index.metrics.findIndex((/** @type {any} */ metric) => metric.name.toLowerCase() === text.toLowerCase());
+  const parts = place(value) < 0 ? /^(.*?)([<>]=?|=)([^<>=]*)$/.exec(value) : null;
+  const [, name = value, operator = "", limit = ""] = parts ?? [];
+  const at = place(name);
   if (at < 0) notes.push(`This report has no metric ${name}`);
   if (!operator) return (row) => row.ok[at] === 0;
   const compare = comparison(operator, limit, `metric:${name}`, notes);

@@ -21,13 +21,15 @@ function columnsOf(index, metric, width) {
   const places = index.metrics.map((/** @type {any} */ _, /** @type {number} */ i) => i);
   const isFirst = (/** @type {number} */ i) => (index.metrics[i].name === metric ? 0 : 1);
   const wanted = places
-    .filter((/** @type {number} */ i) => index.metrics[i].gates || !isFirst(i))
+    .filter((/** @type {number} */ i) => !isFirst(i) || (index.metrics[i].gates && index.metrics[i].now !== null))
     .sort((/** @type {number} */ a, /** @type {number} */ b) => isFirst(a) - isFirst(b) || index.metrics[b].failed - index.metrics[a].failed || a - b)
     .slice(0, METRICS_OF_A_ROW);
   const isUsed = (/** @type {"tokens" | "cost" | "history"} */ key) => index.cases[key].some((/** @type {any} */ value) => value !== null && value !== "");
+  const { blocking, failed, errored } = index.header.counts;
+  const blocksSome = blocking > 0 && blocking < failed + errored;
   /** @type {(Column | null)[]} */
   const columns = [
-    { key: "status", title: "Status", class: "c-status", width: 7.5, sort: null, cell: statusCell },
+    { key: "status", title: "Status", class: "c-status", width: 7.5, sort: null, cell: (row) => statusCell(row, blocksSome) },
     { key: "case", title: "Case", class: "c-case", width: 13, sort: "case", cell: caseCell },
     { key: "why", title: "Why", class: "c-why", width: 13, sort: null, cell: (row) => foreign(row.why) },
     ...wanted.map((/** @type {number} */ i) => metricColumn(index.metrics[i], i)),
@@ -68,9 +70,12 @@ function metricColumn(metric, i) {
   return { key: `metric:${metric.name}`, title: metric.name, class: "c-number c-score", width: 6, sort, cell };
 }
 
-/** @param {Row} row */
-function statusCell(row) {
-  return [statusMark(row.status), row.tags.includes("blocking") ? h("span", { class: "tag fail", text: "blocks" }) : null];
+/**
+ * @param {Row} row
+ * @param {boolean} blocksSome Whether some of the cases that did not pass block and others don't.
+ */
+function statusCell(row, blocksSome) {
+  return [statusMark(row.status), blocksSome && row.tags.includes("blocking") ? h("span", { class: "tag fail", text: "blocks" }) : null];
 }
 
 /** @param {Row} row */
@@ -80,8 +85,17 @@ function caseCell(row) {
   if (row.change !== null && row.change in CHANGE_MARKS) marks.unshift(CHANGE_MARKS[row.change]);
   return [
     h("a", { class: "case-link" }, foreign(row.evalId)),
-    h("span", { class: "case-place" }, marks.map(([text, tone]) => h("span", { class: `tag ${tone}`, text })), foreign(row.file)),
+    h("span", { class: "case-place" }, marks.map(([text, tone]) => h("span", { class: `tag ${tone}`, text })), foreign(shortPath(row.file), "span", { title: row.file })),
   ];
+}
+
+/**
+ * The end of a path, which says more than its beginning.
+ * @param {string} path
+ */
+function shortPath(path) {
+  const names = path.split("/");
+  return names.length > 2 ? `…/${names.slice(-2).join("/")}` : path;
 }
 
 const OUTCOME_WORDS = /** @type {const} */ ({ 1: "passed", 0: "failed", x: "broke off", "?": "unknown" });
