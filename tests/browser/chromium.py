@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator
 from importlib import resources
 from pathlib import Path
@@ -106,7 +107,15 @@ def watch(page: Page, addresses: Collection[str], incidents: list[str]) -> None:
             incidents.append(f"request: {request.method} {request.url}")
 
     page.on("console", lambda message: incidents.append(f"console: {message.text}") if message.type != "log" else None)
-    page.on("pageerror", note("error"))
+    page.on("pageerror", lambda error: incidents.append(f"error: {error.stack}"))
     page.on("dialog", dialog)
     page.on("popup", note("popup"))
     page.on("request", request)
+
+
+def until(page: Page, expression: str) -> None:
+    """Waits until an expression is true. Playwright's own wait evaluates text in the page, which the policy forbids."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, f"still not: {expression}"
+        page.wait_for_timeout(20)

@@ -59,7 +59,7 @@ def terms(draw: st.DrawFn) -> Term:
     kind = draw(st.sampled_from(("exact", "part", "tool", "metric", "number", "tag", "word")))
     if kind == "exact":
         key, values = draw(st.sampled_from((("status", STATUSES), ("change", CHANGES[1:]), ("word", WORDS[1:]))))
-        typed, test = exact(key, draw(st.sampled_from(values)))  # type: ignore[arg-type]
+        typed, test = exact(key, draw(st.sampled_from(values)))
     elif kind == "part":
         key, part = draw(st.sampled_from((("file", "billing"), ("file", "ナ"), ("agent", AGENTS[1].upper()))))
         typed, test = f"{key}:{part}", lambda item: part.lower() in item[key].lower()

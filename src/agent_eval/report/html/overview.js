@@ -29,7 +29,7 @@ const METRIC_COLUMNS = [
   ["Failed", (metric) => (metric.gates ? h("span", { class: metric.failed ? "fail" : null, text: countCell(metric.failed) }) : "–"), () => true],
   ["No score", (metric) => countCell(metric.not_evaluated), (metric) => metric.not_evaluated > 0],
   ["Cost", (metric) => dollars(metric.cost), (metric) => metric.cost !== null],
-  ["Recent runs", (metric) => sparkline(metric), (metric) => metric.history.length > 0],
+  ["Recent runs", (metric) => metricHistory(metric), (metric) => metric.history.length > 0],
 ];
 
 /**
@@ -230,14 +230,11 @@ function breakable(name) {
 }
 
 /** @param {any} metric */
-function sparkline(metric) {
-  const points = [...metric.history, metric.now].map((value, i) => ({ x: i, y: numberOf(value) })).filter((point) => Number.isFinite(point.y));
-  if (points.length < 2) return h("span", { class: "muted", text: "–" });
-  const values = points.map((point) => point.y);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const place = (/** @type {{x: number, y: number}} */ point) => `${(2 + (76 * point.x) / metric.history.length).toFixed(1)},${(high === low ? 9 : 16 - (14 * (point.y - low)) / (high - low)).toFixed(1)}`;
-  const label = `last ${points.length} runs, from ${scoreText(values[0])} to ${scoreText(values[values.length - 1])}`;
-  return svg("svg", { class: "spark", viewBox: "0 0 80 18", role: "img", "aria-label": label }, svg("polyline", { points: points.map(place).join(" ") }));
+function metricHistory(metric) {
+  const values = [...metric.history, metric.now].filter((value) => typeof value === "number");
+  if (values.length < 2) return "–";
+  const label = `last ${values.length} runs, from ${scoreText(values[0])} to ${scoreText(values[values.length - 1])}`;
+  return h("span", null, sparkline(values), h("span", { class: "visually-hidden", text: label }));
 }
 
 /**
