@@ -56,8 +56,7 @@ function renderCase(ctx, index, i, item, state) {
  */
 function caseTitle(index, row) {
   const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
-  const prefix = index.header.source_url;
-  const url = prefix && !row.removed ? `${prefix}${row.file.split("/").map(encodeURIComponent).join("/")}${row.line ? `#L${row.line}` : ""}` : null;
+  const url = row.removed ? null : sourceAddress(index, row.file, row.line);
   const tags = row.tags.map((tag) => h("span", { class: tag === "blocking" ? "tag fail" : "tag", text: tag.replaceAll("_", " ") }));
   return h(
     "header",
@@ -74,8 +73,8 @@ function caseTitle(index, row) {
  * @param {...Child} children
  */
 function serverLink(index, url, ...children) {
-  const { source_url, origin, baseline } = index.header;
-  const servers = [source_url, origin?.run_url, baseline?.url].map(originOf).filter(Boolean);
+  const { source_url, origin } = index.header;
+  const servers = [source_url, origin?.run_url].map(originOf).filter(Boolean);
   return outwardLink(servers.includes(originOf(url)) ? url : null, ...children);
 }
 

@@ -62,7 +62,7 @@ function renderSummary(index) {
     "div",
     { class: "summary" },
     [...sentences].map((text) => foreign(text, "p")),
-    header.baseline ? h("p", null, foreign(header.baseline.sentence), header.baseline.url ? [" ", outwardLink(header.baseline.url, "Base run")] : null) : null,
+    header.baseline ? h("p", null, foreign(header.baseline.sentence), header.baseline.url ? [" ", serverLink(index, header.baseline.url, "Base run")] : null) : null,
     originLine(header.origin),
     problemList(index),
     [...header.notices, ...index.left_out].map((text) => foreign(text, "p", { class: "notice" })),
@@ -234,7 +234,7 @@ function metricHistory(metric) {
   const values = [...metric.history, metric.now].filter((value) => typeof value === "number");
   if (values.length < 2) return "–";
   const label = `last ${values.length} runs, from ${scoreText(values[0])} to ${scoreText(values[values.length - 1])}`;
-  return h("span", null, sparkline(values), h("span", { class: "visually-hidden", text: label }));
+  return h("span", null, scoreLine(values), h("span", { class: "visually-hidden", text: label }));
 }
 
 /**

@@ -1,0 +1,22 @@
+"""The report's script as one piece: its files share one scope."""
+
+import re
+from collections import Counter
+from importlib import resources
+
+from agent_eval.report.html._assets import SCRIPTS
+
+_DECLARATION = re.compile(r"^(?:(?:async )?function|class|const|let) (\w+)", re.MULTILINE)
+
+
+def test_script__each_name_is_declared_once() -> None:
+    """A later function of the same name would replace the earlier one silently; tsc does not mind."""
+    folder = resources.files("agent_eval.report.html")
+    names = Counter(name for file in SCRIPTS for name in _DECLARATION.findall(folder.joinpath(file).read_text("utf-8")))
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_script__all_files_are_joined() -> None:
+    folder = resources.files("agent_eval.report.html")
+    assert sorted(SCRIPTS) == sorted(item.name for item in folder.iterdir() if item.name.endswith(".js"))
