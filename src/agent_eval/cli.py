@@ -26,6 +26,7 @@ _RECORDING = {
     "config", "agent", "agent-python", "agent-requirements", "agent-cwd", "agent-setup", "agent-env", "agent-headers",
     "remote-user-id", "keep-sessions", "a2a-ignore-state", "concurrency", "turn-timeout", "case-timeout", "cache-dir",
 }  # fmt: skip
+_NOT_OF_PLAN = {"paths", "shard", "shards", "shard-plan", "run-missing"}
 _NOT_OF_MERGE = {"paths", "shards", "shard", "mode", "fail-fast", "resume"}
 INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h. A bug of agent-eval must differ from the four verdicts."""
@@ -221,7 +222,25 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     plan = commands.add_parser(
         "plan", allow_abbrev=False, help="show planned calls and estimated cost; needs no key and calls nothing"
     )
-    _add_settings(plan, [setting for setting in SETTINGS if setting.input != "paths"])
+    _add_settings(plan, [setting for setting in SETTINGS if setting.input not in _NOT_OF_PLAN])
+    plan.add_argument(
+        "--shards", type=_parts, metavar="N|auto", help="also split the cases into N parts, for `run --shard I/N`"
+    )
+    plan.add_argument(
+        "--shard-seconds",
+        type=_natural,
+        default=300,
+        metavar="SECONDS",
+        help="with --shards auto, how long a part should take. Default: 300",
+    )
+    plan.add_argument(
+        "--durations",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="RESULTS",
+        help="results.json files of earlier runs, or directories: balance the parts by recorded durations",
+    )
     plan.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     plan.set_defaults(module="plan")
 
@@ -449,6 +468,12 @@ def _scopes(text: str) -> tuple[str, ...]:
     if not scopes or not {*scopes} <= {"app", "user"}:
         raise argparse.ArgumentTypeError("must be `app`, `user`, or `app,user`")
     return scopes
+
+
+def _parts(text: str) -> str:
+    if text != "auto" and (not text.isdecimal() or not 1 <= int(text) <= 256):
+        raise argparse.ArgumentTypeError("must be auto, or a whole number from 1 to 256")
+    return text
 
 
 def _natural(text: str) -> int:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from agent_eval.baseline import UnreadableError
 from agent_eval.commands._io import CliIO
+from agent_eval.commands._plan_split import SplitPlan, read_durations, split, split_lines
 from agent_eval.commands._plan_text import between, columns, dollars
 from agent_eval.commands._problems_text import log_problems, print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
@@ -22,6 +24,7 @@ from agent_eval.runner import FileEstimate, PromptMeter, Range, estimate
 if TYPE_CHECKING:
     from agent_eval.agents.discovery import AgentChoices
     from agent_eval.evalset.models import Suite
+    from agent_eval.runner import Plan
     from agent_eval.settings import Settings
 
 
@@ -55,6 +58,8 @@ class PlanReport(WireModel):
     """The criteria that `cost` does not include, e.g. `hallucinations_v1 of evals/a.test.json`."""
     models: list[ModelPlan] = Field(default_factory=list)
     notices: list[str] = Field(default_factory=list)
+    split: SplitPlan | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The parts of `--shards`."""
 
 
 def execute(arguments: argparse.Namespace, io: CliIO) -> int:
@@ -66,12 +71,47 @@ def execute(arguments: argparse.Namespace, io: CliIO) -> int:
         return 2
     suite, choices = find(settings)
     report, plan_problems = make_report(settings, io.environ, suite, choices)
+    if not has_error(plan_problems) and (arguments.shards is not None or arguments.durations):
+        try:
+            report.split = _split(arguments, settings, suite, choices)
+        except UnreadableError as error:
+            io.log(f"agent-eval: {error}")
+            return 2
     plan_problems += policy_problems(settings, suite)
     log_problems([*problems, *plan_problems], io)
     if has_error(plan_problems):
         return 2
     print(report.model_dump_json(indent=2) if arguments.format == "json" else render_text(report).rstrip())
     return 0
+
+
+def _split(arguments: argparse.Namespace, settings: Settings, suite: Suite, choices: AgentChoices) -> SplitPlan:
+    """The split that the arguments ask for.
+
+    Raises:
+        UnreadableError: The durations can't be read, or `auto` has none.
+    """
+    recorded = read_durations(arguments.durations)
+    total = None if arguments.shards in {"auto", None} else int(arguments.shards)
+    if total is None and not recorded.per_turn:
+        raise UnreadableError("--shards auto needs to know how long the cases take.", "Name results: --durations PATH.")
+    return split(
+        _plan(suite, choices, settings.num_runs),
+        total,
+        recorded=recorded,
+        seconds=arguments.shard_seconds,
+        concurrency=settings.concurrency,
+    )
+
+
+def _plan(suite: Suite, choices: AgentChoices, num_runs: int) -> Plan:
+    """The plan of a suite, with a judge that is never called."""
+    from agent_eval.criteria.judged import Judge
+    from agent_eval.runner import make_plan
+
+    agents = {path: choice.path for path, choice in choices.by_file.items()}
+    without_code = {choice.path for choice in choices.by_file.values() if not choice.in_python}
+    return make_plan(suite.files, agents, {}, num_runs, Judge(model=PromptMeter()), without_code=without_code)
 
 
 def make_report(
@@ -88,15 +128,10 @@ def make_report(
     Returns:
         The plan, and all problems. A missing key is only a warning, because a plan needs none.
     """
-    from agent_eval.criteria.judged import Judge
     from agent_eval.models import VERTEX_EVAL, check_models, read_prices, shared_keys
-    from agent_eval.runner import make_plan
 
     problems = [*suite.problems, *choices.problems]
-    agents = {path: choice.path for path, choice in choices.by_file.items()}
-    without_code = {choice.path for choice in choices.by_file.values() if not choice.in_python}
-    judge = Judge(model=PromptMeter())
-    problems += make_plan(suite.files, agents, {}, settings.num_runs, judge, without_code=without_code).problems
+    problems += _plan(suite, choices, settings.num_runs).problems
     if any(problem.severity is Severity.ERROR for problem in problems):
         return PlanReport(), problems
     models = model_settings(settings)
@@ -190,6 +225,8 @@ def render_text(report: PlanReport) -> str:
             "without the agent's instructions and tools."
         )
     lines.append("The cost of the agent's own models is not included.")
+    if report.split is not None:
+        lines += ["", *split_lines(report.split)]
     return "\n".join(lines) + "\n"
 
 
