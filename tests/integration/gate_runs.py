@@ -152,7 +152,7 @@ class Repository:
 
     @staticmethod
     def _with_interpreter(arguments: Sequence[str], python: bool) -> list[str]:
-        if not python or arguments[0] != "run":
+        if not python or arguments[0] not in {"run", "merge"}:
             return list(arguments)
         return [*arguments, "--agent-python", str(adk_python()), "--agent-env", f"+{MARK},JOB_SECRET,RUNS_FILE"]
 

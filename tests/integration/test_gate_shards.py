@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded_evals import AGENT, write_evals
 
+from agent_eval.cli import main
 from agent_eval.pipeline import Outcome, RunContext
 from agent_eval.pipeline.pipeline import run
 from agent_eval.report.renderers import comment_markdown
@@ -326,3 +327,37 @@ def test_shard__incomplete_part_ends_with_3(tmp_path: Path) -> None:
     assert "could not be judged" in report.reasons[0].message
     part(tmp_path, "2/2", "shards/2")
     assert merged(tmp_path).report.exit_code == 3
+
+
+def test_plan__splits_by_recorded_durations_and_run_takes_the_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_evals(tmp_path, "evals/a.test.json", {name: ["lamp"] for name in "abcd"})
+    execute(configured(tmp_path, output_dir=Path("earlier")))
+    results = tmp_path / "earlier/results.json"
+    content = json.loads(results.read_text("utf-8"))
+    for case, seconds in zip(content["cases"], (90.0, 30.0, 30.0, 30.0), strict=True):
+        case["runs"][0] |= {"duration": seconds, "turns": 1}
+    results.write_text(json.dumps(content), "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def plan(*arguments: str) -> tuple[int, str]:
+        code = main(["plan", "--agent", AGENT, "--durations", "earlier", *arguments])
+        return code, capsys.readouterr().out
+
+    code, out = plan("--shards", "2", "--format", "json")
+    split = json.loads(out)["split"]
+    (tmp_path / "plan.json").write_text(out, "utf-8")
+    shard = part(tmp_path, "1/2", "shards/1", shard_plan=Path("plan.json")).report.shard
+
+    assert code == 0
+    assert split["matrix"] == ["1/2", "2/2"]
+    assert [(one["cases"], one["weight"]) for one in split["parts"]] == [(1, 90.0), (3, 90.0)]
+    assert shard is not None
+    assert shard.cases == ["evals/a.test.json:a"]
+
+    assert "20 parts" in plan("--shards", "auto", "--shard-seconds", "1")[1], "180 s / (8 * 1 s) is more than 20"
+    assert "3 parts" in plan("--shards", "auto", "--shard-seconds", "9")[1]
+    (tmp_path / "plain").mkdir()
+    assert main(["plan", "--agent", AGENT, "--shards", "auto"]) == 2
+    assert main(["plan", "--agent", AGENT, "--durations", "plain"]) == 2

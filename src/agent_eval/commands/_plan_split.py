@@ -59,7 +59,9 @@ def read_durations(paths: Sequence[Path]) -> RecordedSeconds:
         reports += map(read_file, files)
     recorded = recorded_seconds(reports)
     if paths and not recorded.per_turn:
-        raise UnreadableError("--durations: no completed run in these results has a duration.", "Name the results of a complete run.")
+        raise UnreadableError(
+            "--durations: no completed run in these results has a duration.", "Name the results of a complete run."
+        )
     return recorded
 
 
