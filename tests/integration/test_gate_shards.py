@@ -73,6 +73,7 @@ def comparable(outcome: Outcome) -> dict[str, Any]:
         return [without_times(item) for item in value] if isinstance(value, list) else value
 
     content: dict[str, Any] = without_times(json.loads(outcome.files["results-file"].read_text("utf-8")))
+    content["provenance"].pop("concurrency", None)
     for case in content["cases"]:
         case["metrics"] = [metric for metric in case["metrics"] if metric["name"] != "invocation_duration_v1"]
     return content

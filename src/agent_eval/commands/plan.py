@@ -15,6 +15,7 @@ from agent_eval.commands._plan_split import SplitPlan, read_durations, split, sp
 from agent_eval.commands._plan_text import between, columns, dollars
 from agent_eval.commands._problems_text import log_problems, print_problems
 from agent_eval.commands._settings import log_start_directory, settings_of
+from agent_eval.core.limiter import AUTO_START
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import harmless, listed, plural
 from agent_eval.core.wire import WireModel
@@ -100,7 +101,7 @@ def _split(arguments: argparse.Namespace, settings: Settings, suite: Suite, choi
         total,
         recorded=recorded,
         seconds=arguments.shard_seconds,
-        concurrency=settings.concurrency,
+        concurrency=settings.concurrency or AUTO_START,
     )
 
 

@@ -425,7 +425,7 @@ def _add_parts(report: RunReport, parts: Parts) -> None:
     report.merged_from = parts.to_report()
     report.notices += parts.notices
     for result in parts.results:
-        report.provenance |= result.report.provenance
+        report.provenance |= {name: value for name, value in result.report.provenance.items() if name != "concurrency"}
 
 
 _COMPARISON = "`fail-fast` had no effect: whether a failed case blocks depends on the comparison with the base branch"
