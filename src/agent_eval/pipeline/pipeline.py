@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.text import plural
 from agent_eval.core.timing import Begun
+from agent_eval.pipeline._affected import Affected, limit_to_affected
 from agent_eval.pipeline._base_rules import HeldRules, held_rules
 from agent_eval.pipeline._draft import draft_report, file_reports, problem_reports, with_problems
 from agent_eval.pipeline._part import part_verdict, plan_part, read_shard_plan, with_durations
@@ -79,6 +80,12 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
     begun = Begun()
     suite, choices = find(settings)
     remove_logs(settings.output)
+    affected = limit_to_affected(settings, context.ci, suite, choices)
+    if affected.nothing_left:
+        return _nothing_affected(settings, context, affected, draft_report(settings, context, begun, [], []))
+    if affected.unaffected:
+        settings = affected.settings
+        suite, choices = find(settings)
     async with contextlib.AsyncExitStack() as stack:
         rules = await held_rules(settings, context.ci, suite, choices, find)
         settings = dataclasses.replace(settings, policy=rules.policy)
@@ -92,6 +99,8 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
         problems = [*suite.problems, *choices.problems, *plan.problems, *unusable, *policy_problems(settings, suite)]
         problems += [*tapes_unsupported(settings, choices), *unreadable]
         report = draft_report(settings, context, begun, problems, file_reports(suite, choices))
+        report.unaffected = list(affected.unaffected)
+        report.notices += [affected.notice] if affected.notice else []
         parts, refused = _find_parts(settings, plan, report)
         report = with_problems(report, refused)
         problems += refused
@@ -138,6 +147,16 @@ async def run(settings: Settings, context: RunContext) -> Outcome:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
             return write(settings, context, with_problems(report, [_disk_full(error)]))
+
+
+def _nothing_affected(settings: Settings, context: RunContext, affected: Affected, report: RunReport) -> Outcome:
+    """Passes without a run: the pull request can't affect any agent. Results of an earlier run are removed."""
+    from agent_eval.results import UNAFFECTED, Reason
+
+    report.unaffected = list(affected.unaffected)
+    report.verdict = "passed"
+    report.reasons = [Reason(code=UNAFFECTED, message=affected.notice)]
+    return write(settings, context, report)
 
 
 def _find_parts(settings: Settings, plan: Plan, draft: RunReport) -> tuple[Parts | None, list[Problem]]:

@@ -68,6 +68,7 @@ from agent_eval.results.recording import Recording, RunError, ToolUse, Usage
 from agent_eval.results.report import (
     SCHEMA_VERSION,
     SCORING_VERSION,
+    UNAFFECTED,
     CaseReport,
     CaseStatus,
     CaseUsageReport,
@@ -85,6 +86,7 @@ from agent_eval.results.report import (
     SelectionReport,
     TargetReport,
     TurnEvidence,
+    UnaffectedReport,
 )
 from agent_eval.results.rule_changes import Removal, RemovedCases, RuleChange, RuleChangeKind, RuleChangesReport
 from agent_eval.results.shard import SHARD_MISSING, MergeReport, PartReport, ShardReport
@@ -106,6 +108,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "SCORING_VERSION",
     "SHARD_MISSING",
+    "UNAFFECTED",
     "UNKNOWN",
     "WITHOUT_KEY",
     "AdkCaseResult",
@@ -169,6 +172,7 @@ __all__ = [
     "TrendRow",
     "TurnEvidence",
     "TurnReport",
+    "UnaffectedReport",
     "Usage",
     "VerdictValue",
     "adk_result_value",

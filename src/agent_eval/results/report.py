@@ -184,6 +184,19 @@ class SelectionReport(_Report):
     """Patterns as in a .gitignore."""
 
 
+UNAFFECTED = "unaffected"
+"""Code of the reason of a passed run in which the pull request could affect no agent, so that nothing ran."""
+
+
+class UnaffectedReport(_Report):
+    """An eval file that was not run, because the pull request can't affect its agent (`only-affected`)."""
+
+    file: str
+    agent: str
+    cases: int
+    """Cases that neither ran nor were compared."""
+
+
 class ProblemReport(_Report):
     """A `Problem` in results.json."""
 
@@ -317,6 +330,8 @@ class RunReport(_Report):
     """Only in the results of a part (`--shard`), which have no verdict of their own: `agent-eval merge` decides."""
     merged_from: MergeReport | None = Field(default=None, exclude_if=lambda value: value is None)
     """Only in merged results."""
+    unaffected: list[UnaffectedReport] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Eval files that were not run, because the pull request can't affect their agents."""
     options: dict[str, str] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Settings that are needed to repeat the run on another machine: `agent`, `config`, `agent-python`."""
     files: list[FileReport] = Field(default_factory=list)

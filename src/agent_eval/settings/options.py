@@ -418,6 +418,15 @@ SETTINGS: tuple[Setting, ...] = (
         metavar="BOOL",
     ),
     Setting(
+        input="only-affected",
+        group=RUNS,
+        help="On a pull request, run only the eval files of agents that its changed files can affect; the others are "
+        "reported as unchanged.",
+        default="false",
+        parse=_switch,
+        metavar="BOOL",
+    ),
+    Setting(
         input="tools",
         group=RUNS,
         help="How tool calls are answered: live (tools run), replay (from the tapes beside the eval files; no tool "

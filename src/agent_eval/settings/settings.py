@@ -61,6 +61,7 @@ class Settings:
     case_timeout: float = _option("case-timeout")
     run_timeout: float = _option("run-timeout")
     fail_fast: bool = _option("fail-fast")
+    only_affected: bool = _option("only-affected")
     tools: Mode = _option("tools")
     tools_miss: Miss = _option("tools-miss")
     tools_stale: Literal["error", "warn"] = _option("tools-stale")

@@ -17,7 +17,7 @@ from agent_eval.report.views._visible import one_line
 from agent_eval.report.views.digest import case_name, has_crashed, is_unanswered, with_status
 from agent_eval.report.views.grouping import BaseComparison, Groups, change_counts, groups, is_flaky, is_suspected
 from agent_eval.report.views.rule_changes import base_name
-from agent_eval.results import SHARD_MISSING, WITHOUT_KEY, CaseReport, RunReport
+from agent_eval.results import SHARD_MISSING, UNAFFECTED, WITHOUT_KEY, CaseReport, RunReport
 
 _LINE = 300
 _NAME = 60
@@ -129,7 +129,8 @@ def headline_status(report: RunReport) -> str:
         return report.verdict
     changes = report.rule_changes
     loosened = changes is not None and (changes.only_here or changes.removed or changes.replaced)
-    return "warning" if report.reasons or report.warnings or loosened else "passed"
+    reserved = any(reason.code != UNAFFECTED for reason in report.reasons)
+    return "warning" if reserved or report.warnings or loosened else "passed"
 
 
 def is_for_merge(report: RunReport) -> bool:
