@@ -63,9 +63,7 @@ def limit_to_affected(settings: Settings, ci: CIContext, suite: Suite, choices: 
         return everything
     changed = _changed(settings.root, ci)
     if changed is None:
-        return dataclasses.replace(
-            everything, notice="Everything ran: the changed files are unknown (`only-affected`)"
-        )
+        return dataclasses.replace(everything, notice="Everything ran: the changed files are unknown (`only-affected`)")
     agents = {file: choice.path for file, choice in choices.by_file.items()}
     directories = {
         choice.path: _relative(directory, settings.root)
