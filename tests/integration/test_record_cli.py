@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,15 +211,22 @@ def test_record_from__sessions_databases_results_and_recordings(repository: Repo
     done = repository.gate("run", "new.evalset.json", "--agent", "recorded:new.evalset.json")
     assert done.code == 0, done.out
     results = root / "agent-eval-results"
+    archive, hostile = root / "artifact.zip", root / "hostile.zip"
+    for path, prefix in ((archive, ""), (hostile, "../")):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name in ("results.json", "recordings.jsonl.gz", "cases.jsonl.gz"):
+                packed.write(results / name, prefix + name)
     plain = root / "plain.jsonl"
     plain.write_bytes(gzip.decompress((results / "recordings.jsonl.gz").read_bytes()))
-    for number, source in enumerate((results, results / "recordings.jsonl.gz", plain)):
+    for number, source in enumerate((results, results / "recordings.jsonl.gz", plain, archive)):
         name = f"copy{number}.evalset.json"
         one = record(repository, name, "--from", str(source), "--case", "turn_off*", "--run", "1")
         assert one.code == 0, one.out + one.err
         [case] = cases(root / name)
         assert texts(case) == [("Turn off the lamp", "It is off.")]
         assert source is plain or case["session_input"] == second["session_input"]
+    outside = record(repository, "bad.evalset.json", "--from", str(hostile))
+    assert (outside.code, "an entry is outside the archive" in outside.out) == (2, True), outside.out
     none = record(repository, "copy0.evalset.json", "--from", str(results), "--run", "2")
     assert (none.code, "has no conversation in run 2" in none.out) == (2, True)
 

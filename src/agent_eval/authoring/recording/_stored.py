@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,8 +16,9 @@ from pydantic import BaseModel
 
 from agent_eval.authoring.recording._refused import Refused, error
 from agent_eval.authoring.recording._target import USER_ID
+from agent_eval.baseline import ArchiveLimits, UnsafeArchive, unpack
 from agent_eval.core.content import text_of
-from agent_eval.core.files import read_lines
+from agent_eval.core.files import MAX_RESULTS, open_regular, read_lines, read_regular
 from agent_eval.core.masking import MASK, Masker
 from agent_eval.core.problem import Problem, Severity, has_error
 from agent_eval.core.selectors import matches
@@ -29,6 +32,7 @@ from agent_eval.sources import Conversation, Request, Source, read_source, read_
 
 _CODE = "record-source"
 _CHOOSE = "Choose with --session ID, --session latest, or --session all."
+_ZIP = b"PK"
 _SHOWN = 50
 _RUN = re.compile(r"(?P<case>.+)#(?P<run>\d+)\Z", re.DOTALL)
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -58,7 +62,11 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
     """
     if not path.exists():
         raise error(_CODE, f"`{name}` does not exist.", "Name a session, a database, an agent, a trace, or results.")
-    source = read_source(path, name, Request(state_scopes=request.state_scopes))
+    with contextlib.ExitStack() as stack:
+        if (archive := _archive(path)) is not None:
+            path = _unpacked(archive, name, stack)
+        source = read_source(path, name, Request(state_scopes=request.state_scopes))
+        sessions = _stored_sessions(path)
     if source is None:
         hint = (
             "Sources are sessions of ADK (JSON or SQLite, or an agent's directory with .adk/session.db), results of "
@@ -67,7 +75,6 @@ def read_stored(path: Path, name: str, request: StoredRequest) -> tuple[Source, 
         raise error(_CODE, f"`{name}` has no conversations that can be read.", hint)
     if has_error(source.problems):
         raise Refused([problem for problem in source.problems if problem.severity is Severity.ERROR])
-    sessions = _stored_sessions(path)
     conversations = [_with_session(one, sessions) for one in source.conversations]
     chosen = [conversation for conversation in conversations if _is_of(conversation, request)]
     if not chosen:
@@ -101,6 +108,29 @@ def with_state(conversation: Conversation, state: Mapping[str, Any]) -> Conversa
     )
 
 
+def _archive(path: Path) -> bytes | None:
+    """The content of an artifact's zip; None for any other source."""
+    if not path.is_file():
+        return None
+    with contextlib.suppress(OSError):
+        with open_regular(path) as file:
+            if file.read(len(_ZIP)) != _ZIP:
+                return None
+        return read_regular(path, ArchiveLimits().archive_bytes)
+    return None
+
+
+def _unpacked(archive: bytes, name: str, stack: contextlib.ExitStack) -> Path:
+    """A temporary directory with the results and recordings of an artifact."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-eval-record-")))
+    try:
+        unpack(archive, folder)
+    except UnsafeArchive as problem:
+        hint = "Download the artifact again, or name the output directory of a run."
+        raise error(_CODE, f"`{name}` can't be used: {problem}.", hint) from problem
+    return folder
+
+
 def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
     """The `session_input` of the cases of a run, by case id; empty without cases.jsonl.gz."""
     file = (path if path.is_dir() else path.parent) / FILES["cases-file"]
@@ -114,8 +144,15 @@ def _stored_sessions(path: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _sessions_in(lines: Iterable[bytes]) -> dict[str, Mapping[str, Any]]:
-    cases = (json.loads(line) for line in lines if line.strip())
-    return {str(one["case_id"]): one["case"].get("session_input") or {} for one in cases}
+    sessions: dict[str, Mapping[str, Any]] = {}
+    left = MAX_RESULTS
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            raise ValueError(f"it has more than {MAX_RESULTS // 1_000_000:,} MB")
+        stored = json.loads(line)
+        sessions[str(stored["case_id"])] = stored["case"].get("session_input") or {}
+    return sessions
 
 
 def _with_session(conversation: Conversation, sessions: Mapping[str, Mapping[str, Any]]) -> Conversation:
