@@ -62,8 +62,8 @@ def test_docs_authoring__every_command_of_init_and_record_runs(repository: Repos
         done = repository.gate(*command, *(python if asks else ()))
         assert done.code == 0, (command, done.out, done.err)
         assert "--list" in command or re.search(r"(Added|Replaced) \d+ cases? in|nothing new", done.out), done.out
-    # The chat, `--say`, the file of messages, the latest session, and a session's JSON. `all` skips both sessions of the
-    # database: a case has the messages of each.
+    # The chat, `--say`, the file of messages, the latest session, and a session's JSON. `all` skips both sessions of
+    # the database, because a case has the messages of each.
     assert len(cases(repository, "home.evalset.json")) == 5
     assert len(cases(repository, "fixed.evalset.json")) == 1
     checked = repository.gate("validate")

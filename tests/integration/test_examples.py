@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -180,3 +181,25 @@ def test_examples__the_weather_agent_talks_to_gemini_over_a_socket(tmp_path: Pat
     assert all(counted["input_tokens"] > 0 and counted["output_tokens"] > 0 for counted in usage.values())
     written = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert b"secret-of-the-test" not in written
+
+
+def test_similarity__scores_are_those_of_its_readme(tmp_path: Path) -> None:
+    folder = "examples/similarity"
+    code, results = gate(folder, "--agent", f"recorded:{folder}/answers.json", output=tmp_path / "out")
+    assert (code, results["verdict"]) == (0, "passed")
+    readme = (PROJECT / folder / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (\S+) \| (\S+) \|$", readme, re.MULTILINE)
+    listed = {name: (score, float(needs)) for name, _, _, score, needs in rows}
+    measured = {
+        case["eval_id"]: (f"{metric['score']:.2f}", metric["threshold"])
+        for case in results["cases"]
+        for metric in case["metrics"]
+        if metric["threshold"] is not None
+    }
+    assert len(listed) == 8
+    assert measured == listed
+    answers = {
+        case["eval_id"]: case["conversation"][0]["final_response"]["parts"][0]["text"]
+        for case in json.loads((PROJECT / folder / "answers.json").read_text(encoding="utf-8"))["eval_cases"]
+    }
+    assert all(answers[name] == answer for name, _, answer, _, _ in rows if name != "partial_trajectory")
