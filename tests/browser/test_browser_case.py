@@ -204,7 +204,7 @@ def test_case__sub_agents_errors_excerpts_and_absent_details(visit: Visit, tmp_p
     assert "agent-exception – a failure of the agent, in turn 2" in errored.locator(".error").inner_text()
     assert texts(errored.locator("[open] > summary > .mark.fail")) == ["✗ ended with an error"]
     errored.get_by_text("traceback", exact=True).click()
-    assert "KeyError: 'lamp'" in errored.get_by_role("region", name="traceback").inner_text()
+    assert "KeyError: 'lamp'" in errored.get_by_role("group", name="traceback").inner_text()
     assert "The base branch has no recordings of this case." in errored.locator("article").inner_text()
     assert "(no answer)" in rows(errored, 2)[-1][-1]
 

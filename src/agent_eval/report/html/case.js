@@ -42,7 +42,7 @@ function renderCase(ctx, index, i, item, state) {
       whySection(index, row, item, everything),
       everything ? null : runBar(ctx, item, chosen, view),
       run ? conversationSection(item, chosen, state, everything) : h("p", { class: "notice", text: "No run of this case is in the report." }),
-      item.metrics.length ? h("section", { "aria-label": "Scores" }, h("h3", { text: "Scores" }), renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })) : null,
+      item.metrics.length ? h("section", null, h("h3", { text: "Scores" }), renderScores(item.metrics, run?.key ?? null, { everything, labels, excerpts: !run?.turns.length })) : null,
       run?.turns.length ? aside(everything, h("h3", { text: "Agents and tools of this run" }), () => [renderGraph(run)]) : null,
       historySection(index, item),
     ].filter((child) => child !== null),
@@ -104,7 +104,7 @@ function whySection(index, row, item, everything) {
   if (!findings.length && !notes.length && !showReason) return null;
   return h(
     "section",
-    { class: `why ${row.status}`, "aria-label": "Why" },
+    { class: `why ${row.status}` },
     showReason ? foreign(item.reason.message, "p") : null,
     h("ul", { class: "findings" }, findings.slice(0, FINDINGS_OPEN)),
     findings.length > FINDINGS_OPEN ? lazyDetails({ open: everything }, [countText(findings.length - FINDINGS_OPEN, "more finding")], () => [h("ul", { class: "findings" }, findings.slice(FINDINGS_OPEN))]) : null,
@@ -261,7 +261,7 @@ function conversationSection(item, chosen, state, everything) {
   });
   return h(
     "section",
-    { class: "conversation", "aria-label": "Conversation" },
+    { class: "conversation" },
     runFacts(run),
     run.error ? errorBlock(run.error, everything) : null,
     run.left_out ? foreign(run.left_out, "p", { class: "notice" }) : null,
@@ -362,7 +362,7 @@ function historySection(index, item) {
   const scores = Object.entries(history.scores ?? {}).map(([name, values]) => h("li", null, foreign(name), " ", scoreLine(values), muted(values.map((/** @type {any} */ value) => scoreText(value)).join(" "))));
   return h(
     "section",
-    { class: "history", "aria-label": "History" },
+    { class: "history" },
     h("h3", { text: "History on the base branch" }),
     history.sentence ? foreign(history.sentence, "p") : null,
     h("ol", { class: "outcomes", "aria-label": "oldest first" }, [...history.outcomes].map(outcome)),

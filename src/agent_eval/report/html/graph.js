@@ -119,7 +119,7 @@ function edgesOf(node, kind, edges, places) {
     const bend = back ? 50 : (x2 - x1) / 2;
     return [
       svg("path", { class: count.failed ? "edge failed" : "edge", d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 + (back ? bend : -bend)} ${y2} ${x2} ${y2}` }),
-      svg("text", { class: count.failed ? "edge-label failed" : "edge-label", x: back ? x2 + 26 : x2 - 6, y: y2 - 5, "text-anchor": back ? "start" : "end" }, count.calls ? `×${count.calls}${count.failed ? ` ✗${count.failed}` : ""}` : ""),
+      svg("text", { class: count.failed ? "edge-label failed" : "edge-label", x: back ? x2 + 26 : x2 - 6, y: y1 < y2 ? y2 + 13 : y2 - 5, "text-anchor": back ? "start" : "end" }, count.calls ? `×${count.calls}${count.failed ? ` ✗${count.failed}` : ""}` : ""),
     ];
   });
 }

@@ -104,7 +104,7 @@ function turnTable(conversation, turns, wrong) {
   const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
   const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) =>
     h("td", { role: "cell", class: `side-${side}${content.length ? "" : " empty"}` }, foreign(names[side], "span", { class: "cell-name label" }), content);
-  const body = rows.map((row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1 })))));
+  const body = rows.map((row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything })))));
   const answers = h("tr", { role: "row", class: "answers" }, sides.map((side) => cell(side, answerCell(turns, side))));
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: the conversation ended before this turn.`));
   return h(
@@ -240,23 +240,23 @@ function isError(value) {
 /**
  * @param {TurnRow} row
  * @param {Side} side
- * @param {{judged: boolean, decisive: Set<any>, agents: boolean}} turn `judged`: calls were expected, so that their absence or presence means
+ * @param {{judged: boolean, decisive: Set<any>, agents: boolean, everything: boolean}} turn `judged`: calls were expected, so that their absence or presence means
  *   something. `agents`: the turn has several.
  * @returns {Child[]}
  */
-function itemCell(row, side, { judged, decisive, agents }) {
+function itemCell(row, side, { judged, decisive, agents, everything }) {
   const item = row[side];
   const expected = side === "expected" ? null : row.expected;
   if (!item) return judged && expected?.kind === "call" ? [h("span", { class: "mark fail", text: CALL_MARKS.missing })] : [];
   if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : h("span", { class: "label", text: "says" }), ...messageParts(item.step.parts)];
-  if (item.kind === "response") return [h("span", { class: "label", text: "response without a call" }), responseElement(item.step, true)];
+  if (item.kind === "response") return [h("span", { class: "label", text: "response without a call" }), responseElement(item.step, true, true)];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
   const differences = reference?.kind === "call" ? argumentDifferences(reference.step, item.step) : [];
   const mark = side === "expected" || !judged ? null : callMark(expected, differences);
   return [
     h("div", { class: "call" }, agents ? agentLabel(item.step) : null, callText(item.step), mark),
     differences.length ? argumentTable(differences, expected ? "expected" : "base") : null,
-    ...item.responses.map((response) => responseElement(response, decisive.has(response))),
+    ...item.responses.map((response) => responseElement(response, decisive.has(response), everything)),
   ];
 }
 
@@ -294,15 +294,16 @@ function callText(call) {
 
 /**
  * @param {any} response
+ * @param {boolean} decisive
  * @param {boolean} open
  */
-function responseElement(response, open) {
+function responseElement(response, decisive, open) {
   const compact = compactJson(response.value);
   const failed = isError(response.value);
   const label = h("span", { class: failed ? "mark fail" : "label", text: failed ? "✗ returned an error" : "returned" });
-  if (compact.length <= JSON_LINE) return h("div", { class: open ? "response decisive" : "response" }, label, " ", h("code", { class: "json", dir: "ltr" }, jsonNodes(response.value, "")));
+  if (compact.length <= JSON_LINE) return h("div", { class: decisive ? "response decisive" : "response" }, label, " ", h("code", { class: "json", dir: "ltr" }, jsonNodes(response.value, "")));
   const gist = foreign(compact.slice(0, 160), "code", { class: "gist json" });
-  return lazyDetails({ class: open ? "response decisive" : "response", open }, [label, " ", gist], () => [jsonBlock(response.value)]);
+  return lazyDetails({ class: decisive ? "response decisive" : "response", open: decisive || open }, [label, " ", gist], () => [jsonBlock(response.value)]);
 }
 
 /**

@@ -184,7 +184,7 @@ function muted(text) {
  * @param {string} name
  */
 function region(name) {
-  return { tabindex: "0", role: "region", "aria-label": name };
+  return { tabindex: "0", role: "group", "aria-label": name };
 }
 
 /**
