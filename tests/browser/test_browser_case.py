@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,3 +221,24 @@ def test_case__sub_agents_errors_excerpts_and_absent_details(visit: Visit, tmp_p
         assert words in older
     gone = visit(path, fragment(removed), ready=READY).locator("article").inner_text()
     assert "Only the base branch has this case." in gone
+
+
+def test_case__real_run_shows_the_cause_without_scrolling(visit: Visit, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    lights = "examples/home_automation/evals/lights.test.json"
+    agent = ("--agent", "examples/home_automation_broken", "--output-dir", str(tmp_path))
+    command = (sys.executable, "-m", "agent_eval", "run", lights, *agent)
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 1, run.stdout + run.stderr
+    page = visit(tmp_path / "report.html")
+    page.get_by_role("link", name="bedroom_lamp_off").click()
+    cause = page.locator(".decisive", has_text='{"devices": []}')
+    cause.wait_for()
+    assert is_in_viewport(cause)
+    assert page.evaluate("scrollY") == 0
+    turn = page.locator('[data-turn="1"]')
+    assert texts(turn.locator("thead th"))[:2] == ["expected", "now, run 1"]
+    assert turn.locator(".side-now", has_text="✗ not called").count() == 1
+    turn.get_by_text("timeline").click()
+    assert turn.locator(".lane-picture .span.tool").count() == 1, "model and tool calls were measured"
+    assert turn.locator(".lane-picture .span.model").count() == 2
