@@ -148,7 +148,6 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     turn.get_by_text("timeline").click()
     assert turn.locator(".lane-picture rect").count() == 3
     assert turn.locator(".span.retried").count() == 1
-    turn.get_by_text("the same as a table").click()
     assert texts(turn.locator(".timeline tbody tr")) == [
         "model gemini-2.5-flash home 0 ms 0.9 s 429, no response 600 30",
         "tool find_devices home 0.9 s 0.2 s – – –",

@@ -191,6 +191,7 @@ function voteList(votes) {
  */
 function numbersTable(metrics, labels) {
   const runs = (/** @type {any} */ metric) => metric.runs.map((/** @type {any} */ run) => `${labels.get(run.key) ?? run.key}: ${scoreText(run.score)}`).join(" · ");
-  const row = (/** @type {any} */ metric) => [foreign(metric.name), scoreText(metric.score), scoreText(metric.base), h("span", null, metric.runs.length > 1 ? foreign(runs(metric)) : null, " ", muted(metric.note))];
+  const number = (/** @type {any} */ value) => (Number.isInteger(value) ? value.toLocaleString("en") : scoreText(value));
+  const row = (/** @type {any} */ metric) => [foreign(metric.name), number(metric.score), number(metric.base), h("span", null, metric.runs.length > 1 ? foreign(runs(metric)) : null, " ", muted(metric.note))];
   return dataTable(["metric", "now", "base", "by run"], metrics.map(row), "Numbers that gate nothing");
 }

@@ -1,5 +1,8 @@
 // When the model and the tools of a turn worked: lanes by agent as a picture, and the same as a table.
 
+/** The table is open beside the picture up to so many spans. */
+const SPANS_IN_SIGHT = 12;
+
 /**
  * @param {any} turn
  * @returns {HTMLElement}
@@ -48,7 +51,8 @@ function laneElement(lane, end) {
   const x = (/** @type {number} */ seconds) => `${((100 * seconds) / end).toFixed(3)}%`;
   const bar = (/** @type {any} */ span, /** @type {number} */ row) => [
     svg("rect", { class: `span ${span.kind}${isRetried(span) ? " retried" : ""}`, x: x(span.start), width: x(Math.max(span.end - span.start, 0)), y: row * 22 + 3, height: 16, rx: 2 }, svg("title", null, spanText(span))),
-    svg("text", { class: "foreign", x: x(span.start), dx: 4, y: row * 22 + 15 }, spanLabel(span)),
+    // The inner picture cuts the label off where the bar ends.
+    svg("svg", { x: x(span.start), width: x(Math.max(span.end - span.start, 0)), y: row * 22, height: 22 }, svg("text", { class: "foreign", x: 4, y: 15 }, spanLabel(span))),
   ];
   return h("div", { class: "lane" }, foreign(lane.agent || "agent", "div", { class: "lane-name label" }), svg("svg", { class: "lane-picture", height: String(height) }, svg("line", { class: "axis", x1: "0", x2: "100%", y1: height - 0.5, y2: height - 0.5 }), lane.rows.flatMap((row, i) => row.flatMap((span) => bar(span, i)))));
 }
@@ -94,5 +98,5 @@ function timelineTable(spans) {
     tokens(span.input_tokens),
     tokens(span.output_tokens),
   ];
-  return aside(false, "the same as a table", () => [dataTable(columns, spans.map(row))]);
+  return aside(spans.length <= SPANS_IN_SIGHT, "the same as a table", () => [dataTable(columns, spans.map(row))]);
 }

@@ -14,6 +14,8 @@
 /** So many turns are shown at once, and so many of them opened. */
 const TURNS_SHOWN = 100;
 const TURNS_OPENED = 20;
+/** So many calls and texts of a turn are shown at once. */
+const ROWS_SHOWN = 100;
 /** @type {Side[]} */
 const SIDES = ["expected", "now", "base"];
 const CALL_MARKS = { same: "✓ as expected", differs: "≠ other arguments", extra: "+ not expected", missing: "✗ not called" };
@@ -104,8 +106,14 @@ function turnTable(conversation, turns, wrong) {
   const judged = Boolean(turns.now?.align) || items.expected.some((item) => item.kind === "call");
   const cell = (/** @type {Side} */ side, /** @type {Child[]} */ content) =>
     h("td", { role: "cell", class: `side-${side}${content.length ? "" : " empty"}` }, foreign(names[side], "span", { class: "cell-name label" }), content);
-  const body = rows.map((row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything })))));
+  const rowElement = (/** @type {TurnRow} */ row) => h("tr", { role: "row" }, sides.map((side) => cell(side, itemCell(row, side, { judged: judged && Boolean(turns[side]), decisive, agents: agents.size > 1, everything: conversation.everything }))));
+  const most = conversation.everything ? rows.length : ROWS_SHOWN;
   const answers = h("tr", { role: "row", class: "answers" }, sides.map((side) => cell(side, answerCell(turns, side))));
+  const body = h("tbody", { role: "rowgroup" }, rows.slice(0, most).map(rowElement), answers);
+  if (rows.length > most) {
+    const more = pushButton(`show ${countText(rows.length - most, "more row")}`, () => more.closest("tr")?.replaceWith(...rows.slice(most).map(rowElement)));
+    answers.before(h("tr", { role: "row" }, h("td", { role: "cell", colspan: sides.length }, more)));
+  }
   const notes = SIDES.filter((side) => sides.includes(side) && !turns[side]).map((side) => (side === "expected" ? "No turn was expected here." : `${names[side]}: the conversation ended before this turn.`));
   return h(
     "div",
@@ -115,7 +123,7 @@ function turnTable(conversation, turns, wrong) {
       "table",
       { class: `columns of-${sides.length}`, role: "table", "aria-label": "expected and actual" },
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, sides.map((side) => h("th", { role: "columnheader", scope: "col", class: `side-${side}` }, foreign(names[side]))))),
-      h("tbody", { role: "rowgroup" }, body, answers),
+      body,
     ),
   );
 }
