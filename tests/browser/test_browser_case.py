@@ -128,7 +128,7 @@ def test_case__scores_judges_timeline_graph_and_history(visit: Visit, tmp_path: 
     trajectory, judged = page.locator("details.score").all()
     assert "✗ failed tool_trajectory_avg_score 0.50 needs at least 1.00 ▼ worse, base 1.00" in texts(trajectory)[0]
     scale = trajectory.get_by_role("img").get_attribute("aria-label")
-    assert scale == "Scale from 0.00 to 1.00: threshold 1.00, score 0.50, base 1.00"
+    assert scale == "Scale from 0.00 to 1.00: threshold 1.00, base 1.00, by run 0.50"
     judged.locator("summary").first.click()
     words = texts(judged)[0]
     for part in (

@@ -13,6 +13,7 @@ const CHANGE_TEXTS = {
 };
 const WORD_TEXTS = { broken: "regression", worse: "worse", suspicious: "suspected regression", "flaky as before": "flaky as before", fixed: "fixed", better: "better", unchanged: "unchanged" };
 const OWNER_TEXTS = { agent: "of the agent", provider: "of an external service, not of the agent", gate: "of the gate, not of the agent" };
+/** @type {Record<string, string[]>} */
 const OUTCOMES = { 1: ["✓", "pass", "passed"], 0: ["✗", "fail", "failed"], x: ["!", "warn", "no result"], "?": ["·", "muted", "unknown"] };
 const FINDINGS_OPEN = 3;
 const FINDING_LINES = 6;
@@ -57,7 +58,7 @@ function renderCase(ctx, index, i, item, state) {
 function caseTitle(index, row) {
   const place = `${row.file}${row.line ? `:${row.line}` : ""}`;
   const url = row.removed ? null : sourceAddress(index, row.file, row.line);
-  const tags = row.tags.map((tag) => h("span", { class: tag === "blocking" ? "tag fail" : "tag", text: tag.replaceAll("_", " ") }));
+  const tags = row.tags.map((tag) => labelled(tag === "blocking" ? "tag fail" : "tag", tag.replaceAll("_", " ")));
   return h(
     "header",
     { class: "case-title" },
@@ -74,8 +75,8 @@ function caseTitle(index, row) {
  */
 function serverLink(index, url, ...children) {
   const { source_url, origin } = index.header;
-  const servers = [source_url, origin?.run_url].map(originOf).filter(Boolean);
-  return outwardLink(servers.includes(originOf(url)) ? url : null, ...children);
+  const isOwn = originOf(url) && [source_url, origin?.run_url].map(originOf).includes(originOf(url));
+  return outwardLink(isOwn ? url : null, ...children);
 }
 
 /**
@@ -220,7 +221,7 @@ function runBar(ctx, item, chosen, view) {
 function runGroup(name, runs, selected, choose) {
   const button = (/** @type {any} */ run) =>
     h("button", { class: "button run", type: "button", "aria-pressed": String(run === selected), "data-focus": `run ${run.key}`, on: { click: () => choose(run) } }, foreign(run.label), " ", statusMark(run.status));
-  return h("div", { class: "run-group", role: "group", "aria-label": name }, h("span", { class: "label", text: name }), runs.map(button));
+  return h("div", { class: "run-group", role: "group", "aria-label": name }, labelled("label", name), runs.map(button));
 }
 
 /**
@@ -231,7 +232,7 @@ function runGroup(name, runs, selected, choose) {
 function differingRuns(runs, selected) {
   const seen = new Set();
   return runs.filter((run) => {
-    const content = JSON.stringify([run.status, run.error?.message, run.turns.map((/** @type {any} */ turn) => [turn.steps.map((/** @type {any} */ step) => [step.kind, step.name, step.args, step.value, step.parts]), turn.answer])]);
+    const content = JSON.stringify([run.status, run.error, run.turns], (key, value) => (["id", "seconds", "spans"].includes(key) ? null : value));
     const isNew = !seen.has(content);
     seen.add(content);
     return isNew || run === selected;
@@ -275,7 +276,7 @@ function conversationSection(item, chosen, state, everything) {
 /** @param {any} run */
 function runFacts(run) {
   const usage = run.usage ?? {};
-  const tokens = (/** @type {any} */ count) => (count === null || count === undefined ? "?" : count.toLocaleString("en"));
+  const tokens = (/** @type {any} */ count) => count?.toLocaleString("en") ?? "?";
   const facts = [
     secondsText(run.seconds),
     usage.model_calls ? countText(usage.model_calls, "model call") : null,
@@ -347,7 +348,7 @@ function historySection(index, item) {
   if (!history?.outcomes) return null;
   const offset = history.records.length - history.outcomes.length;
   const outcome = (/** @type {string} */ code, /** @type {number} */ i) => {
-    const [icon, tone, word] = OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (/** @type {unknown} */ (code))] ?? OUTCOMES["?"];
+    const [icon, tone, word] = OUTCOMES[code] ?? OUTCOMES["?"];
     const record = history.records[i + offset] ?? {};
     const text = [word, dateText(record.time), (record.commit ?? "").slice(0, 8)].filter(Boolean).join(", ");
     const link = serverLink(index, record.url, icon, h("span", { class: "tip" }, foreign(text)));

@@ -143,7 +143,7 @@ function nodePicture(key, place) {
 
 /** @param {Map<string, AgentNode>} agents */
 function agentList(agents) {
-  const countOf = (/** @type {CallCount} */ count) => [count.calls ? ` ${countText(count.calls, "call")}` : " below it", count.failed ? h("span", { class: "mark fail", text: ` ✗ ${count.failed} failed` }) : null];
+  const countOf = (/** @type {CallCount} */ count) => [count.calls ? ` ${countText(count.calls, "call")}` : " below it", count.failed ? labelled("mark fail", ` ✗ ${count.failed} failed`) : null];
   const edge = (/** @type {string} */ kind) => (/** @type {[string, CallCount]} */ [name, count]) => h("li", null, `${kind} `, foreign(name, "code"), ...countOf(count));
   const item = (/** @type {AgentNode} */ node) => h("li", null, "agent ", foreign(node.name, "strong"), h("ul", null, [...node.tools].map(edge("tool")), [...node.agents].map(edge("agent"))));
   return h("ul", { class: "agent-list" }, [...agents.values()].map(item));

@@ -1,7 +1,5 @@
 // The metrics of a case: score on a scale, score and evidence of each run, votes of judges, rubrics.
 
-const VOTES_SHOWN = 50;
-
 /**
  * @param {any[]} metrics
  * @param {string | null} selected Key of the run that is shown; its row is marked.
@@ -30,12 +28,12 @@ function scoreDetails(metric, selected, options) {
   const summary = [
     statusMark(metric.status),
     foreign(metric.name, "strong", { class: "score-name" }),
-    h("span", { class: "score-value", text: scoreText(metric.score) }),
+    labelled("score-value", scoreText(metric.score)),
     muted(`needs ${metric.direction === "lower" ? "at most" : "at least"} ${scoreText(metric.threshold)}`),
     deltaText(metric),
     scoreScale(metric),
-    metric.blocking === false ? h("span", { class: "tag", text: "does not block" }) : null,
-    metric.runs.some((/** @type {any} */ run) => run.close) ? h("span", { class: "tag warn", text: "≈ close to the threshold" }) : null,
+    metric.blocking === false ? labelled("tag", "does not block") : null,
+    metric.runs.some((/** @type {any} */ run) => run.close) ? labelled("tag warn", "≈ close to the threshold") : null,
   ];
   // What a single run without a judge got wrong is said above already.
   const isNews = metric.status === "not_evaluated" || (metric.status === "failed" && (metric.runs.length > 1 || metric.judge || options.excerpts));
@@ -58,7 +56,7 @@ function deltaText(metric) {
   const better = metric.direction === "lower" ? metric.delta < 0 : metric.delta > 0;
   const [tone, word] = metric.delta === 0 ? ["muted", "same as base"] : better ? ["pass", "better"] : ["fail", "worse"];
   const arrow = metric.delta > 0 ? "▲" : metric.delta < 0 ? "▼" : "=";
-  return h("span", { class: `mark ${tone}`, text: `${arrow} ${word}, base ${scoreText(metric.base)}` });
+  return labelled(`mark ${tone}`, `${arrow} ${word}, base ${scoreText(metric.base)}`);
 }
 
 /**
@@ -71,7 +69,8 @@ function scoreScale(metric) {
   const low = Math.min(0, ...numbers);
   const high = Math.max(1, ...numbers);
   const x = (/** @type {number} */ value) => `${(3 + (94 * (value - low)) / (high - low)).toFixed(2)}%`;
-  const label = `Scale from ${scoreText(low)} to ${scoreText(high)}: threshold ${scoreText(metric.threshold)}, ${scores.length === 1 ? "score" : "scores"} ${scores.map((/** @type {number} */ score) => scoreText(score)).join(", ") || "none"}${Number.isFinite(metric.base) ? `, base ${scoreText(metric.base)}` : ""}`;
+  const list = scores.map((/** @type {number} */ score) => scoreText(score)).join(", ");
+  const label = `Scale from ${scoreText(low)} to ${scoreText(high)}: threshold ${scoreText(metric.threshold)}, base ${scoreText(metric.base)}, by run ${list}`;
   return svg(
     "svg",
     { class: "scale", role: "img", "aria-label": label },
@@ -141,7 +140,7 @@ function evidenceBlock(evidence, excerpts) {
   return h(
     "div",
     { class: "evidence" },
-    h("p", null, h("strong", { text: `turn ${evidence.turn + 1}` }), ` ${scoreText(evidence.score)}`, excerpts ? h("span", { class: "tag", text: "shortened" }) : null),
+    h("p", null, h("strong", { text: `turn ${evidence.turn + 1}` }), ` ${scoreText(evidence.score)}`, excerpts ? labelled("tag", "shortened") : null),
     h("ul", null, (evidence.why ?? []).map((/** @type {string} */ line) => foreign(line, "li"))),
     h("dl", { class: "excerpts" }, texts.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", { text: name }), h("dd", null, proseBlock(text, text.length))])),
   );
@@ -177,11 +176,7 @@ function voteList(votes) {
       vote.text ? proseBlock(vote.text, vote.text.length) : muted("(no words)"),
     );
   };
-  const rest = votes.length - VOTES_SHOWN;
-  const list = h("ol", { class: "votes", "aria-label": "votes of the judge" }, votes.slice(0, VOTES_SHOWN).map(item));
-  if (rest <= 0) return list;
-  const more = pushButton(`show ${countText(rest, "more vote")}`, () => (list.append(...votes.slice(VOTES_SHOWN).map(item)), more.remove()));
-  return h("div", null, list, more);
+  return h("ol", { class: "votes", "aria-label": "votes of the judge" }, votes.map(item));
 }
 
 /**

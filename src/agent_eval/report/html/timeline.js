@@ -88,7 +88,7 @@ function timeAxis(end) {
 /** @param {any[]} spans */
 function timelineTable(spans) {
   const columns = ["what", "agent", "start", "took", "failed attempts", "tokens in", "tokens out"];
-  const tokens = (/** @type {number | null | undefined} */ count) => (count === null || count === undefined ? "–" : count.toLocaleString("en"));
+  const tokens = (/** @type {number | null | undefined} */ count) => count?.toLocaleString("en") ?? "–";
   const row = (/** @type {any} */ span) => [
     foreign(`${span.kind} ${span.name ?? ""}`),
     foreign(span.agent),

@@ -44,16 +44,15 @@ function renderTurns(conversation) {
 function turnElement(conversation, i, count) {
   const { wrongTurns, target, everything } = conversation;
   const wrong = wrongTurns.has(i);
-  const first = wrongTurns.size ? wrongTurns.has(i) : i < TURNS_OPENED;
   const turn = conversation.now?.turns[i];
   const user = (turn ?? conversation.base?.turns[i] ?? conversation.expected?.[i])?.user;
   const summary = [
     h("h3", { text: count > 1 ? `Turn ${i + 1} of ${count}` : "Turn 1" }),
-    wrong ? h("span", { class: "mark fail", text: conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score" }) : null,
-    foreign(textOfParts(user) ?? "", "span", { class: "turn-gist muted" }),
+    wrong ? labelled("mark fail", conversation.now?.error?.turn === i ? "✗ ended with an error" : "✗ lowered a score") : null,
+    foreign(textOfParts(user) ?? "", "span", { class: "gist muted" }),
     turn?.seconds ? muted(secondsText(turn.seconds)) : null,
   ];
-  const props = { class: wrong ? "turn wrong" : "turn", open: everything || first || i === target, "data-turn": i + 1, "data-target": i === target };
+  const props = { class: wrong ? "turn wrong" : "turn", open: everything || (wrongTurns.size ? wrong : i < TURNS_OPENED) || i === target, "data-turn": i + 1, "data-target": i === target };
   return lazyDetails(props, summary, () => turnContent(conversation, i));
 }
 
@@ -86,7 +85,7 @@ function userMessage(turns, baseName) {
     if (!messages.some(([, other]) => JSON.stringify(other) === JSON.stringify(parts))) messages.push([side === "base" ? baseName : side, parts]);
   }
   return messages.map(([side, parts]) =>
-    h("div", { class: "user" }, h("span", { class: "label", text: messages.length > 1 ? `user (${side})` : "user" }), h("div", null, messageParts(parts))),
+    h("div", { class: "user" }, labelled("label", messages.length > 1 ? `user (${side})` : "user"), h("div", null, messageParts(parts))),
   );
 }
 
@@ -255,9 +254,9 @@ function isError(value) {
 function itemCell(row, side, { judged, decisive, agents, everything }) {
   const item = row[side];
   const expected = side === "expected" ? null : row.expected;
-  if (!item) return judged && expected?.kind === "call" ? [h("span", { class: "mark fail", text: CALL_MARKS.missing })] : [];
-  if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : h("span", { class: "label", text: "says" }), ...messageParts(item.step.parts)];
-  if (item.kind === "response") return [h("span", { class: "label", text: "response without a call" }), responseElement(item.step, true, true)];
+  if (!item) return judged && expected?.kind === "call" ? [labelled("mark fail", CALL_MARKS.missing)] : [];
+  if (item.kind === "text") return [agents || side === "expected" ? agentLabel(item.step) : labelled("label", "says"), ...messageParts(item.step.parts)];
+  if (item.kind === "response") return [labelled("label", "response without a call"), responseElement(item.step, true, true)];
   const reference = expected ?? (side === "now" && !judged ? row.base : null);
   const differences = reference?.kind === "call" ? argumentDifferences(reference.step, item.step) : [];
   const mark = side === "expected" || !judged ? null : callMark(expected, differences);
@@ -283,7 +282,7 @@ function argumentDifferences(expected, actual) {
  */
 function callMark(expected, differences) {
   const kind = !expected ? "extra" : differences.length ? "differs" : "same";
-  return h("span", { class: `mark ${kind === "same" ? "pass" : kind === "extra" ? "warn" : "fail"}`, text: CALL_MARKS[kind] });
+  return labelled(`mark ${kind === "same" ? "pass" : kind === "extra" ? "warn" : "fail"}`, CALL_MARKS[kind]);
 }
 
 /** @param {any} step */
@@ -308,7 +307,7 @@ function callText(call) {
 function responseElement(response, decisive, open) {
   const compact = compactJson(response.value);
   const failed = isError(response.value);
-  const label = h("span", { class: failed ? "mark fail" : "label", text: failed ? "✗ returned an error" : "returned" });
+  const label = labelled(failed ? "mark fail" : "label", failed ? "✗ returned an error" : "returned");
   if (compact.length <= JSON_LINE) return h("div", { class: decisive ? "response decisive" : "response" }, label, " ", h("code", { class: "json", dir: "ltr" }, jsonNodes(response.value, "")));
   const gist = foreign(compact.slice(0, 160), "code", { class: "gist json" });
   return lazyDetails({ class: decisive ? "response decisive" : "response", open: decisive || open }, [label, " ", gist], () => [jsonBlock(response.value)]);
@@ -338,13 +337,13 @@ function argumentTable(differences, than) {
 function answerCell(turns, side) {
   const turn = turns[side];
   if (!turn) return [];
-  if (!turn.answer) return side === "expected" ? [] : [h("span", { class: "label", text: "answer" }), h("p", { class: "mark fail", text: "(no answer)" })];
+  if (!turn.answer) return side === "expected" ? [] : [labelled("label", "answer"), h("p", { class: "mark fail", text: "(no answer)" })];
   const text = textOfParts(turn.answer);
   const reference = side === "expected" ? "now" : turns.expected?.answer ? "expected" : side === "now" ? "base" : "now";
   const other = textOfParts(turns[reference]?.answer);
-  const label = h("span", { class: "label", text: "answer" });
+  const label = labelled("label", "answer");
   if (text === null || other === null) return [label, ...messageParts(turn.answer)];
-  if (text === other) return [label, side === "expected" ? null : h("span", { class: "mark pass", text: reference === "expected" ? " ✓ as expected" : " = same" }), ...messageParts(turn.answer)];
+  if (text === other) return [label, side === "expected" ? null : labelled("mark pass", reference === "expected" ? " ✓ as expected" : " = same"), ...messageParts(turn.answer)];
   const isBefore = side === "expected" || (side === "base" && reference === "now");
   const runs = isBefore ? diffWords(text, other) : diffWords(other, text);
   if (!runs) return [label, " ", muted("too long to compare word by word"), ...messageParts(turn.answer)];

@@ -2,9 +2,8 @@
 
 /** JSON up to this many characters stands on one line. */
 const JSON_LINE = 64;
-/** JSON above this many characters is shown without colours, and above the second limit only its beginning. */
+/** JSON above this many characters is shown without colours. The report cuts what is much longer. */
 const JSON_COLOURED = 20_000;
-const JSON_SHOWN = 200_000;
 /** A text above this many characters gets a height of its own, in which it scrolls. */
 const LONG_TEXT = 2_500;
 
@@ -36,9 +35,7 @@ function inlineJson(value, most = 400) {
 function jsonBlock(value) {
   const text = JSON.stringify(value, null, 2) ?? "nothing";
   const props = text.length > LONG_TEXT ? { class: "json long", ...region("JSON") } : { class: "json" };
-  if (text.length <= JSON_COLOURED) return h("pre", { dir: "ltr", ...props }, jsonNodes(value, ""));
-  const rest = text.length > JSON_SHOWN ? `\n… ${countText(text.length - JSON_SHOWN, "more character")}` : "";
-  return h("pre", { dir: "ltr", ...props }, foreign(text.slice(0, JSON_SHOWN)), rest);
+  return h("pre", { dir: "ltr", ...props }, text.length > JSON_COLOURED ? foreign(text) : jsonNodes(value, ""));
 }
 
 /**
@@ -174,6 +171,15 @@ function pushButton(text, click, props = {}) {
   return h("button", { class: "button", type: "button", ...props, on: { click } }, text);
 }
 
+/**
+ * Words of the page itself, with classes.
+ * @param {string} classes
+ * @param {string} text
+ */
+function labelled(classes, text) {
+  return h("span", { class: classes, text });
+}
+
 /** @param {string} text */
 function muted(text) {
   return foreign(text, "span", { class: "muted" });
@@ -206,7 +212,7 @@ function dataTable(columns, rows, caption = null) {
  */
 function scoreText(score, digits = 2) {
   if (score === null || score === undefined) return "–";
-  if (typeof score === "string") return score === "nan" ? "not a number" : score === "inf" ? "∞" : "−∞";
+  if (typeof score === "string") return { nan: "not a number", inf: "∞" }[score] ?? "−∞";
   return Number.isInteger(score) && Math.abs(score) > 1 ? score.toLocaleString("en") : score.toFixed(digits);
 }
 
