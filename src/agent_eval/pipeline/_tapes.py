@@ -23,13 +23,21 @@ def open_tapes(settings: Settings) -> Tapes | None:
     if settings.tools == "live":
         return None
     from agent_eval.agents.tapes import ToolRules
+    from agent_eval.gate.policy import PolicyReader
     from agent_eval.runner import Tapes
+
+    reader = PolicyReader(settings.policy)
+
+    def decides(file: str, eval_id: str, metric: str) -> bool:
+        policy = reader.metric(metric, reader.of_case(file, eval_id))
+        return policy.blocking and policy.threshold is None
 
     return Tapes(
         root=settings.root.absolute(),
         mode=settings.tools,
         rules=ToolRules(rules=settings.tool_rules, miss=settings.tools_miss),
         stale=settings.tools_stale,
+        decides=decides,
         skip=(settings.output,),
     )
 

@@ -50,6 +50,10 @@ _KINDS = {
 }
 
 
+Decides = Callable[[str, str, str], bool]
+"""Whether a metric fails a case by its threshold in test_config.json: file, eval id, metric."""
+
+
 @dataclass(kw_only=True)
 class CaseTools:
     """Decides about the tool calls of one run; implements `protocol.ToolDecider`."""
@@ -61,6 +65,7 @@ class CaseTools:
     """The turns that have ended."""
     tape_age: float | None
     """Seconds since the case's tape was recorded."""
+    decides: Decides
     error: RunError | None = None
     """Why the run ended early."""
 
@@ -94,9 +99,13 @@ class CaseTools:
 
     def _is_contradicted(self, calls: Sequence[FunctionCall]) -> bool:
         """Whether the calls of this turn already fail the case, whatever the tool would have answered."""
-        expected = self.planned.case.conversation or ()
-        trajectories = [one for one in map(unlabelled, self.planned.criteria) if isinstance(one, ToolTrajectory)]
-        return bool(calls) and any(one.is_contradicted(expected, len(self.turns), calls) for one in trajectories)
+        expected, case = self.planned.case.conversation or (), self.planned
+        return bool(calls) and any(
+            isinstance(trajectory := unlabelled(criterion), ToolTrajectory)
+            and trajectory.is_contradicted(expected, len(self.turns), calls)
+            and self.decides(case.file, case.case.eval_id, criterion.name)
+            for criterion in case.criteria
+        )
 
 
 def _message(error: Unanswerable, age: float | None) -> str:
@@ -148,6 +157,7 @@ class Tapes:
     mode: Mode
     rules: ToolRules
     stale: Stale = "error"
+    decides: Decides = lambda file, eval_id, metric: True
     skip: Sequence[Path] = ()
     """Directories that `depends` never covers, e.g. the output directory."""
     _indexes: dict[tuple[str, str], TapeIndex | None] = field(default_factory=dict)
@@ -202,6 +212,7 @@ class Tapes:
             run=run,
             turns=turns,
             tape_age=age,
+            decides=self.decides,
         )
         self._planned[planned.case_id] = planned
         self._sessions[planned.case_id] = [one for one in self._sessions[planned.case_id] if one.run != run]

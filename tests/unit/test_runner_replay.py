@@ -1,0 +1,228 @@
+"""What a run says about a call that its tape does not answer, and whose failure it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runner_doubles import planned
+
+from agent_eval.agents.messages import ToolAsked, ToolRan
+from agent_eval.agents.protocol import AgentFailure, FailureKind, Owner
+from agent_eval.agents.tapes import Mode, ToolRule, ToolRules, read_tape, tape_path
+from agent_eval.core.content import FunctionCall, user_message
+from agent_eval.core.invocation import IntermediateData, Invocation
+from agent_eval.criteria.registry import build
+from agent_eval.evalset.models.schema import EvalCase
+from agent_eval.evalset.models.suite import CriterionConfig
+from agent_eval.results import RunError
+from agent_eval.runner import Plan, Tapes
+from agent_eval.runner.plan import PlannedCase
+from agent_eval.runner.replay import CaseTools, hash_of_files
+
+EXPECTED = FunctionCall(name="book", args={"room": "a", "nights": 1})
+
+
+def case(*, expected: tuple[FunctionCall, ...] = (EXPECTED,), turns: int = 1, **options: Any) -> PlannedCase:
+    """A case that compares its trajectory."""
+    config = CriterionConfig(
+        metric="tool_trajectory_avg_score", threshold=options.pop("threshold", 1.0), options=options
+    )
+    conversation = [
+        Invocation(user_content=user_message("go"), intermediate_data=IntermediateData(tool_uses=list(expected)))
+        for _ in range(turns)
+    ]
+    eval_case = EvalCase(eval_id="lamp", conversation=conversation)
+    return dataclasses.replace(planned("lamp"), case=eval_case, criteria=(build(config),))
+
+
+def tapes(root: Path, mode: Mode = "replay", *rules: ToolRule, **options: Any) -> Tapes:
+    return Tapes(root=root, mode=mode, rules=ToolRules(rules=rules), **options)
+
+
+def ask(tools: CaseTools, name: str, args: dict[str, Any], **identity: str) -> AgentFailure:
+    """The failure that a call causes."""
+    call = ToolAsked(turn=1, call=1, name=name, args=args, agent="bot", **identity)
+    with pytest.raises(AgentFailure) as caught:
+        tools.ask(call, lambda: [FunctionCall(name=name, args=args)])
+    return caught.value
+
+
+def record(root: Path, *made: tuple[str, dict[str, Any], Any], age: float = 0.0, reason: str | None = None) -> None:
+    """Writes the tape of the case."""
+    recorder = tapes(root, "record")
+    tools = recorder.session(case(), 0, [])
+    for number, (name, args, answer) in enumerate(made):
+        tools.ask(ToolAsked(turn=1, call=number, name=name, args=args, agent="bot", declaration="d", source="s"), list)
+        tools.ran(ToolRan(turn=1, call=number, response=answer, reason=reason))
+    assert (
+        recorder.write("2.13.0")[0]
+        == f"1 tape written with {len(made)} call{'s' * (len(made) != 1)}: a.test.tools/lamp.tape.json"
+    )
+    if age:
+        path = tape_path(root, "a.test.json", "lamp")
+        now = int(time.time())
+        path.write_text(path.read_text("utf-8").replace(str(now), str(now - int(age))), encoding="utf-8")
+
+
+AGAIN = "agent-eval run 'a.test.json:lamp' --tools record"
+
+
+def test_messages(tmp_path: Path) -> None:
+    missing = ask(tapes(tmp_path).session(case(), 0, []), "book", {"room": "a"})
+    assert (missing.kind, missing.owner) == (FailureKind.TAPE_MISSING, Owner.GATE)
+    assert missing.message == 'The agent called book(room="a"), and the case has no tape to answer it'
+    assert missing.hint == f"Record the case and commit its tape: {AGAIN}."
+
+    record(tmp_path, ("book", {"room": "a", "nights": 1}, "ok"))
+    miss = ask(tapes(tmp_path).session(case(), 0, []), "book", {"room": "b", "nights": 1}, declaration="d", source="s")
+    assert miss.kind is FailureKind.NOT_RECORDED
+    assert miss.message == (
+        'The call book(room="b", nights=1) is not on the tape (recorded today). '
+        'The nearest recorded call differs: book(room): expected "a", got "b"'
+    )
+    assert miss.hint == (
+        f"If the call is right, record it: {AGAIN}. If some of its arguments don't matter, name those that do in "
+        '`match` of a [[tool]] for "book". `miss = "live"` there lets the tool run (docs/tools.md).'
+    )
+    unknown = ask(tapes(tmp_path).session(case(), 0, []), "cancel", {})
+    assert unknown.message == (
+        "The call cancel() is not on the tape (recorded today), and no other call of `cancel` is"
+    )
+
+    stale = ask(tapes(tmp_path).session(case(), 0, []), "book", {"room": "a", "nights": 1}, declaration="d", source="t")
+    assert (stale.kind, stale.owner) == (FailureKind.TAPE_STALE, Owner.GATE)
+    assert stale.message == (
+        "`book` was changed after its answers were recorded (today); what changed is the file that defines it"
+    )
+    assert stale.hint == f"Record the case again: {AGAIN}. Then commit the tape with the change."
+
+    record(tmp_path, ("save", {}, None), reason="it saves artifacts")
+    with pytest.raises(AgentFailure) as caught:
+        tapes(tmp_path).session(case(), 0, [])
+    assert (caught.value.kind, caught.value.owner) == (FailureKind.NOT_REPLAYABLE, Owner.GATE)
+    assert caught.value.message == "The call save() can't be replayed: it saves artifacts"
+    assert caught.value.hint == ('Set `replay = false` in a [[tool]] for "save": then it always runs (docs/tools.md).')
+    live = tapes(tmp_path, "replay", ToolRule(name="save", replay=False)).session(case(), 0, [])
+    assert live.ask(ToolAsked(turn=1, call=1, name="save"), list) == {"do": "run"}
+
+
+def test_messages__age_of_the_tape(tmp_path: Path) -> None:
+    record(tmp_path, ("roll", {}, 1), ("roll", {}, 2), age=12.5 * 86_400)
+    tools = tapes(tmp_path).session(case(), 0, [])
+    for _ in range(2):
+        tools.ask(ToolAsked(turn=1, call=1, name="roll", declaration="d", source="s"), list)
+    miss = ask(tools, "roll", {}, declaration="d", source="s")
+    assert miss.message == (
+        "The call roll() was made more often than it is on the tape (recorded 12 days ago), and its recorded answers "
+        "differ"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "owner"),
+    [
+        ({}, {"room": "b", "nights": 1}, Owner.AGENT),
+        ({}, {"room": "a", "nights": 1}, Owner.GATE),  # as expected, so only the tape is incomplete
+        ({"match_type": "IN_ORDER"}, {"room": "b"}, Owner.GATE),
+        ({"expected": ()}, {"room": "b"}, Owner.AGENT),
+        ({"turns": 2}, {"room": "b"}, Owner.AGENT),
+        ({"turns": 2, "threshold": 0.5}, {"room": "b"}, Owner.GATE),  # the other turn may still save the case
+        ({"ignore_args": True}, {"room": "b"}, Owner.GATE),
+    ],
+)
+def test_owner__of_a_call_that_is_not_recorded(
+    options: dict[str, Any], args: dict[str, Any], owner: Owner, tmp_path: Path
+) -> None:
+    from agent_eval.evalset.models import MatchType
+
+    if "match_type" in options:
+        options = {**options, "match_type": MatchType.IN_ORDER}
+    record(tmp_path, ("other", {}, 1))
+    assert ask(tapes(tmp_path).session(case(**options), 0, []), "book", args).owner is owner
+
+
+def test_owner__a_metric_that_does_not_decide_blames_no_one(tmp_path: Path) -> None:
+    record(tmp_path, ("other", {}, 1))
+    asked: list[tuple[str, str, str]] = []
+
+    def decides(*metric: str) -> bool:
+        asked.append((metric[0], metric[1], metric[2]))
+        return False
+
+    tools = tapes(tmp_path, decides=decides).session(case(), 0, [])
+    assert ask(tools, "book", {"room": "b"}).owner is Owner.GATE
+    assert asked == [("a.test.json", "lamp", "tool_trajectory_avg_score")]
+
+
+def test_in_plan__mode_and_tape_are_in_the_fingerprints(tmp_path: Path) -> None:
+    plan = Plan(cases=(dataclasses.replace(case(), content="content"),), num_runs=1)
+
+    def fingerprints(mode: Mode, *rules: ToolRule) -> tuple[str, str]:
+        changed, problems = tapes(tmp_path, mode, *rules).in_plan(plan)
+        assert problems == []
+        return changed.cases[0].fingerprint, changed.cases[0].content
+
+    without = fingerprints("replay")
+    assert without[1] == "content", "a case that calls no tool is the same in both worlds"
+    record(tmp_path, ("book", {}, 1))
+    first = fingerprints("replay")
+    assert "content" not in first
+    assert fingerprints("replay", ToolRule(name="*", ignore=("x",)))[0] != first[0]
+    assert fingerprints("record") == (fingerprints("record")[0], "content")
+    assert fingerprints("record-missing")[1] == "content"
+    time.sleep(0.01)
+    record(tmp_path, ("book", {}, 1))
+    assert fingerprints("replay") == first, "the same answers, recorded again"
+    record(tmp_path, ("book", {}, 2))
+    assert fingerprints("replay")[1] != first[1]
+
+
+def test_write__keeps_what_a_broken_run_would_spoil(tmp_path: Path) -> None:
+    record(tmp_path, ("book", {}, 1))
+    recorder = tapes(tmp_path, "record")
+    tools = recorder.session(case(), 0, [])
+    tools.ended(RunError(kind="provider-unavailable", owner="provider", message="503"))
+    assert recorder.write() == [
+        "a.test.tools/lamp.tape.json was not written: a run of the case ended early (provider-unavailable)"
+    ]
+    # An agent that calls no tool any more needs no tape.
+    recorder = tapes(tmp_path, "record")
+    recorder.session(case(), 0, [])
+    assert recorder.write() == [
+        "a.test.tools/lamp.tape.json was removed: the agent called no tool that can be recorded"
+    ]
+    assert read_tape(tape_path(tmp_path, "a.test.json", "lamp"), tmp_path) is None
+
+
+def test_write__remarks(tmp_path: Path) -> None:
+    recorder = tapes(tmp_path, "record")
+    for run in range(2):
+        tools = recorder.session(case(), run, [])
+        for number, (name, args, answer) in enumerate(
+            [("now", {"id": run}, 1), ("get", {}, run), ("login", {}, {"token": "secret-value"})]
+        ):
+            tools.ask(ToolAsked(turn=1, call=number, name=name, args=args), list)
+            tools.ran(ToolRan(turn=1, call=number, response=answer))
+    assert recorder.write() == [
+        "1 tape written with 4 calls: a.test.tools/lamp.tape.json",
+        "get() got different answers in different runs: the tool is not deterministic, and the first answer is kept",
+        "now(id) was different in every run: name it in `ignore` of a [[tool]]",
+        "login(token) of an answer is masked (***), because of its name: the agent gets *** too",
+    ]
+
+
+def test_hash_of_files(tmp_path: Path) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "a.sql").write_text("one")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.sql").write_text("result")
+    before = hash_of_files(tmp_path, ["*.sql"], skip=[tmp_path / "out"])
+    (tmp_path / "out" / "a.sql").write_text("another")
+    (tmp_path / "other.txt").write_text("x")
+    assert hash_of_files(tmp_path, ["*.sql"], skip=[tmp_path / "out"]) == before
+    (tmp_path / "db" / "a.sql").write_text("two")
+    assert hash_of_files(tmp_path, ["*.sql"], skip=[tmp_path / "out"]) != before
